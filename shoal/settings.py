@@ -337,9 +337,7 @@ class Settings:
         0.6, "a note whose average relevance is higher is pinned", _between(-1, 1)
     )
     # Not specified ("enough evidence").
-    note_pin_min_evals: int = _setting(
-        5, "fewest judgements before relevance pins a note", _at_least(1)
-    )
+    note_pin_min_evals: int = _setting(5, "fewest judgements before relevance pins a note", _at_least(1))
     # Not specified. Below the limit for pins, so that one bad judgement does not unpin.
     note_unpin_relevance: float = _setting(
         0.0, "an automatic pin ends when the average relevance is lower", _between(-1, 1)

@@ -66,7 +66,7 @@ DEPENDENCY_TAGS: dict[str, tuple[str, ...]] = {
     "jupyter": ("jupyter",),
     "langchain": ("langchain", "llm"),
     "mypy": ("mypy",),
-    "numpy": ("data", "numpy"),
+    "numpy": ("numpy",),
     "openai": ("llm",),
     "anthropic": ("llm",),
     "pandas": ("data", "pandas"),
@@ -131,11 +131,17 @@ DEPENDENCY_TAGS: dict[str, tuple[str, ...]] = {
 }
 """Name of a dependency in lower case -> tags."""
 
+TOOL_EXTRAS = frozenset({"dev", "develop", "test", "testing", "tests"})
+"""Extras of a Python project that its developers install; others are for some of its users."""
+
+MAX_DOTS = 300
+"""Most dots in a line of a TOML file; versions of dependencies have dots as well."""
+
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*+")
 _GEM = re.compile(r"""^\s*+gem\s*+\(?\s*+["']([A-Za-z0-9._-]++)["']""", re.MULTILINE)
 _ARTIFACT = re.compile(r"<artifactId>\s*+([A-Za-z0-9._-]++)\s*+</artifactId>")
 _GRADLE = re.compile(r"""["']([A-Za-z0-9._-]++):([A-Za-z0-9._-]++)(?::[^"'\s]*+)?["']""")
-_GO_MODULE = re.compile(r"^\s*+(?:require\s++)?([a-z0-9.-]++\.[a-z]++/\S++)\s++v\d", re.MULTILINE)
+_GO_MODULE = re.compile(r"^\s*+(?:require\s++)?([a-z0-9.-]++/\S++)\s++v\d", re.MULTILINE)
 _GO_VERSION = re.compile(r"/v\d++$")
 _PUBSPEC_NAME = re.compile(r"^ {2}([a-z0-9_]++):", re.MULTILINE)
 
@@ -167,7 +173,7 @@ def _pyproject(text: str) -> Iterator[str]:
     project = table.get("project", {})
     groups = [
         project.get("dependencies", []),
-        *project.get("optional-dependencies", {}).values(),
+        *(group for name, group in project.get("optional-dependencies", {}).items() if name in TOOL_EXTRAS),
         *table.get("dependency-groups", {}).values(),
     ]
     for group in groups:
@@ -212,6 +218,9 @@ def _gradle(text: str) -> Iterator[str]:
 
 
 def _toml(text: str) -> Mapping[str, Any]:
+    # The time of tomllib grows with the square of the number of parts of a dotted key.
+    if any(line.count(".") > MAX_DOTS for line in text.splitlines()):
+        raise ValueError("a key has too many parts")
     # A late import: most folders have no such file.
     import tomllib
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.errors import InvalidFieldError
-from shoal.notes import environment_tags, git_remotes
+from shoal.notes import environment_tags
+from shoal.notes.git_remotes import Remote, Repository, find_repository
 
 MAX_TAGS = 50
 MAX_TAG_CHARS = 100
@@ -51,13 +52,12 @@ class Environment:
                 field, f"{str(unknown[0])[:50]!r} is not one of os, repo, cwd, mcp_servers, tags"
             )
         servers = text_list(value.get("mcp_servers"), f"{field}.mcp_servers", MAX_SERVERS, MAX_NAME_CHARS)
-        tags = text_list(value.get("tags"), f"{field}.tags", MAX_TAGS, MAX_TAG_CHARS)
         return cls(
             os=normalized_os(_text(value.get("os"), f"{field}.os", MAX_NAME_CHARS)),
             repo=_text(value.get("repo"), f"{field}.repo", MAX_NAME_CHARS),
             cwd=_text(value.get("cwd"), f"{field}.cwd", MAX_PATH_CHARS),
             mcp_servers=tuple(sorted(servers)),
-            tags=tuple(sorted(tags)),
+            tags=tuple(sorted(checked_tags(value.get("tags"), f"{field}.tags"))),
         )
 
     def as_json(self) -> dict[str, str | list[str]]:
@@ -83,7 +83,7 @@ def detect(
     process.
     """
     cwd = _absolute(folder)
-    repository = git_remotes.find_repository(cwd)
+    repository = find_repository(cwd)
     root = repository.root if repository else cwd
     remotes = repository.remotes() if repository else ()
     found = [
@@ -92,11 +92,10 @@ def detect(
         *environment_tags.of_files(cwd, root),
     ]
     tags = dict.fromkeys(tag for tag in map(_clean_tag, found) if tag)
-    names = [remote.name for remote in remotes if remote.name]
     servers = {_CONTROLS.sub("", name)[:MAX_NAME_CHARS] for name in mcp_servers}
     return Environment(
         os=normalized_os(platform.system()),
-        repo=_CONTROLS.sub("", names[0] if names else root.name)[:MAX_NAME_CHARS],
+        repo=_CONTROLS.sub("", _repository_name(cwd, repository, remotes))[:MAX_NAME_CHARS],
         cwd=_CONTROLS.sub("", str(cwd))[:MAX_PATH_CHARS],
         mcp_servers=tuple(sorted(servers - {""})[:MAX_SERVERS]),
         tags=tuple(sorted(list(tags)[:MAX_TAGS])),
@@ -107,6 +106,18 @@ def normalized_os(name: str) -> str:
     """Return the name of an operating system as `platform` has it, in lower case."""
     name = name.lower()
     return _OS_ALIASES.get(name, name)
+
+
+def checked_tags(value: object, field: str = "tags") -> tuple[str, ...]:
+    """Check tags of a note or an environment: in lower case, unique, in the given order. Raises
+    InvalidFieldError."""
+    texts = text_list(value, field, MAX_TAGS, MAX_TAG_CHARS)
+    return tuple(dict.fromkeys(map(normalized_tag, texts)))
+
+
+def normalized_tag(tag: str) -> str:
+    """Return a tag in lower case with single spaces."""
+    return " ".join(tag.lower().split())
 
 
 def text_list(value: object, field: str, max_values: int, max_chars: int) -> tuple[str, ...]:
@@ -137,6 +148,13 @@ def _text(value: object, field: str, max_chars: int) -> str:
     return value.strip()
 
 
+def _repository_name(cwd: Path, repository: Repository | None, remotes: Sequence[Remote]) -> str:
+    """Return the name of the first remote, else of the folder; of a linked worktree, that of the main one."""
+    if remotes:
+        return remotes[0].name
+    return repository.folder_name if repository else cwd.name
+
+
 def _absolute(folder: Path) -> Path:
     """Return the folder without symbolic links and `..`, or at least absolute."""
     try:
@@ -146,4 +164,4 @@ def _absolute(folder: Path) -> Path:
 
 
 def _clean_tag(tag: str) -> str:
-    return " ".join(_CONTROLS.sub(" ", tag).lower().split())[:MAX_TAG_CHARS]
+    return normalized_tag(_CONTROLS.sub(" ", tag))[:MAX_TAG_CHARS].strip()

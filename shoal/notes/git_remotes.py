@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from itertools import islice
@@ -56,6 +57,11 @@ class Repository:
     root: Path
     git_folder: Path
 
+    @property
+    def folder_name(self) -> str:
+        """Name of the working tree's folder; of a linked worktree, that of the main working tree."""
+        return self.git_folder.parent.name if self.git_folder.name == ".git" else self.root.name
+
     def remotes(self) -> tuple[Remote, ...]:
         """Return the remotes, `origin` first; none if the configuration cannot be read."""
         text = _read(self.git_folder / "config", MAX_CONFIG_BYTES)
@@ -107,7 +113,7 @@ def _linked_folder(marker: Path) -> Path:
     """
     git_folder = marker.parent / _read(marker, MAX_LINK_BYTES).partition("gitdir:")[2].strip()
     common = _read(git_folder / "commondir", MAX_LINK_BYTES).strip()
-    return git_folder / common if common else git_folder
+    return Path(os.path.normpath(git_folder / common)) if common else git_folder
 
 
 def _read(path: Path, max_bytes: int) -> str:

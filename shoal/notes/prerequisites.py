@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from shoal.errors import InvalidFieldError
-from shoal.notes.environment import Environment, normalized_os, text_list
+from shoal.notes.environment import Environment, checked_tags, normalized_os, text_list
 from shoal.support import folder_patterns
 
 MAX_VALUES = 50
@@ -79,11 +79,11 @@ GATES = tuple(gate.name for gate in fields(Prerequisites))
 
 
 def split_tags(value: object, *, field: str = "prerequisites") -> tuple[Prerequisites, tuple[str, ...]]:
-    """Check prerequisites that may also have `tags`: return the gates and the tags as given."""
+    """Check prerequisites that may also have `tags`, as in 002: return the gates and the tags."""
     if not isinstance(value, Mapping) or "tags" not in value:
         return Prerequisites.from_json(value, field=field), ()
     gates = {name: values for name, values in value.items() if name != "tags"}
-    tags = text_list(value["tags"], f"{field}.tags", MAX_VALUES, MAX_CHARS)
+    tags = checked_tags(value["tags"], f"{field}.tags")
     return Prerequisites.from_json(gates, field=field), tags
 
 

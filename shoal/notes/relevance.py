@@ -16,10 +16,8 @@ from typing import NamedTuple
 
 from shoal.errors import InvalidFieldError
 from shoal.note_models import TagRelevance
+from shoal.notes.environment import MAX_TAG_CHARS, MAX_TAGS, normalized_tag, text_list
 from shoal.settings import Settings
-
-MAX_TAGS = 50
-"""Most tags that one feedback may score."""
 
 
 UNKNOWN = TagRelevance(0.0, 0, 0)
@@ -45,9 +43,8 @@ def feedback_scores(
     """
     if not tag_scores:
         return dict.fromkeys(sorted(set(environment_tags))[:MAX_TAGS], 1.0 if applicable else -1.0)
-    if len(tag_scores) > MAX_TAGS:
-        raise InvalidFieldError("tag_scores", f"there are over {MAX_TAGS}, which is the limit")
-    return {tag: _checked_score(tag, score) for tag, score in tag_scores.items()}
+    text_list(list(tag_scores), "tag_scores", MAX_TAGS, MAX_TAG_CHARS)
+    return {normalized_tag(tag): _checked_score(tag, score) for tag, score in tag_scores.items()}
 
 
 def judged(
