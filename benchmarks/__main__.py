@@ -41,6 +41,7 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "Scorer: start, query, whole book", _script("lagoon_speed", longest)
     running = corpora / "corpora" if corpora and (corpora / "corpora" / "wikipedia").is_dir() else None
     yield "z-scores and confidence by length", _script("calibration", running) if running else None
+    yield "Decisions about notes", _script("note_decisions")
     yield "Topic boundaries", _script("topic_boundaries", running) if running else None
     yield "Articles and their archipelagos", _script("archipelagos", running) if running else None
     yield "Exactness of chunks", _script("chunk_audit", *texts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 from shoal.errors import DocumentError
@@ -151,7 +151,7 @@ def of_path(folder: Path, root: Path, path_tags: Iterable[tuple[str, str]]) -> l
     path = folder.as_posix()
     tags = [tag for pattern, tag in (*path_tags, *PATH_TAGS) if matches(path, pattern)]
     owners = root.parts[1:-1]
-    tags += [owner for above, owner in zip(owners, owners[1:], strict=False) if above in OWNER_FOLDERS]
+    tags += [owner for above, owner in pairwise(owners) if above in OWNER_FOLDERS]
     return tags
 
 

@@ -40,10 +40,10 @@ def smallest_tag_subset(
     excluded: tags that must not be in it
     weights: of tags, larger for rare ones (`affinity.tag_weight`)
 
-    002 searches all subsets of up to four tags for the smallest minimal one. Every tag set that contains a subset
-    contains each of its tags, so a tag alone has at least as many matches as any subset with it: the result
-    is always a single tag, and counting tags finds it. Of several, the one with the most matches wins, then
-    the one with the largest weight, then the first in the alphabet.
+    002 searches all subsets of up to four tags for the smallest minimal one. Every tag set that contains a
+    subset contains each of its tags, so a tag alone has at least as many matches as any subset with it: the
+    result is always a single tag, and counting tags finds it. Of several, the one with the most matches wins,
+    then the one with the largest weight, then the first in the alphabet.
     """
     counts: Counter[str] = Counter()
     for tag_set, n_matches in matches:

@@ -9,8 +9,8 @@ Each of the four gates is a list. An empty list is no gate.
 | `paths` | the working directory matches one of them or lies below (`folder_patterns`) |
 | `mcp_servers` | all of them are connected |
 
-Tags are no prerequisites here: affinity and relevance weigh them. `split_tags` takes them out of the form that
-has them among the prerequisites.
+Tags are no prerequisites here: affinity and relevance weigh them. `split_tags` takes them out of the form
+that has them among the prerequisites.
 """
 
 from __future__ import annotations
@@ -58,6 +58,13 @@ class Prerequisites:
     def as_json(self) -> dict[str, list[str]]:
         """Return the JSON form, without empty gates."""
         return {gate: list(values) for gate in GATES if (values := getattr(self, gate))}
+
+    def united(self, added: Prerequisites) -> Prerequisites:
+        """Return the gates with the values of both, as feedback adds them: a value opens a gate that has
+        others, and closes one that had none."""
+        return Prerequisites(
+            **{gate: tuple(sorted({*getattr(self, gate), *getattr(added, gate)})) for gate in GATES}
+        )
 
     def hold_in(self, environment: Environment) -> bool:
         """Whether every gate holds. A gate fails in an environment that says nothing about it."""

@@ -4,8 +4,9 @@ Each tag of a note has a score of -1 to 1, an exponential moving average of its 
 
     score = (1 - smoothing) * score + smoothing * judgement
 
-and counts of positive and negative judgements, its evidence. A judgement of 0 moves the score, and is evidence
-for neither. 002 names the average, the thresholds and the weight, but not the smoothing factor: that is ours.
+and counts of positive and negative judgements, its evidence. A judgement of 0 moves the score, and is
+evidence for neither. 002 names the average, the thresholds and the weight, but not the smoothing factor: that
+is ours.
 """
 
 from __future__ import annotations

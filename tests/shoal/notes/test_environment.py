@@ -51,8 +51,10 @@ def test_example_of_the_document(app: Path) -> None:
         repo="app-repo",
         cwd=str(app),
         mcp_servers=("browser", "tickets"),
-        tags=("acme", "docker", "frontend", "github", "jest", "monorepo", "nodejs", "react", "tailwind")
-        + ("testing", "typescript"),
+        tags=(
+            *("acme", "docker", "frontend", "github", "jest", "monorepo", "nodejs", "react", "tailwind"),
+            *("testing", "typescript"),
+        ),
     )
 
 

@@ -129,6 +129,14 @@ def test_wrong_prerequisites_are_refused_by_name(value: object, message: str) ->
         Prerequisites.from_json(value)
 
 
+@given(PREREQUISITES, PREREQUISITES)
+def test_added_prerequisites_hold_in_the_note(gates: Prerequisites, added: Prerequisites) -> None:
+    united = gates.united(added)
+    for gate in GATES:
+        assert set(getattr(united, gate)) == {*getattr(gates, gate), *getattr(added, gate)}
+    assert Prerequisites.from_json(united.as_json()) == united
+
+
 def test_tags_among_the_prerequisites_are_split_off() -> None:
     gates, tags = split_tags({"tags": ["frontend", "react"], "repos": ["app-repo"], "os": "darwin"})
     assert gates == Prerequisites(repos=("app-repo",), os=("darwin",))
