@@ -212,6 +212,11 @@ class ReefScorer:
         index = self._find(tokens)
         return None if index < 0 else self._info(index)
 
+    def stem_contributions(self, stem: str) -> tuple[float, list[int], list[int]] | None:
+        """(weight, reefs, bm25_q of each) of the most frequent word of the base vocabulary with a stem
+        (`lagoon.stems`), None if no word has it."""
+        return self._base.stem_row(stem)
+
     def filter_unknown(self, words: Iterable[str]) -> list[str]:
         """Those of `words`, unchanged, that are not in the vocabulary and are neither stop words nor
         numbers."""

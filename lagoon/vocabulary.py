@@ -130,6 +130,14 @@ class BaseVocabulary:
         row = slice(starts[word_id], starts[word_id + 1])
         return weights[word_id], reefs[row].tolist(), bm25[row].tolist()
 
+    def stem_row(self, stem: str) -> tuple[float, list[int], list[int]] | None:
+        """(weight, reefs, bm25_q of each) of the word that a stem is looked up as, None if there is none."""
+        word_id = self._stems.get(fnv1a64(_short(stem)))
+        if word_id < 0:
+            return None
+        weight_q, reefs, bm25_q = self.row(word_id)
+        return weight_q / WEIGHT_SCALE, reefs, bm25_q
+
     def support(self, word_id: int) -> list[int]:
         """Support of each reef of a word, in the order of `row`."""
         starts = self.model.row_starts

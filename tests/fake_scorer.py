@@ -280,6 +280,10 @@ class FakeScorer:
         word = word.lower()
         return self._words.get(word) or self._words.get(word.removesuffix("s"))
 
+    def stem_contributions(self, stem: str) -> tuple[float, list[int], list[int]] | None:
+        info = self.lookup_word(stem)
+        return info and (info.weight, [reef for reef, _ in info.reefs], [bm25 for _, bm25 in info.reefs])
+
     def filter_unknown(self, words: Iterable[str]) -> list[str]:
         return [word for word in words if word.lower() not in STOP_WORDS and self.lookup_word(word) is None]
 
