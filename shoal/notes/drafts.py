@@ -13,6 +13,7 @@ from shoal.errors import InvalidFieldError, NoteError
 from shoal.formats.decoding import clean
 from shoal.formats.drafts import checked_metadata
 from shoal.note_models import KINDS, SOURCES, NoteDraft
+from shoal.notes.environment import normalized_tag
 from shoal.notes.prerequisites import Prerequisites, split_tags
 from shoal.settings import Settings
 
@@ -115,16 +116,21 @@ def checked_line(field: str, text: object, limit: int) -> str:
 
 
 def checked_tags(tags: object, field: str = "tags") -> tuple[str, ...]:
-    """Return tags stripped, unique and in alphabetical order."""
+    """Return tags in lower case, unique and in alphabetical order."""
     unique = set[str]()
     for tag in _texts(field, tags):
-        name = checked_line(field, tag, MAX_TAG_CHARS)
-        if not name:
-            raise NoteError(field, "must not be empty texts")
-        unique.add(name)
+        unique.add(checked_tag(tag, field))
         if len(unique) > MAX_TAGS:
             raise NoteError(field, f"there are over {MAX_TAGS}, which is the limit")
     return tuple(sorted(unique))
+
+
+def checked_tag(tag: object, field: str = "tag") -> str:
+    """Return a tag in lower case with single spaces."""
+    name = normalized_tag(checked_line(field, tag, MAX_TAG_CHARS))
+    if not name:
+        raise NoteError(field, "must not be an empty text")
+    return name
 
 
 def checked_categories(paths: object, field: str = "categories") -> tuple[str, ...]:

@@ -86,7 +86,7 @@ def feedback(
         )
         rows.change(note_id, now)
         before = Prerequisites.from_json(dict(note.prerequisites))
-        after = _united(before, add_prerequisites)
+        after = before.united(add_prerequisites)
         if after != before:
             rows.add_history(note_id, "updated", {"prerequisites": before.as_json()}, now)
             rows.change(note_id, now, prerequisites=compact_json(after.as_json()))
@@ -142,11 +142,3 @@ def _judged_tags(
         return environment.tags
     of_session = SessionRows(transaction, owner).tags(session_id) if session_id else ()
     return of_session or note.tags
-
-
-def _united(left: Prerequisites, right: Prerequisites) -> Prerequisites:
-    """The gates of both, each with the values of both."""
-    gates = left.as_json()
-    for gate, values in right.as_json().items():
-        gates[gate] = [*gates.get(gate, ()), *values]
-    return Prerequisites.from_json(gates)

@@ -20,7 +20,6 @@ from shoal.note_models import TagRelevance
 from shoal.notes.environment import MAX_TAG_CHARS, MAX_TAGS, normalized_tag, text_list
 from shoal.settings import Settings
 
-
 UNKNOWN = TagRelevance(0.0, 0, 0)
 
 

@@ -291,7 +291,7 @@ class OwnerNotes:
                 label_threshold=self._threshold,
                 category=None if category is None else drafts.checked_category(category),
                 kind=None if kind is None else drafts.checked_choice("kind", kind, KINDS),
-                tag=None if tag is None else drafts.checked_line("tag", tag, drafts.MAX_TAG_CHARS),
+                tag=None if tag is None else drafts.checked_tag(tag),
                 include_deprecated=include_deprecated,
                 pinned=pinned,
                 limit=limit,

@@ -114,7 +114,7 @@ def test_index_follows_every_change_of_any_process(engine: Engine) -> None:
     changes = [
         lambda: notes.deprecate(stored[0]),
         lambda: notes.update(stored[1], text="Rain of the monsoon."),
-        lambda: notes.purge(),
+        notes.purge,
         lambda: notes.restore(stored[2]),
         lambda: notes.deprecate(stored[3]),
         lambda: notes.restore(stored[3]),

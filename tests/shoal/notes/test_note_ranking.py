@@ -139,7 +139,7 @@ def test_query_terms_are_stems_without_stop_words() -> None:
         ("lava", 2),
         ("quot", 1),
     ]
-    assert [term.word for term in terms][0] == "ashes"
+    assert terms[0].word == "ashes"
     assert len(query_terms("one two three four five six", 2)) == 2
     assert query_terms("the of and it", 10) == ()
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import InvalidFieldError
+from shoal.note_models import TagRelevance
 from shoal.notes.relevance import (
     Relevance,
-    TagRelevance,
     boost,
     feedback_scores,
     is_filtered,
