@@ -128,7 +128,9 @@ class Statement:
     @functools.cached_property
     def distinct(self) -> frozenset[str]:
         """Terms with a subject or a direction."""
-        return frozenset(token for token in self.tokens if is_subject(token) or token in DIRECTIONS)
+        return frozenset(
+            token for token in self.tokens if is_subject(token) or token in DIRECTIONS
+        )
 
     @functools.cached_property
     def numbers(self) -> frozenset[str]:
@@ -147,7 +149,7 @@ class Statement:
                     before, behind = behind, before
                 first |= before
                 second |= behind
-            if token in ENDS and set(self.tokens) >= ENDS:
+            if token in ENDS and ENDS <= set(self.tokens):
                 (first if token == FROM else second).update(_behind(self.tokens, at, 1))
         return frozenset(first - second), frozenset(second - first)
 
@@ -306,9 +308,7 @@ def _antonyms() -> Mapping[str, frozenset[str]]:
     terms = [next(iter(found), "") for found in TERMS.of_forms(words)]
     found: defaultdict[str, set[str]] = defaultdict(set)
     for left, right in zip(terms[::2], terms[1::2], strict=True):
-        for ending in (
-            ("", "er", "est") if len(left) <= MAX_COMPARED and len(right) <= MAX_COMPARED else ("",)
-        ):
+        for ending in ("", "er", "est") if len(left) <= MAX_COMPARED and len(right) <= MAX_COMPARED else ("",):
             if left != right:
                 found[left + ending].add(right + ending)
                 found[right + ending].add(left + ending)
