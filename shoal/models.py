@@ -396,12 +396,13 @@ class RescoreResult:
     """The outcome of a rescore.
 
     `failed`: titles of documents whose chunks were not rescored, each with the reason. `vocabulary_version`
-    is that of the other documents now.
+    is that of the other documents now. `n_notes`: notes whose words or profile changed.
     """
 
     n_documents: int
     failed: tuple[tuple[str, str], ...]
     vocabulary_version: int
+    n_notes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

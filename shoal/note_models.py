@@ -13,6 +13,7 @@ from shoal.models import Label
 
 KINDS = ("lesson", "atom", "knowledge")
 SOURCES = ("manual", "agent", "extraction", "import")
+PINNED_BY = ("person", "tags", "relevance")
 
 
 class TagRelevance(NamedTuple):

@@ -67,6 +67,7 @@ STATEMENTS = (
         UPDATE note_owners SET n_active = n_active - (old.deprecated_at IS NULL),
             n_deprecated = n_deprecated - (old.deprecated_at IS NOT NULL)
         WHERE owner = old.owner;
+        DELETE FROM note_owners WHERE owner = old.owner AND n_active = 0 AND n_deprecated = 0;
     END""",
     """CREATE TABLE note_tags (
         note_id           INTEGER NOT NULL REFERENCES notes(id) ON DELETE CASCADE,

@@ -186,6 +186,7 @@ class Status:
     schema: str
     db_bytes: int
     index_bytes: int = 0
+    n_notes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

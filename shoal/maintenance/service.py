@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -30,16 +31,19 @@ class Maintenance:
         self._search = search
 
     def rescore(self, watch: Watcher | None = None) -> RescoreResult:
-        """Decide all words again and update the scores of the chunks that contain changed ones; chunks keep
-        their ids. Does nothing if nothing has changed since the last call.
+        """Decide all words again and update the scores of the chunks that contain changed ones, and of all
+        notes; chunks keep their ids. Does nothing if nothing has changed since the last call.
 
         After an interruption, the next call resumes.
         """
         from shoal.jobs.rescoring import rescore
+        from shoal.notes.rescoring import rescore_notes
 
         library = self._library
         checksum = library.scorer.data_checksum
-        return rescore(library.database, library.handlers, library.settings, checksum, watch)
+        result = rescore(library.database, library.handlers, library.settings, checksum, watch)
+        n_notes = rescore_notes(library.database, library.scorer, library.settings)
+        return dataclasses.replace(result, n_notes=n_notes)
 
     def export(self, *, canonical: bool = False) -> Iterator[str]:
         """The whole library as lines of JSON. `canonical` omits ids, times and versions."""

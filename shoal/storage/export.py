@@ -1,9 +1,9 @@
 """Export of a library as lines of JSON, each an object with a `type`.
 
 The first line is the `export` record. Then come the documents, each `document` followed by its `chunk`s
-(which refer to it by content hash), then the `custom_word`s. A canonical export contains nothing that depends
-on when, where or in which order the documents were ingested: equal documents with equal learned words give
-equal bytes.
+(which refer to it by content hash), then the `custom_word`s, then the `note`s of each owner with their
+evidence and history. A canonical export contains nothing that depends on when, where or in which order the
+documents and notes were stored: equal documents and notes with equal learned words give equal bytes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from shoal.models import IslandScore, ReefScore
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.document_queries import get_content, get_document, get_report, get_sections
+from shoal.storage.note_maintenance import owners
+from shoal.storage.notes import NoteRows
 from shoal.storage.records import StoredChunk
 from shoal.storage.source_files import get_file
 
@@ -41,8 +43,29 @@ CUSTOM_WORD_REEFS = """
     WHERE custom_word_id = :id ORDER BY reef_id
 """
 
+NOTE_FIELDS = (
+    "id", "owner", "kind", "title", "text", "domain", "tags", "categories", "prerequisites", "source",
+    "metadata", "verified", "pinned_by", "pin_tags", "occurrence_count", "times_matched", "last_matched", "deprecated_at",
+    "deprecated_reason", "merged_into", "sessions", "created_at", "updated_at",
+)  # fmt: skip
+NOTES_TOGETHER = 200
+NO_LABELS = 2.0
+"""A threshold that no probability reaches: labels follow from the text."""
+
 UNSTABLE_FIELDS = frozenset(
-    {"id", "created_at", "updated_at", "vocabulary_version", "data_checksum", "from_version", "word_id"}
+    {
+        "id",
+        "created_at",
+        "updated_at",
+        "vocabulary_version",
+        "data_checksum",
+        "from_version",
+        "word_id",
+        "last_matched",
+        "deprecated_at",
+        "merged_into",
+        "history",
+    }
 )
 """Fields that a canonical export leaves out: they depend on the time, order or build with which rows were
 stored."""
@@ -63,6 +86,28 @@ def _records(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
     for row in snapshot.rows(CUSTOM_WORDS, {"version": version}):
         reefs = [dict(reef) for reef in snapshot.rows(CUSTOM_WORD_REEFS, {"id": row["id"]})]
         yield {"type": "custom_word", **dict(row), "reefs": reefs}
+    for owner in owners(snapshot):
+        yield from _notes(snapshot, owner)
+
+
+def _notes(snapshot: Snapshot, owner: str) -> Iterator[dict[str, Any]]:
+    """The notes of an owner, in the order of their texts."""
+    rows = NoteRows(snapshot, owner)
+    ids = rows.ids_by_text()
+    for start in range(0, len(ids), NOTES_TOGETHER):
+        for note in rows.get_many(ids[start : start + NOTES_TOGETHER], label_threshold=NO_LABELS):
+            record = {name: getattr(note, name) for name in NOTE_FIELDS}
+            history = [
+                {"action": entry.action, "before": entry.before, "created_at": entry.created_at}
+                for entry in rows.history(note.id)
+            ]
+            feedback = [entry._asdict() for entry in rows.feedbacks(note.id)]
+            evidence = {
+                "repo_matches": note.repo_matches,
+                "tag_set_matches": [[list(tags), n_matches] for tags, n_matches in note.tag_set_matches],
+                "tag_relevance": {tag: list(each) for tag, each in note.tag_relevance.items()},
+            }
+            yield {"type": "note", **record, **evidence, "feedback": feedback, "history": history}
 
 
 def _document(snapshot: Snapshot, document_id: int) -> Iterator[dict[str, Any]]:
@@ -169,6 +214,9 @@ def _island(island: IslandScore) -> dict[str, Any]:
 
 def _line(record: dict[str, Any], canonical: bool) -> str:
     if canonical:
+        if record["type"] == "note":
+            record = {**record, "is_deprecated": record["deprecated_at"] is not None}
+            record["feedback"] = [{**each, "created_at": None} for each in record["feedback"]]
         record = {
             # The user's metadata is exported unchanged.
             key: value if key == "metadata" else _rounded(value)

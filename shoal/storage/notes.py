@@ -67,6 +67,13 @@ FIND_BY_HASH = """
     SELECT id FROM notes
     WHERE owner = :owner AND text_hash = :text_hash AND deprecated_at IS NULL ORDER BY id LIMIT 1
 """
+HAS_TEXT = """
+    SELECT 1 FROM notes
+    WHERE owner = :owner AND text_hash = :text_hash AND (deprecated_at IS NULL) = :is_active
+"""
+IDS_BY_TEXT = """
+    SELECT id FROM notes WHERE owner = :owner ORDER BY text_hash, deprecated_at IS NOT NULL, kind, title, id
+"""
 FIND_ACTIVE = "SELECT id FROM notes WHERE owner = :owner AND id = :id AND deprecated_at IS NULL"
 LIST_IDS = (
     "SELECT n.id FROM notes n WHERE n.owner = :owner{conditions} ORDER BY n.id LIMIT :limit OFFSET :offset"
@@ -176,6 +183,10 @@ COUNT_TAG_SET = f"""
     INSERT INTO note_tag_set_matches (note_id, tag_set, n_matches) VALUES ({_OWN}, :tag_set, 1)
     ON CONFLICT (note_id, tag_set) DO UPDATE SET n_matches = n_matches + 1
 """
+WRITE_REPO = f"INSERT INTO note_repo_matches (note_id, repo, n_matches) VALUES ({_OWN}, :repo, :n_matches)"
+WRITE_TAG_SET = f"""
+    INSERT INTO note_tag_set_matches (note_id, tag_set, n_matches) VALUES ({_OWN}, :tag_set, :n_matches)
+"""
 COUNT_MATCH = """
     UPDATE notes SET times_matched = times_matched + 1, last_matched = :now WHERE owner = :owner AND id = :id
 """
@@ -189,7 +200,7 @@ COLUMNS = frozenset(
         "kind", "title", "text", "text_hash", "domain", "source", "metadata", "prerequisites", "verified",
         "pinned_by", "pin_tags", "occurrence_count", "times_matched", "last_matched", "deprecated_at",
         "deprecated_reason", "merged_into", "dedup_verified", "dedup_attempts", "dedup_last_error", "profile",
-        "words", "data_checksum", "vocabulary_version",
+        "words", "data_checksum", "vocabulary_version", "created_at", "updated_at",
     }
 )  # fmt: skip
 """Columns that `NoteRows.change` and `NoteRows.set` may write."""
@@ -298,6 +309,15 @@ class NoteRows:
         """Find the active note with this text."""
         note_id: int | None = self._snapshot.value(FIND_BY_HASH, self._values(text_hash=text_hash))
         return note_id
+
+    def has_text(self, text_hash: str, *, is_active: bool) -> bool:
+        """Whether there is an active note, or a deprecated one, with this text."""
+        values = self._values(text_hash=text_hash, is_active=int(is_active))
+        return self._snapshot.value(HAS_TEXT, values) is not None
+
+    def ids_by_text(self) -> Sequence[int]:
+        """List the ids of all notes, in an order that does not depend on when they were stored."""
+        return [row[0] for row in self._snapshot.tuples(IDS_BY_TEXT, self._values())]
 
     def find_active(self, note_id: int) -> int | None:
         """Return the id of a note if it is active."""
@@ -466,6 +486,21 @@ class NoteRows:
         if tags:
             self._transaction.execute(COUNT_TAG_SET, values)
 
+    def write_matches(
+        self, note_id: int, *, repos: Mapping[str, int], tag_sets: Mapping[tuple[str, ...], int]
+    ) -> None:
+        """Write how often a new note was shown, by repository and by tag set."""
+        self._transaction.write_many(
+            WRITE_REPO, [self._values(id=note_id, repo=repo, n_matches=n) for repo, n in repos.items()]
+        )
+        self._transaction.write_many(
+            WRITE_TAG_SET,
+            [
+                self._values(id=note_id, tag_set=compact_json(sorted(tags)), n_matches=n)
+                for tags, n in tag_sets.items()
+            ],
+        )
+
     def purge(self, before: str) -> int:
         """Delete some notes that were deprecated before a time, for good; return their number, 0 at the
         end."""
@@ -482,7 +517,7 @@ class NoteRows:
         return {**values, "owner": self.owner}
 
     def _update(self, note_id: int, columns: Mapping[str, Any]) -> None:
-        assert columns.keys() <= COLUMNS | {"change_number", "updated_at"}, "a column of notes"
+        assert columns.keys() <= COLUMNS | {"change_number"}, "a column of notes"
         names = ", ".join(f"{name} = :{name}" for name in columns)
         if self._transaction.execute(UPDATE.format(columns=names), self._values(id=note_id, **columns)) != 1:
             raise _not_found(note_id)

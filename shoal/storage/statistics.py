@@ -9,6 +9,7 @@ from typing import Any
 from shoal.models import JobStatus
 from shoal.storage import totals
 from shoal.storage.database import Database, Snapshot
+from shoal.storage.note_maintenance import count_active
 from shoal.storage.staleness import count_stale
 from shoal.storage.vocabulary_queries import count_words
 
@@ -21,11 +22,12 @@ WORKER_SEEN_SECONDS = 30.0
 
 
 def get_counts(snapshot: Snapshot, *, data_checksum: str) -> dict[str, Any]:
-    """Return the numbers of documents, chunks and words, of chunks that are stale for this build of lagoon's
-    data, and of jobs and workers."""
+    """Return the numbers of documents, chunks, notes and words, of chunks that are stale for this build of
+    lagoon's data, and of jobs and workers."""
     version = snapshot.value(VOCABULARY_VERSION)
     return {
         **dict(snapshot.first(totals.LIBRARY)),
+        "n_notes": count_active(snapshot),
         "vocabulary_version": version,
         "n_custom_words": count_words(snapshot, version),
         "n_stale_chunks": count_stale(snapshot, data_checksum),

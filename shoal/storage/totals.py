@@ -33,6 +33,11 @@ TABLES = (
     Totals("tag_totals", "tag, n_documents", "SELECT tag, COUNT(*) FROM document_tags GROUP BY tag"),
     Totals("stale_totals", "id, n_chunks", "SELECT 1, COALESCE(SUM(n_chunks), 0) FROM stale_documents"),
     Totals(
+        "note_owners",
+        "owner, n_active, n_deprecated",
+        "SELECT owner, SUM(deprecated_at IS NULL), SUM(deprecated_at IS NOT NULL) FROM notes GROUP BY owner",
+    ),
+    Totals(
         "reef_totals",
         "reef_id, percent, n_chunks",
         """

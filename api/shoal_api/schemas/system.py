@@ -13,6 +13,7 @@ class StatusSchema(Schema):
     status = fields.String(required=True, metadata={"description": "`ok`"})
     n_documents = fields.Integer(required=True, metadata={"description": "number of documents"})
     n_chunks = fields.Integer(required=True, metadata={"description": "number of chunks"})
+    n_notes = fields.Integer(required=True, metadata={"description": "number of active notes"})
     n_stale_chunks = fields.Integer(
         required=True,
         metadata={"description": "chunks that contain a changed word or were scored with other data"},

@@ -12,6 +12,7 @@ from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Seve
 from shoal.maintenance.doctor.index import CHECKS as INDEX_CHECKS
 from shoal.maintenance.doctor.jobs import CHECKS as JOB_CHECKS
 from shoal.maintenance.doctor.learning import CHECKS as LEARNING_CHECKS
+from shoal.maintenance.doctor.notes import CHECKS as NOTE_CHECKS
 from shoal.maintenance.doctor.totals import CHECKS as TOTALS_CHECKS
 from shoal.maintenance.doctor.values import CHECKS as VALUE_CHECKS
 
@@ -22,6 +23,7 @@ CHECKS: tuple[Check, ...] = (
     *INDEX_CHECKS,
     *JOB_CHECKS,
     *LEARNING_CHECKS,
+    *NOTE_CHECKS,
     *VALUE_CHECKS,
 )
 """Later checks rely on earlier ones: documents are repaired before their words are counted, and values that

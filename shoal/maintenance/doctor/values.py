@@ -11,6 +11,7 @@ from typing import NamedTuple
 from shoal.jobs.queue.states import DROPPED, RECEIVING, WAVE_DONE, Stage
 from shoal.maintenance.doctor.findings import MAX_EXAMPLES, Check, CheckContext, Finding
 from shoal.models import DocFormat, ItemStatus, JobKind, JobStatus
+from shoal.note_models import KINDS, PINNED_BY, SOURCES
 from shoal.storage.database import Snapshot
 
 TABLES = """
@@ -35,6 +36,14 @@ JSON = {
     "job_items": {"tags": "array", "metadata": "object", "warnings": "array"},
     "job_item_cuts": {"cuts": "array"},
     "observed_documents": {"settings": "object"},
+    "notes": {"metadata": "object", "prerequisites": "object", "pin_tags": "array"},
+    "note_tag_set_matches": {"tag_set": "array"},
+    "note_feedback": {"tag_scores": "object"},
+    "note_history": {"before": "object"},
+    "agent_sessions": {"tags": "array"},
+    "hook_events": {"note_ids": "array"},
+    "note_merges": {"absorbed_ids": "array"},
+    "merge_proposals": {"note_ids": "array"},
 }
 """Columns that hold JSON, with its type."""
 
@@ -43,6 +52,7 @@ NAMES: dict[str, dict[str, Collection[str]]] = {
     "jobs": {"kind": tuple(JobKind), "status": (*JobStatus, RECEIVING, DROPPED)},
     "waves": {"stage": (*Stage, WAVE_DONE)},
     "job_items": {"format": tuple(DocFormat), "status": tuple(ItemStatus)},
+    "notes": {"kind": KINDS, "source": SOURCES, "pinned_by": PINNED_BY},
 }
 """Columns that hold one of several names."""
 
@@ -135,14 +145,16 @@ def _is_utf8(value: bytes | None) -> bool:
 
 
 def _owner(table: str, columns: Sequence[str]) -> str:
-    """SQL for the owner of a row as bytes: its document or job if it has one, else the row itself."""
+    """SQL for the owner of a row as bytes: its document, job or note if it has one, else the row itself."""
     own = f"'{table}.{columns[0]} ' || {columns[0]}"
-    if table in ("documents", "jobs"):
+    if table in ("documents", "jobs", "notes"):
         own = f"'{table[:-1]} ' || id"
     elif "job_id" in columns:
         own = f"COALESCE('job ' || job_id, {own})"
     elif "document_id" in columns:
         own = f"COALESCE('document ' || document_id, {own})"
+    elif "note_id" in columns:
+        own = f"COALESCE('note ' || note_id, {own})"
     elif "chunk_id" in columns:
         own = f"COALESCE('document ' || (SELECT document_id FROM chunks WHERE id = chunk_id), {own})"
     return f"CAST({own} AS BLOB)"
