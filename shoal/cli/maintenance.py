@@ -197,8 +197,9 @@ def import_file(
     if session.as_json:
         session.emit(json_form(result))
     stored, duplicates = f"{result.stored:,} stored", quantity(result.duplicates, "duplicate")
+    notes = f"{quantity(result.notes, 'note')}, " if result.notes or result.duplicate_notes else ""
     session.say(
-        f"{stored}, {duplicates}, {quantity(result.n_bad, 'bad line')}"
+        f"{stored}, {duplicates}, {notes}{quantity(result.n_bad, 'bad line')}"
         + ("; words were learned again" if result.is_rescored else "")
     )
     if result.n_bad:

@@ -22,7 +22,7 @@ from shoal.jobs.rescoring import rescore as rescore_library
 from shoal.library.documents import Documents
 from shoal.library.library import Library
 from shoal.models import DocumentDraft, SourceFile
-from shoal.notes.importing import ImportedNote, checked_note, store_notes
+from shoal.notes.note_records import ImportedNote, checked_note, store_notes
 from shoal.settings import MIB, Settings
 from shoal.storage.export import FORMAT
 from shoal.storage.source_files import file_from_json

@@ -85,7 +85,7 @@ def test_intact_library_has_no_findings(library: Path, settings: Settings) -> No
     report = check(settings)
     assert report.findings == ()
     assert report.is_healthy
-    assert len(report.looked_at) == 20
+    assert len(report.looked_at) == 23
     assert set(check(settings, quick=True).looked_at) < set(report.looked_at)
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         assert engine.maintenance.doctor() == report
@@ -693,7 +693,7 @@ def test_command_prints_problems_and_advice(
         code = run(["--db", str(learned), "doctor", *options])
         return code, capsys.readouterr().out
 
-    assert doctor() == (0, "20 checks: the library is whole\n")
+    assert doctor() == (0, "23 checks: the library is whole\n")
     damage(learned, "DELETE FROM reefs")
     code, text = doctor("--quick")
     assert code == 1

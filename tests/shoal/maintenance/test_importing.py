@@ -313,5 +313,7 @@ def test_import_command_reports_its_result(
         "bad": [],
         "is_rescored": False,
         "n_bad": 0,
+        "notes": 0,
+        "duplicate_notes": 0,
     }
     assert run(["--db", str(database), "import", str(tmp_path / "none.jsonl")]) == 1
