@@ -312,8 +312,8 @@ class Settings:
     )
     note_path_tags: str = _setting(
         "",
-        "tags of environments by folder, `PATTERN=TAG` separated by commas, such as `/work/acme/*=acme`; "
-        "`docs/agents.md` describes the patterns",
+        "tags of environments by folder, `PATTERN=TAG` separated by commas, such as `/work/acme/*=acme`. `*` "
+        "stands for a part of a name, `**` for any folders, `~` for the home folder of any user",
         _path_tags,
     )
     # Not specified: 15 matches pin a note there, and 11 do not.
@@ -341,6 +341,12 @@ class Settings:
     # Not specified. Below the limit for pins, so that one bad judgement does not unpin.
     note_unpin_relevance: float = _setting(
         0.0, "an automatic pin ends when the average relevance is lower", _between(-1, 1)
+    )
+
+    # Not specified: tools that only look around or keep lists.
+    note_skip_tools: str = _setting(
+        "AskUserQuestion,ExitPlanMode,Glob,Grep,LS,Read,TodoWrite",
+        "names of tools, separated by commas, before whose use the hook shows no notes",
     )
 
     # Conversion of files

@@ -8,38 +8,20 @@ escapes and control characters; the consoles never interpret markup.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from shoal.support.plain_text import one_line as one_line  # also for the other modules of the CLI
+from shoal.support.plain_text import plain as plain
+
 if TYPE_CHECKING:
     from rich.console import Console
-
-_ESCAPES = re.compile(
-    r"""\x1b\[[0-?]*[ -/]*[@-~]        # CSI: colours, cursor
-      | \x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?  # OSC, DCS, SOS, PM, APC up to their end
-      | \x1b[ -/]*[0-~]                # two-character escapes
-    """,
-    re.VERBOSE,
-)
-# C0 and C1 controls except tab and newline, DEL, direction marks, lone surrogates.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 MAX_WIDTH = 120
 """Longer lines are hard to read, also on a wider terminal."""
 PIPED_WIDTH = 100
 """Width without a terminal: enough for the tables, and the same on every machine."""
-
-
-def plain(text: str) -> str:
-    """Remove escape sequences and control characters from `text`, except newlines and tabs."""
-    return _CONTROLS.sub("", _ESCAPES.sub("", text))
-
-
-def one_line(text: str) -> str:
-    """`plain` text with every run of white space replaced by one space."""
-    return " ".join(plain(text).split())
 
 
 def display_path(path: str) -> str:
