@@ -1,30 +1,59 @@
-"""Similarity of short texts as a number from 0 to 1 that can be compared with a threshold, without a model."""
+"""Similarity of short texts as a number from 0 to 1 that can be compared with a threshold, without a model.
+
+The value is the probability that two texts say the same about the same matter, by a logistic function of four
+measures. A contradiction does not lower it: `is_opposite` says that there are signs of one (`opposites`), and such
+texts are no duplicates. `benchmarks/similarity.py` fits the constants and prints how often the value is right.
+
+Every measure is between 0 and 1. A term's weight is its inverse document frequency in running text, and two
+different terms match as far as they have the same reefs.
+
+profile      cosine of the profiles of both texts
+words        share of the weight of a text's terms that the other text matches; the smaller of both directions
+missing      weight of the heaviest term of either text that the other does not match
+exchanged    the same in the text where it is lighter: high if each text has a term of its own
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.errors import QueryError
+from shoal.notes import opposites
+from shoal.notes.opposites import Signs, Statement
+from shoal.notes.term_table import STOP_TERMS, TermTable, term_table
 from shoal.scorer import Scorer
 from shoal.search.query_language import TERMS
 from shoal.storage.profiles import MAX_REEFS, Profiles
 
 Doubles = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 DUPLICATE = 0.85
-"""Texts that are at least this similar say the same; nine in ten such pairs do."""
+"""Texts that are at least this similar, and not opposite, say the same."""
 RECALL = 0.7
-"""A note that is at least this similar to a question is worth showing."""
+"""A note with at least this similarity to a question is worth showing."""
+MAX_CHARS = 20_000
+"""Characters of a text; the limit of notes."""
 TOP_REEFS = 38
 """Reefs of a profile, as in chunks."""
+RELATED_AT_MOST = 0.95
+"""How far different terms match at most, even with equal reefs."""
+FULL_WEIGHT = 10.0
+"""Weight of a term that counts as much as any: one in 20,000 words of running text."""
+BLOCK = 2_000_000
+"""Pairs of terms that are compared at once, in 16 MB."""
+LEAST_RELATED = 0.3
+"""Texts below this similarity are not examined for signs of a contradiction."""
 
 
 class SimilarityPart(NamedTuple):
-    """One reason of a similarity: the value of a feature, and what it adds to the log-odds."""
+    """One reason of a similarity: the value of a measure, and what it adds to the log-odds."""
 
     name: str
     value: float
@@ -32,66 +61,210 @@ class SimilarityPart(NamedTuple):
 
 
 class Similarity(NamedTuple):
-    """`value`: 0..1; `is_opposite`: the texts are about the same matter and may contradict each other.
+    """How similar two texts are.
 
-    The contributions of `parts` add up to the log-odds of the value.
+    value        0..1; 1 if all terms are equal
+    is_opposite  the texts are about the same matter and may contradict each other
+    parts        measures with their contributions, which add up with `BIAS` to the log-odds of the value
+    signs        signs of a contradiction, each 0 or more
     """
 
     value: float
     is_opposite: bool
     parts: tuple[SimilarityPart, ...]
+    signs: Signs
+
+    @property
+    def is_duplicate(self) -> bool:
+        return self.value >= DUPLICATE and not self.is_opposite
 
 
 class Similarities(NamedTuple):
-    """Similarities of one text to n others: (n,) each."""
+    """Similarities of one text to n others, each (n,)."""
 
     values: Doubles
     is_opposite: NDArray[np.bool_]
 
 
+class Weights(NamedTuple):
+    """A logistic function: log-odds = bias + the sum of the measures times their weights."""
+
+    bias: float
+    weights: tuple[float, ...]
+
+    def log_odds(self, measures: Doubles) -> Doubles:
+        """Return the log-odds of rows of measures, (n, number of weights)."""
+        odds: Doubles = measures @ np.array(self.weights) + self.bias
+        return odds
+
+
+MEASURES = ("profile", "words", "missing", "exchanged")
+SAME = Weights(-0.41, (3.68, 1.37, -2.78, -4.82))
+OPPOSITE = Weights(-2.32, (2.85, 3.95, 4.1, 4.71, 1.32, 4.74))
+RECALL_MEASURES = ("profile", "words", "covered", "missing")
+ANSWERS = Weights(-9.71, (2.88, 7.3, 8.04, 0.0))
+
+
 @dataclass(frozen=True, eq=False)
 class TextFeatures:
-    """What is compared of a text: its terms in order, and its profile over all reefs, of length 1."""
+    """What is compared of a text: its terms in order, stop words included, and its profile over all reefs, of
+    length 1 or 0, (MAX_REEFS,)."""
 
+    table: TermTable
     terms: tuple[str, ...]
     profile: Doubles
 
     @classmethod
     def of(cls, scorer: Scorer, text: str, title: str = "") -> TextFeatures:
-        """Read a text. Raises QueryError if it has no text or is too long."""
+        """Read a text. `scorer` may have learned words, which change the profile alone."""
         joined = f"{title}\n\n{text}" if title else text
-        profile = Profiles.from_scores([scorer.score(joined, TOP_REEFS).reef_arrays]).packed()[0]
-        return cls(tuple(TERMS.of_text(joined)), _dense(profile))
+        packed = Profiles.from_scores([scorer.score(joined, TOP_REEFS).reef_arrays]).packed()[0]
+        return cls(term_table(scorer), tuple(TERMS.of_text(joined)), _unit(packed))
 
     @classmethod
     def of_stored(cls, scorer: Scorer, words: bytes, profile: bytes) -> TextFeatures:
         """Read a note from its columns `words` and `profile`."""
-        return cls(tuple(words.decode().split()), _dense(profile))
+        return cls(term_table(scorer), tuple(words.decode().split()), _unit(profile))
+
+    @functools.cached_property
+    def subjects(self) -> tuple[str, ...]:
+        """The distinct terms that are no stop words; of a text without any, all distinct terms."""
+        distinct = tuple(dict.fromkeys(self.terms))
+        return tuple(term for term in distinct if term not in STOP_TERMS) or distinct
+
+    @functools.cached_property
+    def statement(self) -> Statement:
+        return Statement.of(self.terms)
+
+
+def check_text(field: str, text: object) -> str:
+    """Return a text that can be compared. Raises QueryError, which names the field."""
+    if not isinstance(text, str):
+        raise QueryError(field, f"must be a text, not {type(text).__name__}")
+    if not text.strip():
+        raise QueryError(field, "must not be empty")
+    if len(text) > MAX_CHARS:
+        raise QueryError(field, f"has {len(text):,} characters; the limit is {MAX_CHARS:,}")
+    return text
 
 
 def similarity(left: TextFeatures, right: TextFeatures) -> Similarity:
-    """Compare two texts."""
+    """Compare two texts, with the reasons. The order of the texts does not matter."""
+    measures = _measures(left, [right])
+    parts = tuple(
+        SimilarityPart(name, round(value, 6), round(value * weight, 6))
+        for name, value, weight in zip(MEASURES, measures[0].tolist(), SAME.weights, strict=True)
+    )
     values, is_opposite = similarities(left, [right])
-    return Similarity(float(values[0]), bool(is_opposite[0]), ())
+    return Similarity(
+        float(values[0]), bool(is_opposite[0]), parts, opposites.signs(left.statement, right.statement)
+    )
 
 
 def similarities(text: TextFeatures, others: Sequence[TextFeatures]) -> Similarities:
     """Compare one text with n others."""
-    words = set(text.terms)
-    shared = [len(words & set(other.terms)) for other in others]
-    sizes = [len(words) + len(set(other.terms)) for other in others]
-    dice = 2 * np.array(shared) / np.maximum(sizes, 1)
-    cosine = np.array([text.profile @ other.profile for other in others])
-    return Similarities(np.clip((dice + cosine) / 2, 0.0, 1.0), np.zeros(len(others), dtype=np.bool_))
+    values = _probabilities(text, others, SAME.log_odds(_measures(text, others)))
+    is_opposite = np.zeros(len(others), dtype=np.bool_)
+    for at in np.flatnonzero(values >= LEAST_RELATED).tolist():
+        signs = opposites.signs(text.statement, others[at].statement)
+        is_opposite[at] = OPPOSITE.log_odds(np.array([signs]))[0] >= 0
+    return Similarities(values, is_opposite)
 
 
 def recall_similarities(question: TextFeatures, notes: Sequence[TextFeatures]) -> Doubles:
-    """Compare a question with n notes that may answer it, (n,): how much of the question a note covers."""
-    return similarities(question, notes).values
+    """Return how probably each of n notes answers a question, (n,), 0..1.
+
+    Unlike `similarities`, it does not matter what a note says beyond the question.
+    """
+    return _probabilities(question, notes, ANSWERS.log_odds(_recall_measures(question, notes)))
 
 
-def _dense(packed: bytes) -> Doubles:
+def _probabilities(text: TextFeatures, others: Sequence[TextFeatures], log_odds: Doubles) -> Doubles:
+    is_equal = np.fromiter((text.terms == other.terms for other in others), np.bool_, len(others))
+    values: Doubles = np.where(is_equal, 1.0, 1 / (1 + np.exp(-log_odds)))
+    return values
+
+
+def _measures(text: TextFeatures, others: Sequence[TextFeatures]) -> Doubles:
+    """Return `MEASURES` of one text and each other, (n, 4)."""
+    rows = []
+    for other, mine, theirs in _matches(text, others):
+        gaps = sorted([_gap(mine), _gap(theirs)])
+        rows.append((_cosine(text, other), min(_share(mine), _share(theirs)), gaps[1], gaps[0]))
+    return np.array(rows).reshape(len(others), len(MEASURES))
+
+
+def _recall_measures(question: TextFeatures, notes: Sequence[TextFeatures]) -> Doubles:
+    """Return `RECALL_MEASURES` of a question and each note, (n, 4)."""
+    rows = [
+        (_cosine(question, note), _share(of_note), _share(of_question), _gap(of_question))
+        for note, of_question, of_note in _matches(question, notes)
+    ]
+    return np.array(rows).reshape(len(notes), len(RECALL_MEASURES))
+
+
+class _Matched(NamedTuple):
+    """The terms of a text: their weights, and how far the other text matches each, 0..1."""
+
+    weights: Doubles
+    matched: Doubles
+
+
+def _matches(
+    text: TextFeatures, others: Sequence[TextFeatures]
+) -> Iterator[tuple[TextFeatures, _Matched, _Matched]]:
+    """Yield each other with the matches of the text in it, and of it in the text."""
+    table = text.table
+    mine = table.numbers(text.subjects)
+    my_weights, my_vectors = table.weights(mine), table.vectors(mine)
+    for block in _blocks(others, max(1, BLOCK // max(1, len(mine)))):
+        numbers = [table.numbers(other.subjects) for other in block]
+        every = np.concatenate(numbers) if numbers else np.empty(0, dtype=np.int64)
+        related = np.clip(my_vectors @ table.vectors(every).T, 0.0, RELATED_AT_MOST)
+        related[mine[:, None] == every] = 1.0
+        weights = table.weights(every)
+        start = 0
+        for other, theirs in zip(block, numbers, strict=True):
+            end = start + len(theirs)
+            here = related[:, start:end].astype(np.float64)
+            yield (
+                other,
+                _Matched(my_weights, here.max(axis=1, initial=0.0)),
+                _Matched(weights[start:end], here.max(axis=0, initial=0.0)),
+            )
+            start = end
+
+
+def _blocks(others: Sequence[TextFeatures], most_terms: int) -> Iterator[list[TextFeatures]]:
+    block: list[TextFeatures] = []
+    n_terms = 0
+    for other in others:
+        if block and n_terms + len(other.subjects) > most_terms:
+            yield block
+            block, n_terms = [], 0
+        block.append(other)
+        n_terms += len(other.subjects)
+    if block:
+        yield block
+
+
+def _share(terms: _Matched) -> float:
+    total = float(terms.weights.sum())
+    return float(terms.weights @ terms.matched) / total if total else 0.0
+
+
+def _gap(terms: _Matched) -> float:
+    gaps = np.minimum(terms.weights / FULL_WEIGHT, 1.0) * (1 - terms.matched)
+    return float(gaps.max(initial=0.0))
+
+
+def _cosine(left: TextFeatures, right: TextFeatures) -> float:
+    return min(1.0, float(left.profile @ right.profile))
+
+
+def _unit(packed: bytes) -> Doubles:
     profile = Profiles.of([packed])
     dense = np.zeros(MAX_REEFS)
     dense[profile.reef_ids] = profile.z_scores
-    return dense / max(float(np.linalg.norm(dense)), 1e-9)
+    norm = float(np.linalg.norm(dense))
+    return dense / norm if norm else dense
