@@ -150,16 +150,17 @@ def fit_same(groups: Groups, rows: Sequence[dict[str, str]]) -> Weights:
     return fit(measures, is_true, weights, (1, 1, -1, -1))
 
 
-def fit_opposite(groups: Groups, rows: Sequence[dict[str, str]]) -> Weights:
-    """Fit the sign of a contradiction on paraphrases, opposites and siblings."""
-    labels = SAME_CLASSES - {"far"} | {"sibling", "opposite", "opposite, near", "opposite, reworded"}
-    used = [pair for pair in pairs(rows) if pair.label in labels]
-    signs = [
-        opposites.signs(groups.features(pair.left).statement, groups.features(pair.right).statement)
-        for pair in used
-    ]
-    is_true = np.array([pair.label.startswith("opposite") for pair in used], dtype=float)
-    return fit(np.array(signs), is_true, np.ones(len(used)), (1,) * len(opposites.Signs._fields))
+def fit_opposite(groups: Groups, rows: Sequence[dict[str, str]], same: Weights) -> Weights:
+    """Fit the flag of a contradiction on the signs and the similarity of all pairs that are examined."""
+    measures, is_true = [], []
+    for pair in pairs(rows):
+        left, right = groups.features(pair.left), groups.features(pair.right)
+        value = same.probabilities(similarity._measures(left, [right]))[0]
+        if value >= similarity.LEAST_RELATED:
+            measures.append((*opposites.signs(left.statement, right.statement), value))
+            is_true.append(pair.label.startswith("opposite"))
+    n_signs = len(opposites.Signs._fields)
+    return fit(np.array(measures), np.array(is_true, dtype=float), np.ones(len(measures)), (1,) * (n_signs + 1))
 
 
 def fit_answers(groups: Groups, rows: Sequence[dict[str, str]]) -> Weights:
@@ -249,8 +250,8 @@ def report_answers(title: str, groups: Groups, rows: Sequence[dict[str, str]], a
     values, is_true, first = [], [], []
     for row, notes in libraries(rows):
         features = [groups.features(text) for text, _ in notes]
-        odds = answers.log_odds(similarity._recall_measures(groups.features(row["question"]), features))
-        of_question = 1 / (1 + np.exp(-odds))
+        measures = similarity._recall_measures(groups.features(row["question"]), features)
+        of_question = answers.probabilities(measures)
         truth = np.array([is_answer for _, is_answer in notes])
         values.append(of_question)
         is_true.append(truth)
@@ -276,7 +277,7 @@ def measure(groups: Groups, rows: Sequence[dict[str, str]], same: Weights = SAME
         left, right = groups.features(pair.left), groups.features(pair.right)
         value, flag = (each[0] for each in similarities(left, [right]))
         if same is not SAME:
-            value = 1 / (1 + np.exp(-same.log_odds(similarity._measures(left, [right]))[0]))
+            value = same.probabilities(similarity._measures(left, [right]))[0]
         measured.append((pair, float(value), bool(flag)))
     return measured
 
@@ -288,8 +289,9 @@ def main() -> int:
     groups = Groups()
     if options.fit:
         choose = groups.half("choose")
-        print("SAME =", fit_same(groups, choose))
-        print("OPPOSITE =", fit_opposite(groups, choose))
+        same = fit_same(groups, choose)
+        print("SAME =", same)
+        print("OPPOSITE =", fit_opposite(groups, choose, same))
         print("ANSWERS =", fit_answers(groups, choose))
         return 0
     report("The half `report`", measure(groups, groups.half("report")))

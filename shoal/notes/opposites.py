@@ -19,12 +19,12 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import NamedTuple
 
-from shoal.notes.term_table import STOP_TERMS
+from shoal.notes.term_table import STOP_TERMS, number_of
 from shoal.search.query_language import TERMS
 
 MAX_TOKENS = 200
@@ -39,9 +39,10 @@ SIDE_BEFORE, SIDE_BEHIND = 6, 3
 MAX_COMPARED = 5
 """Letters of an adjective that is compared with -er and -est, which stems keep: *highest* and *lowest*."""
 
-NEGATION = "\0not"
+NEGATION, ABSENCE = "\0not", "\0no"
 CONTRAST = "\0contrast"
-"""Stands for *instead of*, *rather than*, *X, not Y*."""
+MARKS = (NEGATION, ABSENCE, CONTRAST)
+"""Stand for *not* and *never*, for *no* and *without*, and for *instead of*, *rather than*, *X, not Y*."""
 
 # Opposites that WordNet lacks: words of direction and of time, and words of this trade.
 _MORE_ANTONYMS = """
@@ -62,15 +63,15 @@ _MORE_ANTONYMS = """
     safe unsafe, salted unsalted, seldom often, senior junior, serial parallel, sequential parallel, set unset, start stop,
     start end, strict loose, strong weak, subscribe unsubscribe, sweet sour, tall short, thick thin, tight loose, true false,
     unique duplicate, upgrade downgrade, verbose terse, verbose quiet, visible hidden, wet dry, wide narrow, with without,
-    worse better, yes no
+    worse better, yes no, must optional, must voluntary, must may, required voluntary, need optional
 """
-_DIRECTIONS = "before after afterwards above below over under more less most least first last up down on off always all"
-_NEGATIONS = "no never nobody nothing nowhere neither nor without cannot"
+_DIRECTIONS = "before after afterwards above below over under more less most least first last up down on off always all must may"
+_NEGATIONS = "never cannot"
+_ABSENCES = "no nobody nothing nowhere neither nor without"
 _LEXICAL_NEGATIONS = "forbidden forbid prohibit prohibited avoid ban banned lack lacks missing"
 _BEFORE_T = "don doesn didn isn aren wasn weren can won shouldn mustn couldn wouldn hasn haven hadn ain needn"
 _CLAUSES = "because so and but since which when if while then unless although as for to"
 _COMPARING = "before after afterwards than"
-_NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
 _ARTICLES = "a an the this that these those its it their our your is are be was were do does did"
 
 
@@ -79,10 +80,11 @@ def _terms(text: str) -> frozenset[str]:
 
 
 DIRECTIONS = _terms(_DIRECTIONS)
-NEGATIONS, LEXICAL_NEGATIONS = _terms(_NEGATIONS), _terms(_LEXICAL_NEGATIONS)
+NEGATIONS, ABSENCES, LEXICAL_NEGATIONS = map(_terms, (_NEGATIONS, _ABSENCES, _LEXICAL_NEGATIONS))
 BEFORE_T, CLAUSES, ARTICLES = _terms(_BEFORE_T), _terms(_CLAUSES), _terms(_ARTICLES)
-BEFORE, AFTER, THAN = "befor", _terms("after afterwards once until"), "than"
-NUMBER_WORDS = {term: str(number) for number, term in enumerate(TERMS.of_text(_NUMBERS))}
+BEFORE, AFTER, THAN = "befor", _terms("after afterwards once"), "than"
+BY = "by"
+FROM, ENDS = "from", {"from", "to"}
 
 
 class Signs(NamedTuple):
@@ -116,11 +118,11 @@ class Statement:
         negated: set[str] = set()
         n_negations = 0
         for at, token in enumerate(tokens):
-            if token in (NEGATION, CONTRAST):
+            if token in MARKS:
                 negated.update(_behind(tokens, at, NEGATION_REACH))
             if token == NEGATION:
                 negated.update(_nearest_before(tokens, at))
-            n_negations += token in (NEGATION, CONTRAST) or token in LEXICAL_NEGATIONS
+            n_negations += token in MARKS or token in LEXICAL_NEGATIONS
         return cls(tokens, frozenset(negated), n_negations)
 
     @functools.cached_property
@@ -132,8 +134,7 @@ class Statement:
 
     @functools.cached_property
     def numbers(self) -> frozenset[str]:
-        numbers = (NUMBER_WORDS.get(token, token) for token in self.tokens)
-        return frozenset(number for number in numbers if any(map(str.isdigit, number)))
+        return frozenset(number for token in self.tokens if (number := number_of(token)) is not None)
 
     @functools.cached_property
     def sides(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -148,7 +149,26 @@ class Statement:
                     before, behind = behind, before
                 first |= before
                 second |= behind
+            if token in ENDS and ENDS <= set(self.tokens):
+                (first if token == FROM else second).update(_behind(self.tokens, at, 1))
         return frozenset(first - second), frozenset(second - first)
+
+    def around(self, verb: str) -> tuple[frozenset[str], frozenset[str]]:
+        """The subjects before and behind the first place of a verb: who acts, and on whom."""
+        at = self.tokens.index(verb)
+        before = filter(is_subject, self.tokens[max(0, at - SIDE_BEFORE) : at])
+        behind = filter(is_subject, self.tokens[at + 1 : at + 1 + SIDE_BEFORE])
+        return frozenset(before), frozenset(behind)
+
+    @functools.cached_property
+    def passives(self) -> Mapping[str, tuple[frozenset[str], frozenset[str]]]:
+        """Who acts, and on whom, by the verb of each passive with *by*."""
+        passives = {}
+        for at, token in enumerate(self.tokens):
+            if token == BY and at and is_subject(self.tokens[at - 1]):
+                verb = self.tokens[at - 1]
+                passives[verb] = frozenset(_behind(self.tokens, at, 1)), self.around(verb)[0]
+        return passives
 
     @functools.cached_property
     def surroundings(self) -> Mapping[str, frozenset[tuple[int, str]]]:
@@ -205,7 +225,8 @@ def _moved(left: frozenset[str], right: frozenset[str]) -> float:
 def _contrasts(left: Statement, right: Statement) -> tuple[float, bool]:
     """(how far the sides are exchanged, whether they agree)."""
     (a, b), (c, d) = left.sides, right.sides
-    same, crossed = len(b & d), len(a & d) + len(b & c)
+    # Only an exchange in both directions counts: the side before a comparison is often in another sentence.
+    same, crossed = len(b & d), min(len(a & d), len(b & c))
     return (crossed / (crossed + same) if crossed else 0.0), same > crossed
 
 
@@ -223,7 +244,7 @@ def _behind(tokens: Sequence[str], at: int, most: int) -> list[str]:
     """Return the subjects behind a token, up to the end of its clause."""
     subjects: list[str] = []
     for token in tokens[at + 1 : at + 1 + 3 * most]:
-        if len(subjects) == most or (subjects and (token in CLAUSES or token in (NEGATION, CONTRAST))):
+        if len(subjects) == most or (subjects and (token in CLAUSES or token in MARKS)):
             break
         if is_subject(token):
             subjects.append(token)
@@ -231,6 +252,9 @@ def _behind(tokens: Sequence[str], at: int, most: int) -> list[str]:
 
 
 def _exchanges(left: Statement, right: Statement) -> float:
+    agreements = [*_passive_agreements(left, right), *_passive_agreements(right, left)]
+    if agreements:
+        return 0.0 if any(agreements) else 1.0
     first, second = left.surroundings, right.surroundings
     moved = sorted(term for term in first.keys() & second.keys() if first[term] != second[term])
     largest = 0.0
@@ -240,6 +264,17 @@ def _exchanges(left: Statement, right: Statement) -> float:
         straight = _alike(first[x], second[x], both) + _alike(first[y], second[y], both)
         largest = max(largest, (crossed - straight) / 2)
     return largest
+
+
+def _passive_agreements(passive: Statement, active: Statement) -> Iterator[bool]:
+    """Yield for each verb whether the one who acts in a passive also acts in the other text."""
+    for verb, (actors, others) in passive.passives.items():
+        if verb in active.distinct and verb not in active.passives:
+            before, behind = active.around(verb)
+            if actors & before and others & behind:
+                yield True
+            elif actors & behind and others & before:
+                yield False
 
 
 def _alike(a: frozenset[tuple[int, str]], b: frozenset[tuple[int, str]], without: set[str]) -> float:
@@ -261,7 +296,7 @@ def _canonical(terms: Sequence[str]) -> Iterable[str]:
             subject_before = at > 0 and terms[at - 1] not in STOP_TERMS
             token = CONTRAST if subject_before or (at and terms[at - 1] in ("and", "but")) else NEGATION
         else:
-            token = NEGATION if term in NEGATIONS else term
+            token = NEGATION if term in NEGATIONS else ABSENCE if term in ABSENCES else term
         yield token
         at += size
 

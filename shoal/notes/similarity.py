@@ -48,7 +48,10 @@ FULL_WEIGHT = 10.0
 """Weight of a term that counts as much as any: one in 20,000 words of running text."""
 BLOCK = 2_000_000
 """Pairs of terms that are compared at once, in 16 MB."""
-LEAST_RELATED = 0.3
+OPPOSITE_AT_LEAST = 0.3
+"""Probability of a contradiction from which texts are flagged. Below one half, because a wrong merge costs more than
+a look at two texts."""
+LEAST_RELATED = 0.15
 """Texts below this similarity are not examined for signs of a contradiction."""
 
 
@@ -65,7 +68,7 @@ class Similarity(NamedTuple):
 
     value        0..1; 1 if all terms are equal
     is_opposite  the texts are about the same matter and may contradict each other
-    parts        measures with their contributions, which add up with `BIAS` to the log-odds of the value
+    parts        measures with their contributions, which add up with `SAME.bias` to the log-odds of the value
     signs        signs of a contradiction, each 0 or more
     """
 
@@ -92,17 +95,19 @@ class Weights(NamedTuple):
     bias: float
     weights: tuple[float, ...]
 
-    def log_odds(self, measures: Doubles) -> Doubles:
-        """Return the log-odds of rows of measures, (n, number of weights)."""
-        odds: Doubles = measures @ np.array(self.weights) + self.bias
-        return odds
+    def probabilities(self, measures: Doubles) -> Doubles:
+        """Return the probability, 0..1, of each row of measures, (n, number of weights)."""
+        odds = measures @ np.array(self.weights) + self.bias
+        probabilities: Doubles = 1 / (1 + np.exp(-odds))
+        return probabilities
 
 
+# Fitted on the half `choose` by `python -m benchmarks.similarity --fit`.
 MEASURES = ("profile", "words", "missing", "exchanged")
-SAME = Weights(-0.41, (3.68, 1.37, -2.78, -4.82))
-OPPOSITE = Weights(-2.32, (2.85, 3.95, 4.1, 4.71, 1.32, 4.74))
+SAME = Weights(-0.52, (3.77, 1.32, -2.53, -5.0))
+OPPOSITE = Weights(-4.68, (3.09, 3.48, 4.1, 4.13, 3.73, 3.32, 2.76))
 RECALL_MEASURES = ("profile", "words", "covered", "missing")
-ANSWERS = Weights(-9.71, (2.88, 7.3, 8.04, 0.0))
+ANSWERS = Weights(-9.66, (3.31, 6.8, 7.8, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,11 +168,11 @@ def similarity(left: TextFeatures, right: TextFeatures) -> Similarity:
 
 def similarities(text: TextFeatures, others: Sequence[TextFeatures]) -> Similarities:
     """Compare one text with n others."""
-    values = _probabilities(text, others, SAME.log_odds(_measures(text, others)))
+    values = _with_equal(text, others, SAME.probabilities(_measures(text, others)))
     is_opposite = np.zeros(len(others), dtype=np.bool_)
     for at in np.flatnonzero(values >= LEAST_RELATED).tolist():
         signs = opposites.signs(text.statement, others[at].statement)
-        is_opposite[at] = OPPOSITE.log_odds(np.array([signs]))[0] >= 0
+        is_opposite[at] = OPPOSITE.probabilities(np.array([(*signs, values[at])]))[0] >= OPPOSITE_AT_LEAST
     return Similarities(values, is_opposite)
 
 
@@ -176,13 +181,12 @@ def recall_similarities(question: TextFeatures, notes: Sequence[TextFeatures]) -
 
     Unlike `similarities`, it does not matter what a note says beyond the question.
     """
-    return _probabilities(question, notes, ANSWERS.log_odds(_recall_measures(question, notes)))
+    return _with_equal(question, notes, ANSWERS.probabilities(_recall_measures(question, notes)))
 
 
-def _probabilities(text: TextFeatures, others: Sequence[TextFeatures], log_odds: Doubles) -> Doubles:
+def _with_equal(text: TextFeatures, others: Sequence[TextFeatures], values: Doubles) -> Doubles:
     is_equal = np.fromiter((text.terms == other.terms for other in others), np.bool_, len(others))
-    values: Doubles = np.where(is_equal, 1.0, 1 / (1 + np.exp(-log_odds)))
-    return values
+    return np.where(is_equal, 1.0, values)
 
 
 def _measures(text: TextFeatures, others: Sequence[TextFeatures]) -> Doubles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +21,38 @@ MAX_TERMS = 20_000
 MAX_TABLES = 2
 """Tables of a process: one for each version of the data in use."""
 
+NUMBER_TERMS: Mapping[str, str] = {
+    term: str(number)
+    for number, term in enumerate(
+        TERMS.of_text(
+            "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+        )
+    )
+}
+"""Digits of the numbers that are written as words."""
+
 STOP_TERMS = frozenset(term for terms in TERMS.of_forms(sorted(STOP_WORDS)) for term in terms)
 """Terms that carry no subject. Those that carry a direction are read by `opposites`."""
 
 
+N_DIMENSIONS = MAX_REEFS + 1
+"""The reefs, and one for numbers: any two numbers are related."""
+
+
+def number_of(term: str) -> str | None:
+    """Return the digits of a number, None for other terms."""
+    return term if term.isdigit() else NUMBER_TERMS.get(term)
+
+
 class TermTable:
-    """Numbers terms; each has a weight and a vector over reefs of length 1. Threads may share a table."""
+    """Numbers terms; each has a weight and a vector of length 1 over reefs. Threads may share a table."""
 
     def __init__(self, scorer: Scorer) -> None:
         self._scorer = scorer
         self._numbers: dict[str, int] = {}
         self._lock = threading.Lock()
         self._weights = np.zeros(1_024)
-        self._vectors = np.zeros((1_024, MAX_REEFS), dtype=np.float32)
+        self._vectors = np.zeros((1_024, N_DIMENSIONS), dtype=np.float32)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -55,7 +74,7 @@ class TermTable:
         return weights
 
     def vectors(self, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the vectors of terms, (n, MAX_REEFS); zeros for a term without reefs."""
+        """Return the vectors of terms, (n, N_DIMENSIONS); zeros for a term without reefs."""
         vectors: NDArray[np.float32] = self._vectors[numbers]
         return vectors
 
@@ -65,11 +84,13 @@ class TermTable:
             # Replaced rather than resized, because other threads may be reading.
             self._weights = np.concatenate([self._weights, np.zeros_like(self._weights)])
             self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
-        known = self._scorer.stem_contributions(term)
+        known = None if number_of(term) else self._scorer.stem_contributions(term)
         self._weights[number] = UNKNOWN_WEIGHT if known is None else known[0]
+        if number_of(term):
+            self._vectors[number, -1] = 1.0
         if known is not None:
             _, reefs, strengths = known
-            vector = np.zeros(MAX_REEFS)
+            vector = np.zeros(N_DIMENSIONS)
             vector[list(reefs)] = strengths
             self._vectors[number] = vector / max(float(np.linalg.norm(vector)), 1.0)
         self._numbers[term] = number
