@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from shoal.library.words_and_reefs import Vocabulary
     from shoal.maintenance.service import Maintenance
     from shoal.notes.service import Notes
+    from shoal.notes.similarity import Similarity
     from shoal.search.audit import AuditLog
     from shoal.search.explain.explanation import Explanation
     from shoal.search.similar_chunks import SimilarChunk
@@ -317,6 +318,20 @@ class Engine:
             top_k=top_k,
             label_threshold=self.settings.label_threshold,
         )
+
+    def similarity(self, a: str, b: str) -> Similarity:
+        """How similar two short texts are, from 0 to 1, and whether they may contradict each other.
+
+        From 0.85 on they say the same, unless `is_opposite`; the order of the texts does not matter. Raises
+        QueryError for a text that is empty or longer than 20,000 characters.
+        """
+        from shoal.learning.scorers import scorer_for
+        from shoal.notes.similarity import TextFeatures, check_text, similarity
+
+        texts = check_text("a", a), check_text("b", b)
+        with self.database.snapshot() as snapshot:
+            features = [TextFeatures.of(scorer_for(text, snapshot, self.scorer), text) for text in texts]
+        return similarity(*features)
 
     # State
 

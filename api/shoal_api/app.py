@@ -22,6 +22,7 @@ from shoal_api import (
     pages,
     problems,
     search,
+    similarity,
     system,
     trace,
     vocabulary,
@@ -78,7 +79,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     limits.register(app, engine.jobs, settings)
     problems.register(app)
     api = openapi.Api(app)
-    for module in (documents, bulk, chunks, jobs, job_actions, search, vocabulary, system):
+    for module in (documents, bulk, chunks, jobs, job_actions, search, similarity, vocabulary, system):
         api.register_blueprint(module.blueprint)
     pages.register(app, api)
     app.register_blueprint(console.blueprint)

@@ -27,6 +27,7 @@ MODULES = {
     "stored": ("list", "show", "status", "delete", "tags"),
     "evaluation": ("evaluate",),
     "vocabulary": ("vocabulary",),
+    "similarity": ("similarity",),
     "service": ("up", "serve", "worker", "migrate", "settings", "new-key", "version"),
     "jobs": ("upload", "jobs"),
     "sync": ("sync",),
@@ -177,4 +178,4 @@ def _reason(error: Exception) -> str:
 
 def _option(field: str) -> str:
     """The command-line name of a library argument."""
-    return field.upper() if field == "query" else f"--{field.replace('_', '-')}"
+    return field.upper() if field in ("query", "a", "b") else f"--{field.replace('_', '-')}"

@@ -18,6 +18,7 @@ from shoal.models import SearchFilters, SearchMode, SearchResponse
 
 if TYPE_CHECKING:
     from shoal.learning.word_details import LearnedWord, WordPage
+    from shoal.notes.similarity import Similarity
     from shoal.search.explain.explanation import Explanation
 
 Filters = SearchFilters | Mapping[str, Any]
@@ -107,6 +108,17 @@ class SearchOperations(Requester):
             ),
         }
         return parse(Explanation, (yield from self._send(Request("POST", f"{API}/explain", json=body))))
+
+    @operation
+    def similarity(self, a: str, b: str) -> Flow[Similarity]:
+        """How similar two short texts are, and whether they may contradict each other, as `Engine.similarity`.
+
+        Raises InvalidError.
+        """
+        from shoal.notes.similarity import Similarity
+
+        request = Request("POST", f"{API}/similarity", json={"a": a, "b": b})
+        return parse(Similarity, (yield from self._send(request)))
 
     @operation
     def vocabulary(self, *, q: str | None = None, limit: int = 50, offset: int = 0) -> Flow[WordPage]:

@@ -40,14 +40,22 @@ RECALL = 0.7
 """A note with at least this similarity to a question is worth showing."""
 MAX_CHARS = 20_000
 """Characters of a text; the limit of notes."""
+TINY = 1e-9
+"""Keeps a division by a sum of weights finite."""
+DIGITS = 4
+"""Digits of a similarity."""
 TOP_REEFS = 38
 """Reefs of a profile, as in chunks."""
 RELATED_AT_MOST = 0.95
 """How far different terms match at most, even with equal reefs."""
 FULL_WEIGHT = 10.0
 """Weight of a term that counts as much as any: one in 20,000 words of running text."""
+MAX_SUBJECTS = 1_000
+"""Distinct terms of a text that are compared; a text of the greatest length has about as many."""
+NO_TERMS = ("",)
+"""Stands for the terms of a text without words, which is similar to no other."""
 BLOCK = 2_000_000
-"""Pairs of terms that are compared at once, in 16 MB."""
+"""Pairs of terms that are compared at once, in 8 MB."""
 OPPOSITE_AT_LEAST = 0.3
 """Probability of a contradiction from which texts are flagged. Below one half, because a wrong merge costs more than
 a look at two texts."""
@@ -69,7 +77,7 @@ class Similarity(NamedTuple):
     value        0..1; 1 if all terms are equal
     is_opposite  the texts are about the same matter and may contradict each other
     parts        measures with their contributions, which add up with `SAME.bias` to the log-odds of the value
-    signs        signs of a contradiction, each 0 or more
+    signs        signs of a contradiction, see `opposites`
     """
 
     value: float
@@ -79,6 +87,7 @@ class Similarity(NamedTuple):
 
     @property
     def is_duplicate(self) -> bool:
+        """Whether the texts say the same."""
         return self.value >= DUPLICATE and not self.is_opposite
 
 
@@ -133,9 +142,15 @@ class TextFeatures:
 
     @functools.cached_property
     def subjects(self) -> tuple[str, ...]:
-        """The distinct terms that are no stop words; of a text without any, all distinct terms."""
+        """The first distinct terms that are no stop words; of a text without any, all distinct terms."""
         distinct = tuple(dict.fromkeys(self.terms))
-        return tuple(term for term in distinct if term not in STOP_TERMS) or distinct
+        subjects = tuple(term for term in distinct if term not in STOP_TERMS) or distinct or NO_TERMS
+        return subjects[:MAX_SUBJECTS]
+
+    @functools.cached_property
+    def numbers(self) -> Ints:
+        """The numbers of `subjects` in the table."""
+        return self.table.numbers(self.subjects)
 
     @functools.cached_property
     def statement(self) -> Statement:
@@ -146,24 +161,24 @@ def check_text(field: str, text: object) -> str:
     """Return a text that can be compared. Raises QueryError, which names the field."""
     if not isinstance(text, str):
         raise QueryError(field, f"must be a text, not {type(text).__name__}")
-    if not text.strip():
-        raise QueryError(field, "must not be empty")
     if len(text) > MAX_CHARS:
         raise QueryError(field, f"has {len(text):,} characters; the limit is {MAX_CHARS:,}")
+    if not TERMS.of_text(text):
+        raise QueryError(field, "must have a word or a number")
     return text
 
 
 def similarity(left: TextFeatures, right: TextFeatures) -> Similarity:
     """Compare two texts, with the reasons. The order of the texts does not matter."""
+    left, right = sorted((left, right), key=lambda features: features.terms)
     measures = _measures(left, [right])
     parts = tuple(
-        SimilarityPart(name, round(value, 6), round(value * weight, 6))
+        SimilarityPart(name, round(value, DIGITS), round(value * weight, DIGITS))
         for name, value, weight in zip(MEASURES, measures[0].tolist(), SAME.weights, strict=True)
     )
-    values, is_opposite = similarities(left, [right])
-    return Similarity(
-        float(values[0]), bool(is_opposite[0]), parts, opposites.signs(left.statement, right.statement)
-    )
+    value = float(_with_equal(left, [right], SAME.probabilities(measures))[0])
+    signs = opposites.signs(left.statement, right.statement)
+    return Similarity(value, _is_opposite(value, signs), parts, signs)
 
 
 def similarities(text: TextFeatures, others: Sequence[TextFeatures]) -> Similarities:
@@ -172,8 +187,14 @@ def similarities(text: TextFeatures, others: Sequence[TextFeatures]) -> Similari
     is_opposite = np.zeros(len(others), dtype=np.bool_)
     for at in np.flatnonzero(values >= LEAST_RELATED).tolist():
         signs = opposites.signs(text.statement, others[at].statement)
-        is_opposite[at] = OPPOSITE.probabilities(np.array([(*signs, values[at])]))[0] >= OPPOSITE_AT_LEAST
+        is_opposite[at] = _is_opposite(float(values[at]), signs)
     return Similarities(values, is_opposite)
+
+
+def _is_opposite(value: float, signs: Signs) -> bool:
+    if value < LEAST_RELATED or not any(signs):
+        return False
+    return float(OPPOSITE.probabilities(np.array([(*signs, value)]))[0]) >= OPPOSITE_AT_LEAST
 
 
 def recall_similarities(question: TextFeatures, notes: Sequence[TextFeatures]) -> Doubles:
@@ -186,57 +207,69 @@ def recall_similarities(question: TextFeatures, notes: Sequence[TextFeatures]) -
 
 def _with_equal(text: TextFeatures, others: Sequence[TextFeatures], values: Doubles) -> Doubles:
     is_equal = np.fromiter((text.terms == other.terms for other in others), np.bool_, len(others))
-    return np.where(is_equal, 1.0, values)
+    if not text.terms:
+        return np.zeros(len(others))
+    return np.where(is_equal, 1.0, values).round(DIGITS)
 
 
 def _measures(text: TextFeatures, others: Sequence[TextFeatures]) -> Doubles:
     """Return `MEASURES` of one text and each other, (n, 4)."""
-    rows = []
-    for other, mine, theirs in _matches(text, others):
-        gaps = sorted([_gap(mine), _gap(theirs)])
-        rows.append((_cosine(text, other), min(_share(mine), _share(theirs)), gaps[1], gaps[0]))
-    return np.array(rows).reshape(len(others), len(MEASURES))
+    found = _compare(text, others)
+    gaps = found.gap, found.other_gap
+    columns = found.profile, np.minimum(found.share, found.other_share), np.maximum(*gaps), np.minimum(*gaps)
+    return np.stack(columns, axis=1)
 
 
 def _recall_measures(question: TextFeatures, notes: Sequence[TextFeatures]) -> Doubles:
     """Return `RECALL_MEASURES` of a question and each note, (n, 4)."""
-    rows = [
-        (_cosine(question, note), _share(of_note), _share(of_question), _gap(of_question))
-        for note, of_question, of_note in _matches(question, notes)
-    ]
-    return np.array(rows).reshape(len(notes), len(RECALL_MEASURES))
+    found = _compare(question, notes)
+    return np.stack((found.profile, found.other_share, found.share, found.gap), axis=1)
 
 
-class _Matched(NamedTuple):
-    """The terms of a text: their weights, and how far the other text matches each, 0..1."""
+class _Comparison(NamedTuple):
+    """Measures of one text and each of n others, (n,) each.
 
-    weights: Doubles
-    matched: Doubles
+    profile  cosine of the profiles
+    share    share of the weight of the text's terms that the other matches
+    gap      weight of the heaviest term of the text that the other does not match
+    other_share, other_gap  the same of the other's terms
+    """
+
+    profile: Doubles
+    share: Doubles
+    gap: Doubles
+    other_share: Doubles
+    other_gap: Doubles
 
 
-def _matches(
-    text: TextFeatures, others: Sequence[TextFeatures]
-) -> Iterator[tuple[TextFeatures, _Matched, _Matched]]:
-    """Yield each other with the matches of the text in it, and of it in the text."""
-    table = text.table
-    mine = table.numbers(text.subjects)
-    my_weights, my_vectors = table.weights(mine), table.vectors(mine)
-    for block in _blocks(others, max(1, BLOCK // max(1, len(mine)))):
-        numbers = [table.numbers(other.subjects) for other in block]
-        every = np.concatenate(numbers) if numbers else np.empty(0, dtype=np.int64)
-        related = np.clip(my_vectors @ table.vectors(every).T, 0.0, RELATED_AT_MOST)
-        related[mine[:, None] == every] = 1.0
-        weights = table.weights(every)
-        start = 0
-        for other, theirs in zip(block, numbers, strict=True):
-            end = start + len(theirs)
-            here = related[:, start:end].astype(np.float64)
-            yield (
-                other,
-                _Matched(my_weights, here.max(axis=1, initial=0.0)),
-                _Matched(weights[start:end], here.max(axis=0, initial=0.0)),
-            )
-            start = end
+def _compare(text: TextFeatures, others: Sequence[TextFeatures]) -> _Comparison:
+    most_terms = max(1, BLOCK // len(text.subjects))
+    blocks = [_compare_block(text, block) for block in _blocks(others, most_terms)]
+    return _Comparison(*map(np.concatenate, zip(*blocks, strict=True))) if blocks else _NOTHING
+
+
+_NOTHING = _Comparison(*[np.empty(0)] * len(_Comparison._fields))
+
+
+def _compare_block(text: TextFeatures, others: Sequence[TextFeatures]) -> _Comparison:
+    table, mine = text.table, text.numbers
+    numbers = [other.numbers if other.table is table else table.numbers(other.subjects) for other in others]
+    lengths = np.fromiter(map(len, numbers), np.int64, len(numbers))
+    starts = np.cumsum(lengths) - lengths
+    theirs = np.concatenate(numbers)
+    related = np.clip(table.vectors(mine) @ table.vectors(theirs).T, 0.0, RELATED_AT_MOST)
+    related[mine[:, None] == theirs] = 1.0
+    weights, other_weights = table.weights(mine), table.weights(theirs)
+    matched = np.maximum.reduceat(related, starts, axis=1)
+    other_matched = related.max(axis=0)
+    return _Comparison(
+        np.minimum(np.stack([other.profile for other in others]) @ text.profile, 1.0),
+        weights @ matched / max(float(weights.sum()), TINY),
+        (np.minimum(weights / FULL_WEIGHT, 1.0)[:, None] * (1 - matched)).max(axis=0),
+        np.add.reduceat(other_weights * other_matched, starts)
+        / np.maximum(np.add.reduceat(other_weights, starts), TINY),
+        np.maximum.reduceat(np.minimum(other_weights / FULL_WEIGHT, 1.0) * (1 - other_matched), starts),
+    )
 
 
 def _blocks(others: Sequence[TextFeatures], most_terms: int) -> Iterator[list[TextFeatures]]:
@@ -250,20 +283,6 @@ def _blocks(others: Sequence[TextFeatures], most_terms: int) -> Iterator[list[Te
         n_terms += len(other.subjects)
     if block:
         yield block
-
-
-def _share(terms: _Matched) -> float:
-    total = float(terms.weights.sum())
-    return float(terms.weights @ terms.matched) / total if total else 0.0
-
-
-def _gap(terms: _Matched) -> float:
-    gaps = np.minimum(terms.weights / FULL_WEIGHT, 1.0) * (1 - terms.matched)
-    return float(gaps.max(initial=0.0))
-
-
-def _cosine(left: TextFeatures, right: TextFeatures) -> float:
-    return min(1.0, float(left.profile @ right.profile))
 
 
 def _unit(packed: bytes) -> Doubles:
