@@ -94,6 +94,7 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
         "Relevance: calibration on collections left out",
         _module("relevance", *folders[1:]) if collections else None,
     )
+    yield "Similarity of short texts, by labelled pairs", _module("similarity")
     more = corpora / "corpora" / "more-books" if corpora else None
     if corpora and more is not None and more.is_dir():
         yield "Truth of labels, by judgements", _module("label_truth", corpora / "corpora")

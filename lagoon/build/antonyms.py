@@ -1,8 +1,8 @@
-"""Print the antonyms of WordNet 3.0 as pairs of single words, one pair in a line, sorted.
+"""Print the antonyms of WordNet 3.0 as pairs of single words, one pair a line, sorted.
 
 usage: python -m lagoon.build.antonyms [/usr/share/wordnet] > shoal/notes/antonyms.txt
 
-An antonym is a pointer `!` between two words (wndb(5WN)). Pairs in which both words have one stem are left out,
+An antonym is a pointer `!` between two words (wndb(5WN)). Pairs whose words have one stem are left out,
 because the similarity of notes compares stems.
 """
 
@@ -31,7 +31,7 @@ def antonyms(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         for at in range(first, first + 4 * int(fields[first - 1]), 4):
             symbol, offset, pos, ends = fields[at : at + 4]
             if symbol == ANTONYM:
-                source, target = int(ends[:2], 16), int(ends[2:], 16)
+                source, target = divmod(int(ends, 16), 256)
                 place = ("a" if pos == SATELLITE else pos, offset)
                 pointers.append((synset.words[source - 1], place, target))
     for word, place, target in pointers:

@@ -32,7 +32,9 @@ def similarity(
     if session.as_json:
         session.emit({**json_form(result), "is_duplicate": result.is_duplicate})
         return
-    verdict = "may contradict each other" if result.is_opposite else "duplicates" if result.is_duplicate else ""
+    verdict = (
+        "may contradict each other" if result.is_opposite else "duplicates" if result.is_duplicate else ""
+    )
     session.out.print(f"{result.value:.2f}  {verdict}".rstrip())
     for part in result.parts:
         session.out.print(f"  {part.name:10} {part.value:.2f}  {part.contribution:+.2f}")

@@ -111,7 +111,8 @@ class SearchOperations(Requester):
 
     @operation
     def similarity(self, a: str, b: str) -> Flow[Similarity]:
-        """How similar two short texts are, and whether they may contradict each other, as `Engine.similarity`.
+        """How similar two short texts are, and whether they may contradict each other, like
+        `Engine.similarity`.
 
         Raises InvalidError.
         """

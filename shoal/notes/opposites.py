@@ -3,12 +3,12 @@
 Six signs, each 0 or more:
 
 negations   the difference of the numbers of negations: *do not store* and *store*
-moved       how far the negations of the two texts concern different terms: *never merge, rebase* and *never rebase,
-            merge*
+moved       how far the negations of the texts concern different terms: *never merge, rebase* and *merge,
+            never rebase*
 antonyms    words of one text whose antonym is in the other: *before* and *after*
 numbers     1 if each text has a number that the other lacks
-contrasts   how far the two sides of a contrast are exchanged: *X, not Y* and *Y instead of X*; *X before Y* and
-            *Y before X*
+contrasts   how far the two sides of a contrast are exchanged: *X, not Y* and *Y instead of X*; *X before Y*
+            and *Y before X*
 exchanges   how far two terms have exchanged the words around them: *Tom manages Eva* and *Eva manages Tom*
 
 An antonym beside a negation is none: *forbidden* and *not allowed* agree.
@@ -48,24 +48,31 @@ MARKS = (NEGATION, ABSENCE, CONTRAST)
 _MORE_ANTONYMS = """
     above under, accept refuse, active inactive, add remove, add delete, after before, afterwards before,
     allow block, allow deny, allow forbid, allow prevent, always never, append overwrite, async sync,
-    asynchronous synchronous, attach detach, avoid use, avoid prefer, blocking nonblocking, blunt sharp, both neither,
-    bottom top, close far, cold hot, cold warm, commit ignore, commit rollback, connect disconnect, create delete,
-    create drop, cut increase, dark bright, decrease raise, deep shallow, deny grant, different same, different equal,
-    disable enable, disallow allow, down up, dynamic static, eager lazy, eagerly lazily, empty full, encrypt decrypt,
-    enough insufficient, expand collapse, expand shrink, fail succeed, fail pass, few many, finish begin, forbid permit,
-    forbidden allowed, forward backward, freeze thaw, global local, grow shrink, guilty innocent, hard soft, hate like,
-    hate love, hide show, horizontal vertical, immutable mutable, include omit, increase reduce, increase lower,
-    inside outside, install uninstall, keep remove, keep delete, large small, late early, least most, left right,
-    less more, load unload, lock unlock, long short, loud quiet, mandatory optional, mandatory voluntary, manual automatic,
-    merge split, mount unmount, noisy quiet, off on, old new, open shut, optional required, over under, permanent temporary,
-    positive negative, prefer reject, prohibit allow, pull push, quick slow, quickly slowly, quote unquote, rarely often,
-    reject allow, release absorb, release acquire, remember forget, require forbid, rich poor, rise fall, rough smooth,
-    safe unsafe, salted unsalted, seldom often, senior junior, serial parallel, sequential parallel, set unset, start stop,
-    start end, strict loose, strong weak, subscribe unsubscribe, sweet sour, tall short, thick thin, tight loose, true false,
-    unique duplicate, upgrade downgrade, verbose terse, verbose quiet, visible hidden, wet dry, wide narrow, with without,
-    worse better, yes no, must optional, must voluntary, must may, required voluntary, need optional
+    asynchronous synchronous, attach detach, avoid use, avoid prefer, blocking nonblocking, blunt sharp,
+    both neither, bottom top, close far, cold hot, cold warm, commit ignore, commit rollback, connect
+    disconnect, create delete, create drop, cut increase, dark bright, decrease raise, deep shallow, deny
+    grant, different same, different equal, disable enable, disallow allow, down up, dynamic static, eager
+    lazy, eagerly lazily, empty full, encrypt decrypt, enough insufficient, expand collapse, expand
+    shrink, fail succeed, fail pass, few many, finish begin, forbid permit, forbidden allowed, forward
+    backward, freeze thaw, global local, grow shrink, guilty innocent, hard soft, hate like, hate love,
+    hide show, horizontal vertical, immutable mutable, include omit, increase reduce, increase lower,
+    inside outside, install uninstall, keep remove, keep delete, large small, late early, least most, left
+    right, less more, load unload, lock unlock, long short, loud quiet, mandatory optional, mandatory
+    voluntary, manual automatic, merge split, mount unmount, noisy quiet, off on, old new, open shut,
+    optional required, over under, permanent temporary, positive negative, prefer reject, prohibit allow,
+    pull push, quick slow, quickly slowly, quote unquote, rarely often, reject allow, release absorb,
+    release acquire, remember forget, require forbid, rich poor, rise fall, rough smooth, safe unsafe,
+    salted unsalted, seldom often, senior junior, serial parallel, sequential parallel, set unset, start
+    stop, start end, strict loose, strong weak, subscribe unsubscribe, sweet sour, tall short, thick thin,
+    tight loose, true false, unique duplicate, upgrade downgrade, verbose terse, verbose quiet, visible
+    hidden, wet dry, wide narrow, with without, worse better, yes no, must optional, must voluntary, must
+    may, required voluntary, need optional
 """
-_DIRECTIONS = "before after afterwards above below over under more less most least first last up down on off always all must may"
+_DIRECTIONS = (
+    "before after afterwards above below over under more less most least first last up down on off "
+    "always all "
+    "must may"
+)
 _NEGATIONS = "never cannot"
 _ABSENCES = "no nobody nothing nowhere neither nor without"
 _LEXICAL_NEGATIONS = "forbidden forbid prohibit prohibited avoid ban banned lack lacks missing"
@@ -128,9 +135,7 @@ class Statement:
     @functools.cached_property
     def distinct(self) -> frozenset[str]:
         """Terms with a subject or a direction."""
-        return frozenset(
-            token for token in self.tokens if is_subject(token) or token in DIRECTIONS
-        )
+        return frozenset(token for token in self.tokens if is_subject(token) or token in DIRECTIONS)
 
     @functools.cached_property
     def numbers(self) -> frozenset[str]:
@@ -149,7 +154,7 @@ class Statement:
                     before, behind = behind, before
                 first |= before
                 second |= behind
-            if token in ENDS and ENDS <= set(self.tokens):
+            if token in ENDS and set(self.tokens) >= ENDS:
                 (first if token == FROM else second).update(_behind(self.tokens, at, 1))
         return frozenset(first - second), frozenset(second - first)
 
@@ -308,7 +313,9 @@ def _antonyms() -> Mapping[str, frozenset[str]]:
     terms = [next(iter(found), "") for found in TERMS.of_forms(words)]
     found: defaultdict[str, set[str]] = defaultdict(set)
     for left, right in zip(terms[::2], terms[1::2], strict=True):
-        for ending in ("", "er", "est") if len(left) <= MAX_COMPARED and len(right) <= MAX_COMPARED else ("",):
+        for ending in (
+            ("", "er", "est") if len(left) <= MAX_COMPARED and len(right) <= MAX_COMPARED else ("",)
+        ):
             if left != right:
                 found[left + ending].add(right + ending)
                 found[right + ending].add(left + ending)

@@ -1,8 +1,9 @@
 """Similarity of short texts as a number from 0 to 1 that can be compared with a threshold, without a model.
 
 The value is the probability that two texts say the same about the same matter, by a logistic function of four
-measures. A contradiction does not lower it: `is_opposite` says that there are signs of one (`opposites`), and such
-texts are no duplicates. `benchmarks/similarity.py` fits the constants and prints how often the value is right.
+measures. A contradiction does not lower it: `is_opposite` says that there are signs of one (`opposites`), and
+such texts are no duplicates. `benchmarks/similarity.py` fits the constants and prints how often both are
+right.
 
 Every measure is between 0 and 1. A term's weight is its inverse document frequency in running text, and two
 different terms match as far as they have the same reefs.
@@ -57,8 +58,8 @@ NO_TERMS = ("",)
 BLOCK = 2_000_000
 """Pairs of terms that are compared at once, in 8 MB."""
 OPPOSITE_AT_LEAST = 0.3
-"""Probability of a contradiction from which texts are flagged. Below one half, because a wrong merge costs more than
-a look at two texts."""
+"""Probability of a contradiction from which texts are flagged. Below one half, because a wrong merge costs
+more than a look at two texts."""
 LEAST_RELATED = 0.15
 """Texts below this similarity are not examined for signs of a contradiction."""
 

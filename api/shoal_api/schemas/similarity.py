@@ -21,9 +21,10 @@ class SimilarityPartSchema(Schema):
     name = fields.String(
         required=True,
         metadata={
-            "description": "`profile`: cosine of the profiles; `words`: share of the terms of either text that the "
-            "other matches; `missing`: weight of the heaviest term that is missing in one text; `exchanged`: the same "
-            "where each text has a term of its own"
+            "description": "`profile`: cosine of the profiles; `words`: share of the terms of either "
+            "text that "
+            "the other matches; `missing`: weight of the heaviest term that one text lacks; `exchanged`: the "
+            "same where each text has a term of its own"
         },
     )
     value = fields.Float(required=True, metadata={"description": "the measure, 0 to 1"})
@@ -60,12 +61,13 @@ class SimilaritySchema(Schema):
     value = fields.Float(
         required=True,
         metadata={
-            "description": f"probability that the texts are about the same, 0 to 1; from {DUPLICATE} on they are "
-            "duplicates, unless `is_opposite`"
+            "description": f"probability that the texts are about the same, 0 to 1; from {DUPLICATE} on they "
+            "are duplicates, unless `is_opposite`"
         },
     )
     is_opposite = fields.Boolean(
-        required=True, metadata={"description": "whether there are signs that the texts contradict each other"}
+        required=True,
+        metadata={"description": "whether there are signs that the texts contradict each other"},
     )
     is_duplicate = fields.Boolean(
         required=True, metadata={"description": f"`value` is at least {DUPLICATE}, and not `is_opposite`"}

@@ -71,6 +71,17 @@ def db(library: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(library, tmp_path / "copy.db"))
 
 
+def test_similarity_says_how_similar_texts_are_and_why(shoal: Shoal, library: Path) -> None:
+    texts = "Use tabs, not spaces", "Use spaces, not tabs"
+    assert shoal("--db", library, "--json", "similarity", *texts).json["is_opposite"]
+    shown = shoal("--db", library, "similarity", *texts).out
+    assert "may contradict each other" in shown
+    assert "profile" in shown
+    assert "duplicates" in shoal("--db", library, "similarity", "the lava", "The LAVA").out
+    refused = shoal("--db", library, "similarity", "...", "lava")
+    assert (refused.code, refused.err) == (2, "error: A: must have a word or a number\n")
+
+
 def test_command_without_arguments_shows_the_help(shoal: Shoal) -> None:
     result = shoal()
     assert result.code == 0
