@@ -15,12 +15,12 @@ agents, facts about a user and general knowledge. To each belong texts that were
     neighbour   something else about the same subject
     question    what the statement answers
 
-All were written by hand, without looking at a measure, but for `reworded` and `sibling`: a first look at shared
-words had shown that nothing lay between `near` and `far`. Every second statement, with all its texts, is in the
-half `choose`, from which `--fit` computes the constants of `shoal.notes.similarity`; the figures are of the half
-`report`. A text of one half is never compared with one of the other. The rules of `opposites` were drawn up with
-the errors of both halves in view once, and refined on `choose` alone; so 24 `fresh` statements of 8 other
-domains were written when rules and constants were fixed.
+All were written by hand, without looking at a measure, but for `reworded` and `sibling`: an early look at
+shared words had shown that nothing lay between `near` and `far`. Every second statement, with all its
+texts, is in the half `choose`, from which `--fit` computes the constants of `shoal.notes.similarity`; the
+figures are of the half `report`. A text of one half is never compared with one of the other. The rules of
+`opposites` were drawn up with the errors of both halves in view once, and refined on `choose` alone; so 24
+`fresh` statements of 8 other domains were written when rules and constants were fixed.
 """
 
 from __future__ import annotations

@@ -202,9 +202,9 @@ def signs(left: Statement, right: Statement) -> Signs:
                 negations = max(0, negations - 1)
     numbers = bool(left.numbers - right.numbers) and bool(right.numbers - left.numbers)
     return Signs(
-        min(negations, 2),
+        float(min(negations, 2)),
         _moved(left.negated & right.distinct, right.negated & left.distinct),
-        min(antonyms, 2),
+        float(min(antonyms, 2)),
         float(numbers),
         contrasts,
         _exchanges(left, right),

@@ -174,7 +174,7 @@ def similarity(left: TextFeatures, right: TextFeatures) -> Similarity:
     left, right = sorted((left, right), key=lambda features: features.terms)
     measures = _measures(left, [right])
     parts = tuple(
-        SimilarityPart(name, round(value, DIGITS), round(value * weight, DIGITS))
+        SimilarityPart(name, round(value, DIGITS), round(value * weight, DIGITS) + 0.0)
         for name, value, weight in zip(MEASURES, measures[0].tolist(), SAME.weights, strict=True)
     )
     value = float(_with_equal(left, [right], SAME.probabilities(measures))[0])

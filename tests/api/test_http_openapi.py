@@ -13,6 +13,7 @@ OPERATIONS = {
     "addDocument", "listDocuments", "deleteDocuments", "getDocument", "deleteDocument", "replaceDocument",
     "getDocumentChunks", "getDocumentContent", "getDocumentFile", "setDocumentTags", "addDocuments", "getChunk", "listJobs", "addJob",
     "getJob", "getJobEvents", "getJobItems", "cancelJob", "retryJob", "search", "searchByAddress", "explain",
+    "compareTexts",
     "getVocabulary", "getStatus", "getReefs", "getHealth", "getReadiness", "getMetrics",
 }  # fmt: skip
 """Generated clients use these names, so a change breaks programs."""

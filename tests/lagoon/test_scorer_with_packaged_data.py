@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import lagoon
 from lagoon import ReefScorer
 from lagoon.bm25 import reef_idf
+from lagoon.stems import stem
 
 NEUROSCIENCE = "neuron synapse axon dendrite cerebral cortex hippocampus neurotransmitter brain myelin"
 GENERIC = "There was something about the way that things were going on at that time and place."
@@ -154,3 +155,15 @@ def test_analysis_time_is_linear_in_the_text(scorer: ReefScorer) -> None:
     text = f"{PLANTS}\n\n{LAW}\n\n"
     assert_not_quadratic(lambda: scorer.analyze(text * 10), lambda: scorer.analyze(text * 10 * FACTOR))
     assert scorer.analyze(text * 10 * FACTOR).n_sentences == 200 * FACTOR
+
+
+def test_a_stem_has_the_contributions_of_its_most_frequent_word(scorer: ReefScorer) -> None:
+    packages = scorer.lookup_word("package")
+    assert packages is not None
+    found = scorer.stem_contributions(stem("packages"))
+    assert found is not None
+    weight, reefs, strengths = found
+    assert weight == packages.weight
+    assert sorted(zip(reefs, strengths, strict=True)) == sorted(packages.reefs)
+    assert scorer.stem_contributions("qqqq") is None
+    assert scorer.stem_contributions("x" * 100_000) is None

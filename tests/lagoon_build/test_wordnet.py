@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from lagoon.build.antonyms import antonyms
 from lagoon.build.wordnet import (
     WordNetFormatError,
     licence_text,
@@ -114,3 +115,12 @@ def test_a_missing_file_is_named(folder: Path) -> None:
     (folder / "index.verb").unlink()
     with pytest.raises(FileNotFoundError, match=r"index\.verb"):
         read_wordnet(folder)
+
+
+def test_antonyms_are_read_from_the_pointers_between_two_words() -> None:
+    lines = [
+        "00001740 00 a 02 able 0 capable 0 002 ! 00002098 a 0101 & 00001740 a 0000 | having means  ",
+        "00002098 00 a 02 unable 0 incapable 0 001 ! 00001740 a 0101 | lacking means  ",
+        "00003000 00 s 01 sleeping(a) 0 001 ! 00001740 s 0102 | asleep  ",
+    ]
+    assert list(antonyms(lines)) == [("able", "unable"), ("unable", "able"), ("sleeping", "capable")]
