@@ -37,9 +37,10 @@ from benchmarks.judged_library import Doubles, JudgedLibrary, at, of_best
 from benchmarks.word_contexts import ContextOptions, WordContext, adapt, max_informative_chunks
 from shoal.index.lexical import BM25, UNIT
 from shoal.search.feedback import MAX_REEFS, N_FEEDBACK_CHUNKS, STEEPNESS, choose
-from shoal.search.fusion import HALF_TRUST_Z, PRESETS, RRF_K, parts
+from shoal.search.fusion import HALF_TRUST_Z, RRF_K, parts
 from shoal.search.query_language import Term, stems_of, tokens_of
-from shoal.search.request import Fusion, Preset
+from shoal.search.request import Fusion
+from shoal.support.presets import BUILT_IN
 from shoal.settings import Settings
 
 REEF_WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6)
@@ -276,7 +277,7 @@ def _leave_one_out(label: str, names: Sequence[str], gains: Mapping[Blend, Seque
 
 
 def default_blend(library: JudgedLibrary, lexical: Doubles, reef: Doubles) -> Doubles:
-    weights = PRESETS[Preset.balanced]
+    weights = BUILT_IN["balanced"].weights
     trust_factor = falls(library)["z/(z+4)"][:, None]
     reef = reef * library.demanded
     return (

@@ -210,7 +210,8 @@ class Engine:
         """The chunks that match the query best, best first, each with its reasons.
 
         `mode` is `hybrid` (words and reefs), `lexical` or `reef`. A query may hold "exact phrases", -excluded
-        words and title:words; no text is an error. A `preset` (`balanced`, `precise`, `conceptual`) or
+        words and title:words; no text is an error. A `preset` (`balanced`, `precise`, `conceptual`,
+        `job_matching`, `corpus`, or one that `SHOAL_PRESETS` defines) or
         `weights` for `lexical`, `reef` and `field_boost` set the share of each signal; `fusion` is `blend` or
         `rrf`.
 
@@ -340,8 +341,10 @@ class Engine:
 
         Keys: `status`, `n_documents`, `n_chunks`, `n_notes` (active), `lagoon_version`, `lagoon_n_reefs`, `lagoon_checksum`,
         `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `content_bytes`, `jobs` (by status),
-        `workers` (with a recent heartbeat), `schema`, `db_path`, `db_bytes` and `index_bytes`."""
+        `workers` (with a recent heartbeat), `schema`, `db_path`, `db_bytes`, `index_bytes` and `presets` (weights
+        by name)."""
         from shoal.storage.statistics import get_counts, size_on_disk
+        from shoal.support.presets import all_presets
 
         with self.database.snapshot() as snapshot:
             counts = get_counts(snapshot, data_checksum=self.scorer.data_checksum)
@@ -355,6 +358,9 @@ class Engine:
             "db_path": str(self.database.path),
             "db_bytes": size_on_disk(self.database),
             "index_bytes": self._library.index.size(),
+            "presets": {
+                name: preset.weights._asdict() for name, preset in all_presets(self.settings.presets).items()
+            },
         }
 
     def check(self) -> None:

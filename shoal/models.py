@@ -532,6 +532,15 @@ class EvidenceBundle:
         return "\n".join(chunk.line for chunk in self.chunks)
 
 
+class FieldBoostParts(NamedTuple):
+    """What the fields of a chunk add to its field boost, 0..1 each: its title, its headings, the tags of its
+    document."""
+
+    title: float
+    heading_path: float
+    tag_overlap: float
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
     """The scores of a result by signal; None for a signal that the mode does not use.
@@ -540,6 +549,8 @@ class Scores:
     rank if the fusion is `rrf`. Multiplied by their weights (`SearchResponse.weights`), they add up to the
     `final` score of a hybrid search. Results are ordered by `final`. `lexical_raw` is BM25, `reef_raw` the
     overlap of the profiles.
+
+    `field_boost_parts`, on request, add up to `field_boost`.
     """
 
     final: float
@@ -548,6 +559,7 @@ class Scores:
     field_boost: float = 0.0
     reef_raw: float | None = None
     lexical_raw: float | None = None
+    field_boost_parts: FieldBoostParts | None = None
 
 
 @dataclass(frozen=True, slots=True)

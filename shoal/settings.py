@@ -83,6 +83,17 @@ def _path_tags(value: str) -> str | None:
     return None
 
 
+def _presets(value: str) -> str | None:
+    # A late import: most CLI commands define no presets.
+    from shoal.support.presets import parse_presets
+
+    try:
+        parse_presets(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def _file_in_folder(value: str) -> str | None:
     path = Path(value).absolute()
     if value and path.is_dir():
@@ -239,6 +250,13 @@ class Settings:
         "weight of pseudo-relevance feedback: the profiles of the passages that match a query's words best, "
         "relative to the query's own profile. Needs learning; 0: off",
         _between(0, 10),
+    )
+
+    presets: str = _setting(
+        "",
+        "presets of searches besides the built-in ones, as NAME=LEXICAL,REEF,FIELD_BOOST, separated by "
+        "semicolons: `manuals=0.7,0.2,0.1; letters=0.3,0.7,0`. The weights count as they are",
+        _presets,
     )
 
     # Learning. "Gain" is the gain of learning in nDCG@10 of reef search, mean of scifact, cranfield, medline

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shoal.cli.json_form import json_form
-from shoal.cli.search import MODES, PRESETS, parse_weights
+from shoal.cli.search import MODES, parse_weights
 from shoal.cli.session import Session, command
 from shoal.cli.terminal import one_line
 from shoal.errors import QueryError
@@ -41,7 +42,7 @@ def evaluate(
             "--way",
             metavar="WAY",
             help="A way to search: a preset, a mode, `rrf`, or weights as lexical=0.6,reef=0.4. Repeatable; "
-            "the other ways are compared with the first. Default: all presets, lexical and reef.",
+            "the other ways are compared with the first. Default: balanced, precise, conceptual, lexical and reef.",
         ),
     ] = None,
     depth: Annotated[int, typer.Option(min=1, help="Number of results to evaluate per query.")] = 10,
@@ -74,8 +75,10 @@ def evaluate(
         SHOAL_FEEDBACK_WEIGHT=0 shoal evaluate queries.jsonl --way balanced
     """
     from shoal.maintenance.evaluation import read_judged_queries
+    from shoal.support.presets import all_presets
 
-    ways = [parse_way(text) for text in dict.fromkeys(way or DEFAULT_WAYS)]
+    presets = tuple(all_presets(session.settings().presets))
+    ways = [parse_way(text, presets) for text in dict.fromkeys(way or DEFAULT_WAYS)]
     with queries.open(encoding="utf-8-sig", errors="replace") as lines:
         judged = read_judged_queries(lines)
     with session.engine() as engine:
@@ -95,11 +98,11 @@ def evaluate(
         _print_worst(session.out, evaluation, show)
 
 
-def parse_way(text: str) -> Configuration:
-    """A way by its name. Raises typer.BadParameter."""
+def parse_way(text: str, presets: Sequence[str]) -> Configuration:
+    """A way by its name; `presets` are those that exist. Raises typer.BadParameter."""
     from shoal.maintenance.evaluation import Configuration
 
-    if text in PRESETS:
+    if text in presets:
         return Configuration(text, {"preset": text})
     if text in MODES:
         return Configuration(text, {"mode": text})
@@ -108,7 +111,7 @@ def parse_way(text: str) -> Configuration:
     if "=" in text:
         return Configuration(text, {"weights": parse_weights(text)})
     raise typer.BadParameter(
-        f"{text!r} is not a way to search; use one of {', '.join((*PRESETS, *MODES))}, rrf, or weights as "
+        f"{text!r} is not a way to search; use one of {', '.join((*presets, *MODES))}, rrf, or weights as "
         "lexical=0.6,reef=0.4",
         param_hint="--way",
     )

@@ -16,7 +16,6 @@ from shoal.models import SearchMode
 if TYPE_CHECKING:
     from shoal.engine import Engine
 
-PRESETS = ("balanced", "precise", "conceptual")
 FUSIONS = ("blend", "rrf")
 EXPANSIONS = ("none", "time")
 MODES = tuple(mode.value for mode in SearchMode)
@@ -32,8 +31,9 @@ PresetName = Annotated[
     str,
     typer.Option(
         "--preset",
-        metavar="/".join(PRESETS),
-        help="Emphasis of a hybrid search: balanced, on exact words (precise), or on meaning (conceptual).",
+        metavar="NAME",
+        help="Weights of a hybrid search: balanced, for exact words (precise), for meaning (conceptual), "
+        "job_matching, corpus, or a preset of SHOAL_PRESETS.",
     ),
 ]
 Weights = Annotated[

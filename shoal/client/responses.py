@@ -168,7 +168,7 @@ class Content:
 class Status:
     """Counts, versions and sizes.
 
-    `jobs`: number of jobs by status. `workers`: number with a recent heartbeat.
+    `jobs`: number of jobs by status. `workers`: number with a recent heartbeat. `presets`: weights by name.
     """
 
     status: str
@@ -187,6 +187,7 @@ class Status:
     db_bytes: int
     index_bytes: int = 0
     n_notes: int = 0
+    presets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

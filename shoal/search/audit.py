@@ -45,7 +45,7 @@ LIBRARY = """
            (SELECT COALESCE(MAX(id), 0) FROM chunks) AS last_chunk_id,
            (SELECT revision FROM index_state) AS revision
 """
-RANKING_SETTINGS = ("reefs_per_query", "max_query_terms", "learning", "feedback_weight")
+RANKING_SETTINGS = ("reefs_per_query", "max_query_terms", "learning", "feedback_weight", "presets")
 """Settings that a ranking depends on, besides the request."""
 REQUEST_FIELDS = ("mode", "fusion", "preset", "top_k", "offset", "max_per_document", "min_relevance")
 

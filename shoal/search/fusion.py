@@ -17,32 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.search.request import Fusion, Preset
+from shoal.search.request import Fusion
+from shoal.support.presets import Preset, Weights
 
 RRF_K = 60
 """The constant of the paper."""
 
-
-class Weights(NamedTuple):
-    """The weight of each signal in a hybrid search."""
-
-    lexical: float
-    reef: float
-    field_boost: float
-
-    def normalized(self) -> Weights:
-        """Return the weights scaled to add up to 1; all 0 if all are 0."""
-        total = sum(self)
-        return Weights(*(weight / total for weight in self)) if total else Weights(0.0, 0.0, 0.0)
-
-
-PRESETS: Mapping[Preset, Weights] = {
-    Preset.balanced: Weights(lexical=0.475, reef=0.475, field_boost=0.05),
-    Preset.precise: Weights(lexical=0.75, reef=0.20, field_boost=0.05),
-    Preset.conceptual: Weights(lexical=0.20, reef=0.75, field_boost=0.05),
-}
-"""Weights before the trust factor, which lowers the reef weight by a third for a typical query. The weights
-of `balanced` scored best on four collections (docs/search-quality.md); the others favour one signal."""
 RRF_WEIGHTS = Weights(lexical=0.5, reef=0.5, field_boost=0.0)
 """Weights of rankings that are fused by rank."""
 
@@ -65,16 +45,16 @@ def choose_weights(
 ) -> Weights:
     """Return the weights of a hybrid search, adding up to 1.
 
-    Given weights are used as they are; missing ones are 0. The reef weight of a preset is multiplied by the
-    trust factor of `strength`, the z-score of the query's strongest reef. If `strength` is 0, the query has
-    no reefs and the reef weight is 0.
+    Given weights are used as they are; missing ones are 0. If the preset is adaptive, its reef weight is
+    multiplied by the trust factor of `strength`, the z-score of the query's strongest reef. If `strength` is
+    0, the query has no reefs and the reef weight is 0.
     """
     if given is not None:
         chosen = Weights(**{name: given.get(name, 0.0) for name in Weights._fields})
         trust_factor = 1.0
     else:
-        chosen = RRF_WEIGHTS if fusion is Fusion.rrf else PRESETS[preset]
-        trust_factor = 1.0 if fusion is Fusion.rrf else trust(strength)
+        chosen = RRF_WEIGHTS if fusion is Fusion.rrf else preset.weights
+        trust_factor = trust(strength) if fusion is Fusion.blend and preset.is_adaptive else 1.0
     return chosen._replace(reef=chosen.reef * trust_factor if strength else 0.0).normalized()
 
 

@@ -15,7 +15,7 @@ from shoal.learning.scorers import scorer_for
 from shoal.models import QueryInfo, QueryReef, SearchMode
 from shoal.scorer import Scorer
 from shoal.search.feedback import MAX_REEFS, MAX_REEFS_WITH_WORDS, Feedback, apply_feedback
-from shoal.search.fusion import LOW_TRUST, PRESETS, Weights, choose_weights, trust
+from shoal.search.fusion import LOW_TRUST, choose_weights, trust
 from shoal.search.lexical_ranking import find_matches, score_chunks
 from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import format_term
@@ -34,6 +34,7 @@ from shoal.search.term_statistics import NO_STATISTICS, TermStatistics, find_ter
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot
 from shoal.storage.staleness import count_other_data
+from shoal.support.presets import Preset, Weights, all_presets
 
 ONE_SIGNAL = {
     SearchMode.lexical: Weights(lexical=1.0, reef=0.0, field_boost=0.0),
@@ -92,14 +93,15 @@ def analyze_query(
     parsed = parse_query(request.query, max_words=settings.max_query_terms)
     query_scorer = scorer_for(parsed.about, snapshot, scorer)
     profile = make_profile(parsed.about, query_scorer, reefs_per_query=settings.reefs_per_query)
+    preset = all_presets(settings.presets)[request.preset]
     weights = ONE_SIGNAL.get(request.mode) or choose_weights(
-        request.preset, request.weights, request.fusion, profile.strength
+        preset, request.weights, request.fusion, profile.strength
     )
     by_reefs = request.mode is not SearchMode.lexical
     other_data = scorer.data_checksum if by_reefs and any_other_data(snapshot, scorer.data_checksum) else None
     matches = find_matches(library, parsed.terms)
     term_statistics = find_term_statistics(library, matches)
-    warnings = _warnings(parsed, profile, request, weights, term_statistics)
+    warnings = _warnings(parsed, profile, request, preset, weights, term_statistics)
     if other_data is not None:
         n = count_other_data(snapshot, other_data)
         passages = "passage was" if n == 1 else "passages were"
@@ -140,6 +142,7 @@ def _warnings(
     parsed: ParsedQuery,
     profile: QueryProfile,
     request: SearchRequest,
+    preset: Preset,
     weights: Weights,
     term_statistics: TermStatistics,
 ) -> list[str]:
@@ -159,7 +162,7 @@ def _warnings(
         )
     warnings += _of_limits(parsed, ranks_by_words=True)
     if request.mode is SearchMode.hybrid and parsed.terms:
-        warnings += _of_hybrid(parsed, profile, request, term_statistics)
+        warnings += _of_hybrid(parsed, profile, request, preset, term_statistics)
     return warnings
 
 
@@ -232,7 +235,11 @@ def _of_reefs(profile: QueryProfile) -> list[str]:
 
 
 def _of_hybrid(
-    parsed: ParsedQuery, profile: QueryProfile, request: SearchRequest, term_statistics: TermStatistics
+    parsed: ParsedQuery,
+    profile: QueryProfile,
+    request: SearchRequest,
+    preset: Preset,
+    term_statistics: TermStatistics,
 ) -> list[str]:
     missing = _only_in_missing_terms(profile.info.unknown_words, term_statistics)
     unknown = [word for word in profile.info.unknown_words if word not in missing]
@@ -244,7 +251,7 @@ def _of_hybrid(
     warnings = []
     if unknown:
         warnings.append(f"not known to the topic model, so found by spelling alone: {join_words(unknown)}")
-    if request.weights is None and request.fusion is Fusion.blend and PRESETS[request.preset].reef:
+    if request.weights is None and request.fusion is Fusion.blend and preset.is_adaptive:
         trust_factor = trust(profile.strength)
         if trust_factor < LOW_TRUST:
             warnings.append(

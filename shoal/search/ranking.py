@@ -16,7 +16,7 @@ from shoal.index import kernels
 from shoal.models import SearchMode
 from shoal.search.field_boost import field_counts
 from shoal.search.filters import CompiledFilters
-from shoal.search.fusion import Signal, Weights, blend, signal
+from shoal.search.fusion import Signal, blend, signal
 from shoal.search.lexical_ranking import UNIT, score_chunks
 from shoal.search.library_index import LibraryIndex
 from shoal.search.ordering import Order
@@ -25,6 +25,7 @@ from shoal.search.reef_ranking import UNIT as OVERLAP_UNIT
 from shoal.search.reef_ranking import other_data, overlaps
 from shoal.search.request import Fusion
 from shoal.storage.database import Snapshot
+from shoal.support.presets import Weights
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]

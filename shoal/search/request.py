@@ -16,6 +16,8 @@ from shoal.models import DocFormat, SearchFilters, SearchMode, TagsMatch
 from shoal.settings import Settings
 from shoal.storage.database import MAX_ID
 from shoal.support.clock import timestamp
+from shoal.support.presets import DEFAULT as DEFAULT_PRESET
+from shoal.support.presets import MAX_WEIGHT, MIN_WEIGHT, all_presets
 
 MAX_OFFSET = 10_000
 """Deeper pages of a ranking are of no use to people and cost as much as all pages before them."""
@@ -29,17 +31,6 @@ MAX_IDS = 10_000
 MAX_METADATA = 16
 """Most keys in a metadata filter; each is searched in the metadata of all documents."""
 N_ARCHIPELAGOS = 4
-MAX_WEIGHT = 1_000_000
-MIN_WEIGHT = 1e-6
-"""Only the proportion of weights matters. Within these limits, their sums and quotients are finite."""
-
-
-class Preset(enum.StrEnum):
-    """The signal that a hybrid search favours."""
-
-    balanced = "balanced"
-    precise = "precise"
-    conceptual = "conceptual"
 
 
 class Fusion(enum.StrEnum):
@@ -76,7 +67,7 @@ class SearchRequest:
     include_scores: bool
     offset: int
     context: int
-    preset: Preset
+    preset: str
     weights: Mapping[str, float] | None
     fusion: Fusion
     min_relevance: float
@@ -96,7 +87,7 @@ def make_request(
     include_scores: object = False,
     offset: object = 0,
     context: object = 0,
-    preset: object = Preset.balanced,
+    preset: object = DEFAULT_PRESET,
     weights: object = None,
     fusion: object = Fusion.blend,
     min_relevance: object = 0.0,
@@ -116,7 +107,7 @@ def make_request(
         include_scores=_flag("include_scores", include_scores),
         offset=_whole("offset", offset, 0, MAX_OFFSET),
         context=check_context(context),
-        preset=_choice("preset", preset, Preset),
+        preset=_preset(preset, settings),
         weights=_weights(weights),
         fusion=_choice("fusion", fusion, Fusion),
         min_relevance=_fraction("min_relevance", min_relevance, settings),
@@ -204,6 +195,14 @@ def _choice(field: str, value: object, kind: type[Choice]) -> Choice:
         return kind(value)
     except ValueError:
         raise QueryError(field, f"{value[:40]!r} is not one of {names}") from None
+
+
+def _preset(value: object, settings: Settings) -> str:
+    presets = all_presets(settings.presets)
+    if not isinstance(value, str) or value not in presets:
+        what = f"{value[:40]!r} is not" if isinstance(value, str) else "must be"
+        raise QueryError("preset", f"{what} one of {', '.join(presets)}")
+    return str(value)
 
 
 def _whole(field: str, value: object, low: int, high: int) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from shoal.learning.scorers import scorer_for
 from shoal.models import EvidenceBundle, Label, MatchedTerm, Scores, SearchMode, SearchResult, SharedReef
 from shoal.scorer import Scorer
+from shoal.search.boosts import field_boost_parts
 from shoal.search.field_boost import matching_tags
 from shoal.search.highlights import find_highlights, make_highlighter, read_words
 from shoal.search.library_index import LibraryIndex
@@ -98,6 +99,7 @@ def build_results(
             anchor,
             bundles.get(chunk.chunk_id),
             request,
+            analyzed_query,
             scorer.data_checksum,
         )
         for chunk, terms, each, spans, anchor in zip(
@@ -142,8 +144,13 @@ def reef_part(ranked: Ranked, mode: SearchMode, analyzed_query: AnalyzedQuery) -
     return analyzed_query.weights.reef * ranked.reef if mode is SearchMode.hybrid else 0.0
 
 
-def scores_of(ranked: Ranked, mode: SearchMode) -> Scores:
-    """Return a chunk's scores by signal; None for a signal that the mode does not use."""
+def scores_of(
+    ranked: Ranked, mode: SearchMode, terms: Sequence[MatchedTerm] | None, analyzed_query: AnalyzedQuery
+) -> Scores:
+    """Return a chunk's scores by signal; None for a signal that the mode does not use.
+
+    `terms` are its matched terms; without them the field boost has no parts.
+    """
     by_words, by_reefs = mode is not SearchMode.reef, mode is not SearchMode.lexical
     return Scores(
         final=ranked.score,
@@ -152,6 +159,11 @@ def scores_of(ranked: Ranked, mode: SearchMode) -> Scores:
         field_boost=ranked.field_boost,
         reef_raw=ranked.reef_raw if by_reefs else None,
         lexical_raw=ranked.lexical_raw if by_words else None,
+        field_boost_parts=(
+            None
+            if terms is None
+            else field_boost_parts(terms if ranked.field_boost else (), len(analyzed_query.parsed.terms))
+        ),
     )
 
 
@@ -255,6 +267,7 @@ def _result(
     anchor: Anchor,
     bundle: EvidenceBundle | None,
     request: SearchRequest,
+    analyzed_query: AnalyzedQuery,
     data_checksum: str,
 ) -> SearchResult:
     before, after = (
@@ -285,7 +298,7 @@ def _result(
         awaits_rescore=row["data_checksum"] != data_checksum,
         tags=tags.get(ranked.document_id, ()),
         highlights=highlights,
-        scores=scores_of(ranked, request.mode),
+        scores=scores_of(ranked, request.mode, terms, analyzed_query),
         provenance=provenance_of(ranked),
         shared_reefs=shared if request.include_scores else None,
         matched_terms=terms,

@@ -12,7 +12,9 @@ from shoal.errors import NotFoundError
 from shoal.models import DocFormat, SearchMode
 from shoal.search.explain.explanation import Explanation
 from shoal.search.explain.query_words import Word
-from shoal.search.request import MAX_OFFSET, Expand, Preset
+from shoal.search.request import MAX_OFFSET, Expand
+from shoal.support.presets import DEFAULT as DEFAULT_PRESET
+from shoal.support.presets import all_presets
 from shoal_api import service
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, here, page
@@ -28,10 +30,11 @@ MODE_NAMES = {
     SearchMode.reef: "reefs alone",
 }
 PRESET_NAMES = {
-    Preset.balanced: "balanced",
-    Preset.precise: "words first",
-    Preset.conceptual: "topics first",
+    "precise": "words first",
+    "conceptual": "topics first",
+    "job_matching": "job matching",
 }
+"""Presets with a clearer name for people."""
 EVERY_FILTER = ("tags", "archipelago", "format", "min_confidence", "min_relevance", "document")
 
 
@@ -70,7 +73,7 @@ def search() -> tuple[str, Mapping[str, Any]]:
         "active": list(_active(engine)),
         "tags": tags,
         "modes": [(mode.value, name) for mode, name in MODE_NAMES.items()],
-        "presets": [(preset.value, name) for preset, name in PRESET_NAMES.items()],
+        "presets": _presets(engine),
         "formats": [kind.value for kind in DocFormat],
         "archipelagos": engine.scorer.archipelagos,
         "response": None,
@@ -93,7 +96,7 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         expand=Expand.time.value,
         filters=_filters(),
         mode=mode,
-        preset=query_params.choice("preset", Preset, "preset") or Preset.balanced,
+        preset=flask.request.args.get("preset") or DEFAULT_PRESET,
     )
     service.current().metrics.observe_search(mode.value, response.took_ms / 1000)
     min_relevance = query_params.share("min_relevance") or 0.0
@@ -149,6 +152,11 @@ def _feedback(explanation: Explanation) -> list[FeedbackDocuments]:
     return sorted(documents, key=lambda document: -document.share)
 
 
+def _presets(engine: Engine) -> list[tuple[str, str]]:
+    """Return the presets with their names for people."""
+    return [(preset, PRESET_NAMES.get(preset, preset)) for preset in all_presets(engine.settings.presets)]
+
+
 def _filters() -> dict[str, Any]:
     """Return the filters set in the form. Raises QueryError."""
     args = flask.request.args
@@ -168,8 +176,8 @@ def _active(engine: Engine) -> Iterator[Active]:
     for mode, name in MODE_NAMES.items():
         if args.get("mode") == mode.value and mode is not SearchMode.hybrid:
             yield Active(f"ranked by {name}", here(mode=None))
-    for preset, name in PRESET_NAMES.items():
-        if args.get("preset") == preset.value and preset is not Preset.balanced:
+    for preset, name in _presets(engine):
+        if preset == args.get("preset") and preset != DEFAULT_PRESET:
             yield Active(name, here(preset=None))
     tags = query_params.texts("tags")
     for tag in tags:

@@ -43,6 +43,7 @@ SEARCH_EXAMPLES: dict[str, dict[str, Any]] = {
                         "final": 0.96982,
                         "lexical_raw": 7.88177,
                         "reef_raw": 18.0887,
+                        "field_boost_parts": None,
                     },
                     "provenance": ["lexical", "reef"],
                     "term_coverage": 1.0,

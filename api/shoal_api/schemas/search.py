@@ -9,13 +9,14 @@ import marshmallow as ma
 from marshmallow import fields, validate
 
 from shoal.models import SearchMode
-from shoal.search.request import MAX_WEIGHT, Expand, Fusion, Preset
+from shoal.search.request import Expand, Fusion
+from shoal.support.presets import BUILT_IN, MAX_WEIGHT
+from shoal.support.presets import DEFAULT as DEFAULT_PRESET
 from shoal_api.schemas.common import Prepared, Record, Records, Schema, StrictBoolean, StrictFloat, between
 from shoal_api.schemas.documents import ContextChunkSchema, FilePlaceSchema, LabelSchema
 from shoal_api.schemas.filters import ABOUT_FILTERS, AddressFiltersSchema, FiltersSchema
 
 MODES = [mode.value for mode in SearchMode]
-PRESETS = [preset.value for preset in Preset]
 FUSIONS = [fusion.value for fusion in Fusion]
 EXPANSIONS = [expansion.value for expansion in Expand]
 
@@ -26,7 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "include_scores": False,
     "context": 0,
     "offset": 0,
-    "preset": Preset.balanced.value,
+    "preset": DEFAULT_PRESET,
     "fusion": Fusion.blend.value,
     "min_relevance": 0.0,
     "expand": Expand.none.value,
@@ -38,7 +39,8 @@ ABOUT: dict[str, str] = {
     "top_k": "most results to return, 1 to 100",
     "mode": "which signals rank the results: `lexical` (words, by BM25), `reef` (shared topics), or both as "
     "`hybrid`",
-    "preset": f"a set of signal weights; {ONLY_HYBRID}",
+    "preset": f"a set of signal weights: {', '.join(f'`{name}`' for name in BUILT_IN)}, or another that "
+    f"`GET /api/v1/status` lists; {ONLY_HYBRID}",
     "weights": f"weights of the signals, in place of a preset; {ONLY_HYBRID}",
     "fusion": f"how the rankings of the signals are combined; {ONLY_HYBRID}",
     "max_per_document": "most results from one document, 1 to 10,000, so that a long document does not fill "
@@ -66,6 +68,11 @@ class WeightsSchema(Schema):
     )
 
 
+def _preset() -> fields.String:
+    """Return the field of a preset; the library checks the name, because a setting may define more."""
+    return fields.String(load_default=DEFAULTS["preset"], metadata={"description": ABOUT["preset"]})
+
+
 def _choice(name: str, choices: Sequence[str]) -> fields.String:
     """Return a field with a fixed set of values."""
     return fields.String(
@@ -81,7 +88,7 @@ class SearchSchema(Schema):
         strict=True, load_default=DEFAULTS["top_k"], metadata={"description": ABOUT["top_k"]}
     )
     mode = _choice("mode", MODES)
-    preset = _choice("preset", PRESETS)
+    preset = _preset()
     weights = fields.Nested(
         WeightsSchema, allow_none=True, load_default=None, metadata={"description": ABOUT["weights"]}
     )
@@ -138,7 +145,7 @@ class SearchQuerySchema(AddressFiltersSchema):
     q = fields.String(required=True, metadata={"description": "the query, up to 4,096 characters"})
     top_k = fields.Integer(load_default=DEFAULTS["top_k"], metadata={"description": ABOUT["top_k"]})
     mode = _choice("mode", MODES)
-    preset = _choice("preset", PRESETS)
+    preset = _preset()
     weights = WeightsText(
         load_default=None,
         metadata={
@@ -171,6 +178,14 @@ TERM_COVERAGE = (
 )
 
 
+class FieldBoostPartsSchema(Schema):
+    """What each field adds to `field_boost`. A term counts once, for the first field that has it."""
+
+    title = fields.Float(required=True, metadata={"description": "words in the title"})
+    heading_path = fields.Float(required=True, metadata={"description": "words in the headings"})
+    tag_overlap = fields.Float(required=True, metadata={"description": "words that are tags"})
+
+
 class ScoresSchema(Schema):
     """Score of each signal; null for an unused signal."""
 
@@ -194,6 +209,12 @@ class ScoresSchema(Schema):
         required=True,
         allow_none=True,
         metadata={"description": "overlap of the profiles; null in mode `lexical`"},
+    )
+    field_boost_parts = Record(
+        FieldBoostPartsSchema,
+        required=True,
+        allow_none=True,
+        metadata={"description": "the parts of `field_boost`; null without `include_scores`"},
     )
 
 

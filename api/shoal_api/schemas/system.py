@@ -5,6 +5,7 @@ from __future__ import annotations
 from marshmallow import fields
 
 from shoal_api.schemas.common import Schema
+from shoal_api.schemas.search import UsedWeightsSchema
 
 
 class StatusSchema(Schema):
@@ -39,6 +40,12 @@ class StatusSchema(Schema):
     )
     index_bytes = fields.Integer(
         required=True, metadata={"description": "size of the files of the search index"}
+    )
+    presets = fields.Dict(
+        keys=fields.String(),
+        values=fields.Nested(UsedWeightsSchema),
+        required=True,
+        metadata={"description": "weights of each preset of a search, by name"},
     )
 
 

@@ -280,7 +280,7 @@ def _explain_chunk(
         n_shared_reefs=len(shared.get(chunk.chunk_id, ())),
         shared_reefs=shared.get(chunk.chunk_id, ()),
         kept_out=tuple(kept_out),
-        scores=scores_of(chunk, request.mode),
+        scores=scores_of(chunk, request.mode, terms, analyzed_query),
         matched_terms=terms,
         would_rank=would_rank,
         relevance=probability,

@@ -17,7 +17,7 @@ from scored_documents import CHECKSUM, make_scored
 
 from shoal.models import DocFormat, QueryInfo, QueryReef, ScoredDocument, SearchFilters, SearchMode, TagsMatch
 from shoal.search.filters import CompiledFilters
-from shoal.search.fusion import Weights
+from shoal.support.presets import Weights
 from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.query_analysis import AnalyzedQuery

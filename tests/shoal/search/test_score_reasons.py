@@ -11,7 +11,8 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from shoal.engine import Engine
-from shoal.models import MatchedTerm
+from shoal.models import FieldBoostParts, MatchedTerm, SearchResult
+from shoal.search.boosts import note_boost_parts
 from shoal.search.matched_terms import BOOSTED_PLACES, ChunkTexts, find_matched_terms
 from shoal.search.query_language import parse_query
 from shoal.settings import Settings
@@ -114,6 +115,42 @@ def test_field_boost_is_the_share_of_terms_in_title_headings_or_tags(engine: Eng
         assert bool(in_index) == ("lexical" in result.provenance)
 
 
+def test_field_boost_has_a_part_for_each_field(engine: Engine) -> None:
+    def found(query: str, **search: object) -> SearchResult:
+        response = engine.search(query, max_per_document=None, **search)  # type: ignore[arg-type]
+        (result,) = (result for result in response.results if "Storms and Rain" in result.section_path[-1:])
+        return result
+
+    def parts(query: str, **search: object) -> FieldBoostParts | None:
+        return found(query, **search).scores.field_boost_parts
+
+    query = "weather storm coast monsoon"
+    assert parts(query, include_scores=True) == FieldBoostParts(0.25, 0.25, 0.25)
+    assert parts("rain", include_scores=True) == FieldBoostParts(0.0, 1.0, 0.0), "a heading and a tag count once"
+    assert parts(query, include_scores=True, mode="lexical") == FieldBoostParts(0.0, 0.0, 0.0)
+    assert parts(query) is None
+    target = engine.explain(query, chunk_id=found(query).chunk_id).target
+    assert target is not None
+    assert target.scores.field_boost_parts == parts(query, include_scores=True)
+
+
+def test_boost_of_a_note_has_named_parts_that_add_up() -> None:
+    terms = parse_query("governance of security architecture", max_words=10).terms
+    assert note_boost_parts(
+        terms, title="Enterprise architectures", tags=["security", "governance"], domain="Security", is_pinned=True
+    ) == {"title": 1 / 12, "tag_overlap": 2 / 12, "domain_match": 0.25, "pinned": 0.25}
+    of_other = note_boost_parts(terms, title="", tags=(), domain="data security")
+    assert set(of_other.values()) == {0.0}, "a domain matches as a whole"
+
+
+@given(st.lists(st.text(max_size=8), max_size=4), st.text(max_size=12), st.text(max_size=12), st.booleans())
+def test_boost_of_a_note_is_between_0_and_1(tags: list[str], query: str, text: str, is_pinned: bool) -> None:
+    terms = parse_query(query, max_words=10).terms
+    parts = note_boost_parts(terms, title=text, tags=tags, domain=text, is_pinned=is_pinned)
+    assert all(part >= 0 for part in parts.values())
+    assert sum(parts.values()) <= 1 + 1e-12
+
+
 WORDS = " ".join(REEF_WORDS.values()).split()
 
 
@@ -135,6 +172,7 @@ def test_weighted_scores_and_reef_shares_add_up_to_the_score(
         lexical = reply.weights["lexical"] * (result.scores.lexical or 0.0)
         field_boost = reply.weights["field_boost"] * result.scores.field_boost
         assert shares + lexical + field_boost == pytest.approx(result.match_score, abs=1e-9)
+        assert sum(result.scores.field_boost_parts or ()) == pytest.approx(result.scores.field_boost)
         assert shares == pytest.approx(reply.weights["reef"] * (result.scores.reef or 0.0), abs=1e-9)
 
 

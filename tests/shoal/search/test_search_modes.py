@@ -29,7 +29,7 @@ from shoal.models import DocFormat, QueryReef, SearchFilters, SearchMode
 from shoal.search import fusion as fusion_module
 from shoal.search import ordering
 from shoal.search.filters import compile_filters
-from shoal.search.fusion import Weights
+from shoal.support.presets import BUILT_IN, Weights
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_analysis import ONE_SIGNAL
 from shoal.search.ranking import Ranked, Ranking
@@ -191,7 +191,8 @@ def test_reciprocal_ranks_give_equal_scores_equal_ranks() -> None:
 
 def test_weights_follow_the_strength_of_the_profile() -> None:
     def reef_weight(strength: float, **arguments: Any) -> float:
-        defaults = {"preset": fusion_module.Preset.balanced, "given": None, "fusion": Fusion.blend}
+        arguments["preset"] = BUILT_IN[arguments.get("preset", "balanced")]
+        defaults = {"given": None, "fusion": Fusion.blend}
         chosen = fusion_module.choose_weights(**(defaults | arguments), strength=strength)
         assert sum(chosen) == pytest.approx(1.0)
         return chosen.reef
@@ -199,11 +200,21 @@ def test_weights_follow_the_strength_of_the_profile() -> None:
     by_strength = [reef_weight(z) for z in (0.0, 0.1, 1.0, 4.0, 12.0, 100.0)]
     assert by_strength[0] == 0
     assert by_strength == sorted(by_strength)
-    assert by_strength[-1] <= fusion_module.PRESETS[fusion_module.Preset.balanced].reef
+    assert by_strength[-1] <= BUILT_IN["balanced"].weights.reef
     presets = [reef_weight(5, preset=preset) for preset in ("precise", "balanced", "conceptual")]
     assert presets == sorted(presets)
     assert reef_weight(1, given={"reef": 1, "lexical": 3}) == 0.25, "given weights are used as they are"
     assert reef_weight(1, fusion=Fusion.rrf) == 0.5
+
+
+@pytest.mark.parametrize(("preset", "weights"), [("job_matching", (0.55, 0.35, 0.1)), ("corpus", (0.35, 0.55, 0.1))])
+def test_weights_of_a_fixed_preset_count_as_they_are(preset: str, weights: tuple[float, ...]) -> None:
+    for strength in (0.1, 4.0, 100.0):
+        chosen = fusion_module.choose_weights(BUILT_IN[preset], None, Fusion.blend, strength)
+        assert chosen == pytest.approx(weights)
+    without_reefs = fusion_module.choose_weights(BUILT_IN[preset], None, Fusion.blend, 0.0)
+    assert without_reefs.reef == 0.0
+    assert sum(without_reefs) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("mode", SearchMode)

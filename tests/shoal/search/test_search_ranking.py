@@ -31,7 +31,7 @@ from scored_documents import CHECKSUM, make_scored
 from shoal.models import DocFormat, QueryReef, SearchFilters, SearchMode, TagsMatch
 from shoal.search import field_boost, ordering, reef_ranking, results
 from shoal.search.filters import compile_filters
-from shoal.search.fusion import Weights
+from shoal.support.presets import Weights
 from shoal.search.indexing import update_index
 from shoal.search.ranking import Ranked
 from shoal.search.request import Fusion
