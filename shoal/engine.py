@@ -31,6 +31,7 @@ from shoal.settings import Settings
 from shoal.storage import migrate
 
 if TYPE_CHECKING:
+    from shoal.grounding.verdicts import Verification
     from shoal.jobs.ingestion import IngestSession
     from shoal.jobs.service import Jobs
     from shoal.library.documents import Documents
@@ -300,6 +301,34 @@ class Engine:
             trace_id=trace_id,
             audit=self._audit,
         )
+
+    def verify(
+        self,
+        text: str | None = None,
+        *,
+        statements: Sequence[str | Mapping[str, Any]] | None = None,
+        references: Sequence[Mapping[str, Any]] | None = None,
+        format: str = "markdown",
+        min_coverage: float = 0.7,
+        trace_id: str | None = None,
+    ) -> Verification:
+        """Check that every claim of a text is supported by the passages that it cites.
+
+        Give a `text` with citations in brackets, or `statements`, each with the `references` that it cites:
+        `1` for a label, `chunk 12`, `document 3` or `document 3:120-480` for characters of a document. A text
+        has them as `[1]` or `[chunk 12]`. `references` are the passages that may be cited, each with a
+        `chunk_id`, or a `document_id` and perhaps `start_char` and `end_char`; its `label` is its position,
+        from 1, unless it has one. Without `references`, every chunk and document of the library may be cited.
+        `min_coverage` is the share of a statement's words, 0 to 1, that the passages must have.
+
+        Raises QueryError, which names the argument.
+        """
+        from shoal.grounding.verification import make_verify_request, verify
+
+        request = make_verify_request(
+            text, statements=statements, references=references, doc_format=format, min_coverage=min_coverage
+        )
+        return verify(self.database, request, self._library.index, trace_id=trace_id)
 
     def similar(self, chunk_id: int, *, top_k: int = 5) -> Sequence[SimilarChunk]:
         """Chunks of other documents with a similar profile, at most one per document, most similar first.

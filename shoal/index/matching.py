@@ -120,6 +120,17 @@ def find(index: Index, terms: Iterable[IndexTerm]) -> list[Matches]:
     ]
 
 
+def count_roughly(index: Index, stem: str) -> int:
+    """Return in how many chunks' texts a stem occurs, without reading postings; deleted chunks count too."""
+    encoded, total = stem.encode(), 0
+    for part in index.parts:
+        field = part.segment.text
+        number = field.number(encoded)
+        if number != NO_TERM:
+            total += int(field.posting_starts[number + 1]) - int(field.posting_starts[number])
+    return total
+
+
 def _matches(segment: Segment, stems: Sequence[bytes], fields: frozenset[str]) -> PartMatches:
     text, headings, title = (
         _postings(field, stems) if name in fields else _NO_POSTINGS

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.client import AsyncClient, Client
 from shoal.formats.headings import headings_below
-from shoal.integrations.quotations import lines
+from shoal.grounding.quotations import lines
 from shoal.models import ContextChunk, EvidenceChunk, SearchResponse, SearchResult
 
 if TYPE_CHECKING:

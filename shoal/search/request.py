@@ -97,7 +97,7 @@ def make_request(
     return SearchRequest(
         query=_query(query, settings),
         top_k=_whole("top_k", top_k, 1, settings.max_top_k),
-        mode=_choice("mode", mode, SearchMode),
+        mode=check_choice("mode", mode, SearchMode),
         filters=_with_shorthands(make_filters(filters, settings), tags, min_confidence, settings),
         max_per_document=(
             None
@@ -109,9 +109,9 @@ def make_request(
         context=check_context(context),
         preset=_preset(preset, settings),
         weights=_weights(weights),
-        fusion=_choice("fusion", fusion, Fusion),
-        min_relevance=_fraction("min_relevance", min_relevance, settings),
-        expand=_choice("expand", expand, Expand),
+        fusion=check_choice("fusion", fusion, Fusion),
+        min_relevance=check_fraction("min_relevance", min_relevance),
+        expand=check_choice("expand", expand, Expand),
     )
 
 
@@ -187,7 +187,8 @@ def check_characters(field: str, text: str) -> str:
 Choice = TypeVar("Choice", bound=enum.StrEnum)
 
 
-def _choice(field: str, value: object, kind: type[Choice]) -> Choice:
+def check_choice(field: str, value: object, kind: type[Choice]) -> Choice:
+    """Validate a member of an enumeration. Raises QueryError."""
     names = ", ".join(member.value for member in kind)
     if not isinstance(value, str):
         raise QueryError(field, f"must be one of {names}")
@@ -239,7 +240,8 @@ def _is_finite(value: float) -> bool:
         return False
 
 
-def _fraction(field: str, value: object, _settings: Settings) -> float:
+def check_fraction(field: str, value: object, _settings: Settings | None = None) -> float:
+    """Validate a number from 0 to 1. Raises QueryError."""
     number = _number(field, value)
     if not 0 <= number <= 1:
         raise QueryError(field, "must be between 0 and 1")
@@ -353,14 +355,14 @@ def _metadata(field: str, value: object, settings: Settings) -> dict[str, Any] |
 
 _FILTERS: dict[str, Callable[[str, object, Settings], Any]] = {
     "tags": _tags,
-    "tags_match": lambda field, value, _: _choice(field, value, TagsMatch),
+    "tags_match": lambda field, value, _: check_choice(field, value, TagsMatch),
     "min_confidence": _from_zero,
-    "min_coverage": _fraction,
+    "min_coverage": check_fraction,
     "reef_ids": _ids(0),
     "island_ids": _ids(0),
     "archipelago": lambda field, value, _: _whole(field, value, 0, N_ARCHIPELAGOS - 1),
     "document_ids": _ids(1),
-    "format": lambda field, value, _: _choice(field, value, DocFormat),
+    "format": lambda field, value, _: check_choice(field, value, DocFormat),
     "created_after": _timestamp,
     "created_before": _timestamp,
     "source_path": _paths,

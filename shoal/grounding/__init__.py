@@ -1,0 +1,1 @@
+"""Grounding: whether the statements of a text are supported by the passages that they cite."""

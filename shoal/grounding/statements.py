@@ -1,0 +1,208 @@
+"""Statements: the sentences of a text, which of them make claims, and what each cites.
+
+A citation is written in square brackets: `[1]`, `[1, 3]`, `[1-3]` or `[^1]` for a label, `[chunk 12]` for a
+chunk, `[document 3]` or `[document 3:120-480]` for a document or characters of it. It belongs to the sentence
+that it is in. Between two sentences it belongs to the first of them, unless a line ends there.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+from lagoon.tokens import is_stop_word
+from shoal.errors import DocumentTooLargeError, QueryError
+from shoal.formats import markdown, plaintext
+from shoal.formats.blocks import BlockKind, assemble
+from shoal.formats.masking import mask
+from shoal.models import DocFormat, ParsedDocument
+from shoal.search.query_language import folded, tokens_of
+
+MAX_STATEMENTS = 5_000
+MAX_CITATIONS = 16
+"""Most citations of one statement; a sentence that cites more is not grounded in any of them."""
+MAX_MARKER_CHARS = 64
+MAX_QUOTATIONS = 8
+"""Most quotations of one statement that are checked."""
+MIN_QUOTED_WORDS = 3
+"""Shorter quotations are names or words that the author keeps at a distance."""
+
+_LABEL = r"\^?\d{1,9}(?:[ ]?[-–][ ]?\d{1,9})?"
+_CHUNK = r"chunk[ :#]{1,2}\d{1,19}"
+_DOCUMENT = r"document[ :#]{1,2}\d{1,19}(?:[ ]?:[ ]?\d{1,9}[ ]?-[ ]?\d{1,9})?"
+_ITEM = rf"(?:{_LABEL}|{_CHUNK}|{_DOCUMENT})"
+_MARKER = re.compile(rf"\[({_ITEM}(?:[ ]?[,;][ ]?{_ITEM})*)\]", re.IGNORECASE)
+_SEPARATOR = re.compile(r"[ ]?[,;][ ]?")
+_NUMBER = re.compile(r"\d+")
+_QUOTATION = re.compile(r'"([^"]*)"|“([^“”]*)”|«([^«»]*)»')
+_LINE_END = re.compile(r"[\r\n]")
+_CLOSERS = " \t\r\n\"'”’»)]*_"
+_CODE = re.compile(r"[>\s]*+(?:```|~~~)| {4}|\t")
+
+
+class StatementKind(enum.StrEnum):
+    """What a statement is. Only a claim needs a citation."""
+
+    claim = "claim"
+    heading = "heading"
+    question = "question"
+    code = "code"
+    other = "other"
+    """It has no words that say something: "Yes.", a rule, a comment."""
+
+
+class Citation(NamedTuple):
+    """What a statement cites: a label, a chunk, or a document and perhaps characters of it.
+
+    `text` is the citation as one item, without brackets.
+    """
+
+    text: str
+    label: str | None = None
+    chunk_id: int | None = None
+    document_id: int | None = None
+    start_char: int | None = None
+    end_char: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence, heading or block of a text: `content[start_char:end_char]`.
+
+    plain       the text without markup and citations
+    citations   what it cites, in order, each once
+    quotations  what it quotes, if that is long enough to be checked
+    """
+
+    text: str
+    start_char: int
+    end_char: int
+    kind: StatementKind
+    plain: str
+    citations: tuple[Citation, ...]
+    quotations: tuple[str, ...]
+
+
+def parse_statements(content: str, doc_format: DocFormat = DocFormat.markdown) -> list[Statement]:
+    """Return the statements of a text in order. Raises QueryError if there are too many."""
+    markers = list(_MARKER.finditer(content))
+    # The parser takes footnote marks out of sentences; other citations take their form.
+    uniform = _MARKER.sub(lambda marker: f"[^{'1' * (len(marker.group()) - 3)}]", content)
+    parsed, code = _parse(uniform, doc_format)
+    spans = sorted(
+        [(span.start_char, span.end_char, None) for span in parsed.sentences]
+        + [(span.start_char, span.end_char, span.reason) for span in parsed.left_out]
+    )
+    if len(spans) > MAX_STATEMENTS:
+        raise QueryError(
+            "text", f"has {len(spans):,} statements; the limit is {MAX_STATEMENTS:,}: verify it in parts"
+        )
+    cited = _assign(content, markers, [(start, end) for start, end, _ in spans])
+    statements = []
+    for number, (start, end, reason) in enumerate(spans):
+        plain = parsed.masked[start:end] if reason is None else uniform[start:end]
+        kind = _kind(plain, reason, is_code=start in code)
+        citations = _distinct(cited.get(number, ()))
+        quotations = _quotations(plain)
+        statements.append(Statement(content[start:end], start, end, kind, plain, citations, quotations))
+    return statements
+
+
+def make_statement(text: str, citations: Sequence[str]) -> Statement:
+    """Return a statement with citations given as items such as `1` or `chunk 12`. Raises QueryError."""
+    items: list[Citation] = []
+    for item in citations:
+        marker = _MARKER.fullmatch(f"[{item.strip()}]")
+        if marker is None or len(item) > MAX_MARKER_CHARS:
+            raise QueryError("references", f"{item[:40]!r} is not like 1, chunk 12 or document 3:120-480")
+        items += _read_marker(marker)
+    plain = mask(_MARKER.sub(" ", text))
+    items += [citation for marker in _MARKER.finditer(text) for citation in _read_marker(marker)]
+    return Statement(text, 0, len(text), StatementKind.claim, plain, _distinct(items), _quotations(plain))
+
+
+def _parse(content: str, doc_format: DocFormat) -> tuple[ParsedDocument, frozenset[int]]:
+    """The parsed text, and where its blocks of code begin. Raises QueryError if it has too many parts."""
+    try:
+        if doc_format is DocFormat.plaintext:
+            return plaintext.parse_plaintext(content, keep_boilerplate=True), frozenset()
+        blocks, marks = markdown.read_blocks(content)
+        parsed = assemble(content, mask(content, marks), blocks, keep_boilerplate=True)
+    except DocumentTooLargeError as error:
+        raise QueryError("text", str(error)) from None
+    code = [
+        (block.start, block.end)
+        for block in blocks
+        if block.kind is BlockKind.verbatim and _CODE.match(content, block.start)
+    ]
+    starts = [start for start, _ in code]
+    inside = frozenset(
+        span.start_char
+        for span in parsed.sentences
+        for at in [bisect_right(starts, span.start_char) - 1]
+        if at >= 0 and span.start_char < code[at][1]
+    )
+    return parsed, inside
+
+
+def _assign(
+    content: str, markers: Sequence[re.Match[str]], spans: Sequence[tuple[int, int]]
+) -> dict[int, list[Citation]]:
+    """The citations of each span by its number."""
+    starts = [start for start, _ in spans]
+    cited: dict[int, list[Citation]] = {}
+    for marker in markers:
+        # Every character that is not white space is in a span.
+        number = bisect_right(starts, marker.start()) - 1
+        if number > 0 and _opens(content, marker, starts[number]):
+            is_same_line = not _LINE_END.search(content, spans[number - 1][1], starts[number])
+            number -= is_same_line
+        cited.setdefault(number, []).extend(_read_marker(marker))
+    return cited
+
+
+def _opens(content: str, marker: re.Match[str], start: int) -> bool:
+    """Whether only other citations are between the start of a sentence and a citation."""
+    return not _MARKER.sub("", content[start : marker.start()]).strip()
+
+
+def _read_marker(marker: re.Match[str]) -> Iterator[Citation]:
+    for item in islice(_SEPARATOR.split(marker[1]), MAX_CITATIONS + 1):
+        numbers = [int(number) for number in _NUMBER.findall(item)]
+        name = item[:1].lower()
+        if name == "c":
+            yield Citation(item, chunk_id=numbers[0])
+        elif name == "d":
+            yield Citation(item, None, None, *numbers)
+        elif len(numbers) == 1:
+            yield Citation(str(numbers[0]), label=str(numbers[0]))
+        else:
+            first, last = numbers
+            labels = range(first, last + 1)[: MAX_CITATIONS + 1] or range(first, first + 1)
+            yield from (Citation(str(label), label=str(label)) for label in labels)
+
+
+def _distinct(citations: Sequence[Citation]) -> tuple[Citation, ...]:
+    return tuple(dict.fromkeys(citations))
+
+
+def _kind(plain: str, reason: str | None, *, is_code: bool) -> StatementKind:
+    if reason is not None:
+        return StatementKind.heading if reason == "heading" else StatementKind.other
+    if is_code:
+        return StatementKind.code
+    if plain.rstrip(_CLOSERS).endswith("?"):
+        return StatementKind.question
+    has_words = any(not is_stop_word(folded(token)) and len(token) > 1 for token in tokens_of(plain))
+    has_number = any(map(str.isdigit, plain))
+    return StatementKind.claim if has_words or has_number else StatementKind.other
+
+
+def _quotations(plain: str) -> tuple[str, ...]:
+    quoted = (next(filter(None, match.groups()), "") for match in _QUOTATION.finditer(plain))
+    return tuple(islice((text for text in quoted if len(tokens_of(text)) >= MIN_QUOTED_WORDS), MAX_QUOTATIONS))
