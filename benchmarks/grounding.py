@@ -2,9 +2,8 @@
 
 usage: python benchmarks/grounding.py [--tune] [--show]
 
-`judgements/grounding.jsonl` has 167 statements on the sixteen articles of `shoal/sample_corpus`, each with the
-words of the article where the passage is that it cites. They were written with the article at hand, before
-anything was tuned:
+`judgements/grounding.jsonl` has 167 statements on the sixteen articles of `shoal/sample_corpus`, each with
+words of the passage that it cites. They were written with the article at hand, before anything was tuned:
 
     supported      says what the passage says, in the same or in other words
     number         a supported statement with another number
@@ -91,7 +90,12 @@ def report(name: str, rows: Sequence[Judged], verdicts: Sequence[StatementVerdic
     precision = right["supported"] / max(n_accepted, 1)
     print(
         json.dumps(
-            {"statements": name, "right": shares, "precision": round(precision, 3), "recall": round(recall, 3)}
+            {
+                "statements": name,
+                "right": shares,
+                "precision": round(precision, 3),
+                "recall": round(recall, 3),
+            }
         )
     )
 
@@ -111,7 +115,9 @@ def tune(rows: Sequence[Judged], verdicts: Sequence[StatementVerdict]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--show", action="store_true")
     args = parser.parse_args()

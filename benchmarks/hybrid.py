@@ -40,8 +40,8 @@ from shoal.search.feedback import MAX_REEFS, N_FEEDBACK_CHUNKS, STEEPNESS, choos
 from shoal.search.fusion import HALF_TRUST_Z, RRF_K, parts
 from shoal.search.query_language import Term, stems_of, tokens_of
 from shoal.search.request import Fusion
-from shoal.support.presets import BUILT_IN
 from shoal.settings import Settings
+from shoal.support.presets import BUILT_IN
 
 REEF_WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6)
 BONUS_WEIGHTS = (0.0, 0.05, 0.1)

@@ -308,7 +308,7 @@ class Engine:
         *,
         statements: Sequence[str | Mapping[str, Any]] | None = None,
         references: Sequence[Mapping[str, Any]] | None = None,
-        format: str = "markdown",
+        format: str = "markdown",  # noqa: A002 - the name of the field
         min_coverage: float = 0.7,
         trace_id: str | None = None,
     ) -> Verification:
@@ -370,8 +370,8 @@ class Engine:
 
         Keys: `status`, `n_documents`, `n_chunks`, `n_notes` (active), `lagoon_version`, `lagoon_n_reefs`, `lagoon_checksum`,
         `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `content_bytes`, `jobs` (by status),
-        `workers` (with a recent heartbeat), `schema`, `db_path`, `db_bytes`, `index_bytes` and `presets` (weights
-        by name)."""
+        `workers` (with a recent heartbeat), `schema`, `db_path`, `db_bytes`, `index_bytes` and `presets`
+        (weights by name)."""
         from shoal.storage.statistics import get_counts, size_on_disk
         from shoal.support.presets import all_presets
 

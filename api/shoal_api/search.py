@@ -1,4 +1,4 @@
-"""Search and explanation."""
+"""Search, explanation and verification."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from shoal_api.paths import API
 from shoal_api.schemas.examples import SEARCH_EXAMPLES
 from shoal_api.schemas.explain import ExplainSchema, ExplanationSchema
 from shoal_api.schemas.filters import address_filters
+from shoal_api.schemas.grounding import VerificationSchema, VerifySchema
 from shoal_api.schemas.search import RESULT, SearchQuerySchema, SearchResponseSchema, SearchSchema
 from shoal_api.trace import trace_id
 
@@ -56,6 +57,15 @@ def explain(data: dict[str, Any]) -> Any:
     query = data.pop("query")
     explanation = service.current().engine.explain(query, **data)
     return dataclasses.replace(explanation, trace_id=trace_id())
+
+
+@blueprint.post("/verify")
+@blueprint.body(VerifySchema)
+@blueprint.responds(200, VerificationSchema)
+@blueprint.fails(400, 413, 415, 503)
+def verify(data: dict[str, Any]) -> Any:
+    """Verify that every claim of a text is supported by the passages that it cites"""
+    return service.current().engine.verify(trace_id=trace_id(), **data)
 
 
 def _represent(response: SearchResponse, options: dict[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ MODULES = {
     "search": ("search", "explain"),
     "stored": ("list", "show", "status", "delete", "tags"),
     "evaluation": ("evaluate",),
+    "grounding": ("verify",),
     "vocabulary": ("vocabulary",),
     "similarity": ("similarity",),
     "service": ("up", "serve", "worker", "migrate", "settings", "new-key", "version"),

@@ -42,7 +42,8 @@ def evaluate(
             "--way",
             metavar="WAY",
             help="A way to search: a preset, a mode, `rrf`, or weights as lexical=0.6,reef=0.4. Repeatable; "
-            "the other ways are compared with the first. Default: balanced, precise, conceptual, lexical and reef.",
+            "the other ways are compared with the first. Default: balanced, precise, conceptual, lexical "
+            "and reef.",
         ),
     ] = None,
     depth: Annotated[int, typer.Option(min=1, help="Number of results to evaluate per query.")] = 10,

@@ -17,8 +17,8 @@ from shoal.client.responses import Readiness, Reefs, Status
 from shoal.models import SearchFilters, SearchMode, SearchResponse
 
 if TYPE_CHECKING:
+    from shoal.grounding.verdicts import Verification
     from shoal.learning.word_details import LearnedWord, WordPage
-    from shoal.notes.similarity import Similarity
     from shoal.search.explain.explanation import Explanation
 
 Filters = SearchFilters | Mapping[str, Any]
@@ -110,16 +110,34 @@ class SearchOperations(Requester):
         return parse(Explanation, (yield from self._send(Request("POST", f"{API}/explain", json=body))))
 
     @operation
-    def similarity(self, a: str, b: str) -> Flow[Similarity]:
-        """How similar two short texts are, and whether they may contradict each other, like
-        `Engine.similarity`.
+    def verify(
+        self,
+        text: str | None = None,
+        *,
+        statements: Sequence[str | Mapping[str, Any]] | None = None,
+        references: Sequence[Mapping[str, Any]] | None = None,
+        format: str | None = None,  # noqa: A002 - the name of the field
+        min_coverage: float | None = None,
+    ) -> Flow[Verification]:
+        """Check that every claim of a text is supported by the passages that it cites.
 
-        Raises InvalidError.
+        Arguments and result are those of `Engine.verify`. Raises InvalidError.
         """
-        from shoal.notes.similarity import Similarity
+        from shoal.grounding.verdicts import Verification
 
-        request = Request("POST", f"{API}/similarity", json={"a": a, "b": b})
-        return parse(Similarity, (yield from self._send(request)))
+        given = (
+            None
+            if statements is None
+            else [{"text": each} if isinstance(each, str) else dict(each) for each in statements]
+        )
+        body = without_none(
+            text=text,
+            statements=given,
+            references=None if references is None else [dict(each) for each in references],
+            format=format,
+            min_coverage=min_coverage,
+        )
+        return parse(Verification, (yield from self._send(Request("POST", f"{API}/verify", json=body))))
 
     @operation
     def vocabulary(self, *, q: str | None = None, limit: int = 50, offset: int = 0) -> Flow[WordPage]:

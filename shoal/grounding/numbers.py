@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-MAX_DIGITS = 40
+MAX_DIGITS = 24
 """Longer runs of digits are codes; their first digits are compared."""
 
-_SMALL = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_UNITS = {word: value for value, word in enumerate(_SMALL)}
-_TENS_OF = {word: 10 * value for value, word in enumerate(_TENS, start=2)}
+_SMALL = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen
+"""
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_UNITS = {word: value for value, word in enumerate(_SMALL.split())}
+_TENS_OF = {word: 10 * value for value, word in enumerate(_TENS.split(), start=2)}
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 NUMBER_WORDS = frozenset({*_UNITS, *_TENS_OF, *_SCALES, "hundred"})
 
@@ -99,4 +99,4 @@ class _Reader:
         if not self._is_word:
             return False
         rest = self._group % 100
-        return rest == 0 and self._group > 0 or (rest >= 20 and rest % 10 == 0 and value < 10)
+        return (rest == 0 and self._group > 0) or (rest >= 20 and rest % 10 == 0 and value < 10)

@@ -20,7 +20,9 @@ MAX_LABEL = 999_999_999
 FIELDS = ("label", "chunk_id", "document_id", "start_char", "end_char")
 
 CHUNK_RANGES = "SELECT id, document_id, start_char, end_char FROM chunks WHERE id IN ({ids})"
-DOCUMENT_ENDS = "SELECT document_id, MAX(end_char) FROM chunks WHERE document_id IN ({ids}) GROUP BY document_id"
+DOCUMENT_ENDS = (
+    "SELECT document_id, MAX(end_char) FROM chunks WHERE document_id IN ({ids}) GROUP BY document_id"
+)
 GET_CHUNK = """
     SELECT d.title, s.path, c.text, c.start_char, c.start_line
     FROM chunks c JOIN documents d ON d.id = c.document_id JOIN sections s ON s.id = c.section_id
@@ -83,11 +85,13 @@ def make_references(given: object) -> tuple[Reference, ...] | None:
 
 def _reference(field: str, position: int, item: object) -> Reference:
     if not isinstance(item, Mapping):
-        raise QueryError(field, "must be an object such as {\"chunk_id\": 12}")
+        raise QueryError(field, 'must be an object such as {"chunk_id": 12}')
     unknown = next((name for name in item if name not in FIELDS), None)
     if unknown is not None:
         raise QueryError(f"{field}.{str(unknown)[:40]}", f"is unknown; known are {', '.join(FIELDS)}")
-    values = {name: _whole(f"{field}.{name}", name, value) for name, value in item.items() if value is not None}
+    values = {
+        name: _whole(f"{field}.{name}", name, value) for name, value in item.items() if value is not None
+    }
     if ("chunk_id" in values) == ("document_id" in values):
         raise QueryError(field, "must have a chunk_id or a document_id, and not both")
     span = [name for name in ("start_char", "end_char") if name in values]
@@ -129,8 +133,11 @@ class Library:
             return cited
         return None
 
-    def read(self, cited: Range) -> CitedPassage:
-        """Read the text of a range. Raises QueryError if it is too long to be one citation."""
+    def read(self, cited: Range) -> CitedPassage | None:
+        """Read the text of a range; None if no chunk has any of it.
+
+        Raises QueryError if it is too long to be one citation.
+        """
         length = cited.end - cited.start
         if length > MAX_PASSAGE_CHARS:
             raise QueryError(
@@ -143,8 +150,13 @@ class Library:
             context = "\n".join([row["title"], *json.loads(row["path"])])
             return CitedPassage(cited, row["title"], row["start_line"], Passage(row["text"], context))
         key = {"document_id": cited.document_id, "start": cited.start, "end": cited.end}
-        first, *others = self._snapshot.rows(CHUNKS_IN, key)
-        text = "".join([first["text"], *(piece for row in others for piece in (row["text_before"], row["text"]))])
+        rows = self._snapshot.rows(CHUNKS_IN, key)
+        if not rows:
+            return None
+        first, *others = rows
+        text = "".join(
+            [first["text"], *(piece for row in others for piece in (row["text_before"], row["text"]))]
+        )
         cut = max(cited.start - first["start_char"], 0)
         start = first["start_char"] + cut
         line = first["start_line"] + text.count("\n", 0, cut)

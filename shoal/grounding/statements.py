@@ -39,6 +39,7 @@ _ITEM = rf"(?:{_LABEL}|{_CHUNK}|{_DOCUMENT})"
 _MARKER = re.compile(rf"\[({_ITEM}(?:[ ]?[,;][ ]?{_ITEM})*)\]", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[ ]?[,;][ ]?")
 _NUMBER = re.compile(r"\d+")
+_FILLERS = frozenset({"yes", "yeah", "ok", "okay", "sure", "thanks", "hello"})
 _QUOTATION = re.compile(r'"([^"]*)"|“([^“”]*)”|«([^«»]*)»')
 _LINE_END = re.compile(r"[\r\n]")
 _CLOSERS = " \t\r\n\"'”’»)]*_"
@@ -92,7 +93,7 @@ def parse_statements(content: str, doc_format: DocFormat = DocFormat.markdown) -
     """Return the statements of a text in order. Raises QueryError if there are too many."""
     markers = list(_MARKER.finditer(content))
     # The parser takes footnote marks out of sentences; other citations take their form.
-    uniform = _MARKER.sub(lambda marker: f"[^{'1' * (len(marker.group()) - 3)}]", content)
+    uniform = _MARKER.sub(_footnote_mark, content)
     parsed, code = _parse(uniform, doc_format)
     spans = sorted(
         [(span.start_char, span.end_char, None) for span in parsed.sentences]
@@ -150,25 +151,27 @@ def _parse(content: str, doc_format: DocFormat) -> tuple[ParsedDocument, frozens
     return parsed, inside
 
 
+def _footnote_mark(marker: re.Match[str]) -> str:
+    """A footnote mark of the same length."""
+    return "[1]" if len(marker[1]) == 1 else f"[^{'1' * (len(marker[1]) - 1)}]"
+
+
 def _assign(
     content: str, markers: Sequence[re.Match[str]], spans: Sequence[tuple[int, int]]
 ) -> dict[int, list[Citation]]:
     """The citations of each span by its number."""
     starts = [start for start, _ in spans]
     cited: dict[int, list[Citation]] = {}
+    opened = 0  # where the last citation ends that has only citations before it in its span
     for marker in markers:
         # Every character that is not white space is in a span.
         number = bisect_right(starts, marker.start()) - 1
-        if number > 0 and _opens(content, marker, starts[number]):
-            is_same_line = not _LINE_END.search(content, spans[number - 1][1], starts[number])
+        if not content[max(starts[number], opened) : marker.start()].strip():
+            opened = marker.end()
+            is_same_line = number > 0 and not _LINE_END.search(content, spans[number - 1][1], starts[number])
             number -= is_same_line
         cited.setdefault(number, []).extend(_read_marker(marker))
     return cited
-
-
-def _opens(content: str, marker: re.Match[str], start: int) -> bool:
-    """Whether only other citations are between the start of a sentence and a citation."""
-    return not _MARKER.sub("", content[start : marker.start()]).strip()
 
 
 def _read_marker(marker: re.Match[str]) -> Iterator[Citation]:
@@ -198,11 +201,14 @@ def _kind(plain: str, reason: str | None, *, is_code: bool) -> StatementKind:
         return StatementKind.code
     if plain.rstrip(_CLOSERS).endswith("?"):
         return StatementKind.question
-    has_words = any(not is_stop_word(folded(token)) and len(token) > 1 for token in tokens_of(plain))
+    words = (folded(token) for token in tokens_of(plain) if len(token) > 1)
+    has_words = any(not is_stop_word(word) and word not in _FILLERS for word in words)
     has_number = any(map(str.isdigit, plain))
     return StatementKind.claim if has_words or has_number else StatementKind.other
 
 
 def _quotations(plain: str) -> tuple[str, ...]:
     quoted = (next(filter(None, match.groups()), "") for match in _QUOTATION.finditer(plain))
-    return tuple(islice((text for text in quoted if len(tokens_of(text)) >= MIN_QUOTED_WORDS), MAX_QUOTATIONS))
+    return tuple(
+        islice((text for text in quoted if len(tokens_of(text)) >= MIN_QUOTED_WORDS), MAX_QUOTATIONS)
+    )

@@ -1,9 +1,9 @@
 """Support: how much of a statement the passages say that it cites.
 
 Coverage is the share of the statement's words that a window of `WINDOW` neighbouring sentences has, in any
-inflection, each weighted by its rarity (inverse document frequency), 0..1. Stop words and numbers do not count.
-Title and headings of a passage count as part of each of its windows. Coverage does not see the order of words;
-so numbers, names, quotations and negations are compared by themselves.
+inflection, each weighted by its rarity (inverse document frequency), 0..1. Stop words and numbers do not
+count. Title and headings of a passage count as part of each of its windows. Coverage does not see the order
+of words; so numbers, names, quotations and negations are compared by themselves.
 
 A statement that cites several passages is compared with the best window of each, together.
 """
@@ -27,17 +27,27 @@ from shoal.search.query_language import TERMS, folded, stems_of, tokens_of
 WINDOW = 2
 """Sentences of a window: a statement may sum up neighbours."""
 
-NEGATORS = frozenset(
-    "no not never none nor neither nobody nothing nowhere without cannot hardly seldom rarely".split()
-)
+_NEGATORS = """
+    no not never none nor neither nobody nothing nowhere without cannot hardly seldom rarely
+"""
+NEGATORS = frozenset(_NEGATORS.split())
+_ATTRIBUTIONS = """
+    according article author authors document documents passage passages says source sources states text
+    writes
+"""
+ATTRIBUTIONS = frozenset(_ATTRIBUTIONS.split())
+"""Words by which a text names its sources: "according to the passage". They are no part of a claim."""
+
+_NO_MEANING = NUMBER_WORDS | ATTRIBUTIONS
 
 WeightOf = Callable[[str], float]
 """The weight of a stem, above 0."""
 
 
 def content_words(text: str) -> dict[str, str]:
-    """Return the words of a text that say something, by stem: no stop words, numbers or single letters."""
-    forms = [form for form in token_list(text) if not is_stop_word(form) and form not in NUMBER_WORDS]
+    """Return the words of a text that say something, by stem: no stop words, attributions, numbers or single
+    letters."""
+    forms = [form for form in token_list(text) if form not in _NO_MEANING and not is_stop_word(form)]
     words: dict[str, str] = {}
     for form, stems in zip(forms, TERMS.of_forms(forms), strict=True):
         for stem in stems:
@@ -49,7 +59,9 @@ def content_words(text: str) -> dict[str, str]:
 def names(text: str) -> dict[str, str]:
     """Return the capitalised words of a sentence after its first word, by stem."""
     later = [token for token in tokens_of(text)[1:] if token[0].isupper() and len(token) > 1]
-    found = [token for token in later if not is_stop_word(folded(token)) and folded(token) not in NUMBER_WORDS]
+    found = [
+        token for token in later if not is_stop_word(folded(token)) and folded(token) not in NUMBER_WORDS
+    ]
     return dict(zip(stems_of(found), found, strict=True))
 
 
@@ -167,7 +179,9 @@ def find_support(statement: str, passages: Sequence[Passage], weight_of: WeightO
     missing = [stem for stem, is_in in zip(stems, covered.tolist(), strict=True) if not is_in]
     # "One" is hardly ever a count.
     wanted = find_numbers(statement) - {Decimal(1)}
-    unnamed = {stem: name for stem, name in names(statement).items() if not any(p.has(stem) for p in passages)}
+    unnamed = {
+        stem: name for stem, name in names(statement).items() if not any(p.has(stem) for p in passages)
+    }
     best = sentences[coverages.index(max(coverages))]
     return Support(
         coverage=_fraction(float(weights[covered].sum()), total, stems),

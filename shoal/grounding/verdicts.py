@@ -22,8 +22,8 @@ class Verdict(enum.StrEnum):
 class Problem(NamedTuple):
     """Why a statement is rejected.
 
-    `code`: `unreferenced`, `reference` (it cites what is not allowed or does not exist), `citations` (it cites
-    too many), `quotation`, `number`, `name`, `negation` or `coverage`; `message` is the same in words.
+    `code`: `unreferenced`, `reference` (it cites what is not allowed or does not exist), `citations` (it
+    cites too many), `quotation`, `number`, `name`, `negation` or `coverage`; `message` is the same in words.
     """
 
     code: str

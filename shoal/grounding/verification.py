@@ -46,7 +46,7 @@ MAX_STATEMENT_CHARS = 8_000
 MAX_READ_CHARS = 4_000_000
 """Most characters of all cited passages: four seconds."""
 MAX_COMPARED_CHARS = 20_000_000
-"""Most characters that all statements are compared with; a passage counts for each statement that cites it."""
+"""Most characters that all statements are compared with; a passage counts for each that cites it."""
 MAX_MISSING = 20
 """Most missing words of a verdict; the coverage has all of them."""
 
@@ -164,7 +164,7 @@ class _Reader:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._passages: dict[Range, CitedPassage] = {}
+        self._passages: dict[Range, CitedPassage | None] = {}
         self._n_read = 0
         self._n_compared = 0
 
@@ -175,12 +175,12 @@ class _Reader:
         ranges = {citation.text: self._library.find(citation) for citation in statement.citations}
         return {text: None if cited is None else self._read(cited) for text, cited in ranges.items()}
 
-    def _read(self, cited: Range) -> CitedPassage:
-        found = self._passages.get(cited)
-        if found is None:
+    def _read(self, cited: Range) -> CitedPassage | None:
+        if cited not in self._passages:
             found = self._passages[cited] = self._library.read(cited)
-            self._n_read += len(found.passage.text)
-        self._n_compared += len(found.passage.text)
+            self._n_read += len(found.passage.text) if found else 0
+        found = self._passages[cited]
+        self._n_compared += len(found.passage.text) if found else 0
         if self._n_read > MAX_READ_CHARS or self._n_compared > MAX_COMPARED_CHARS:
             raise QueryError(
                 "text",

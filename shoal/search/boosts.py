@@ -1,11 +1,11 @@
 """Named parts of a boost: what the fields and the marks of a passage or note add to its score.
 
-The field boost of a passage is the share of the query's terms in its title, headings or tags. Each term counts
-once, for the first of the parts `title`, `heading_path` and `tag_overlap` that has it, so the parts add up to
-the field boost.
+The field boost of a passage is the share of the query's terms in its title, headings or tags. Each term
+counts once, for the first of the parts `title`, `heading_path` and `tag_overlap` that has it, so the parts
+add up to the field boost.
 
-A note also has a domain and may be pinned. The boost of a note is the mean of four parts, each 0..1: `title` and
-`tag_overlap`, the share of the query's terms in each; `domain_match` and `pinned`, 0 or 1.
+A note also has a domain and may be pinned. The boost of a note is the mean of four values, 0..1 each: the
+share of the query's terms in its title and in its tags, and 0 or 1 for a matching domain and for a pin.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOTE_PARTS = ("title", "tag_overlap", "domain_match", "pinned")
 
 
 def field_boost_parts(matched: Sequence[MatchedTerm], n_terms: int) -> FieldBoostParts:
-    """Return the parts of a passage's field boost, 0..1 each; `n_terms` is the number of the query's terms."""
+    """Return the parts of a passage's field boost, 0..1 each, for a query of `n_terms` terms."""
     firsts = [next((place for place in PLACES if place in match.places), None) for match in matched]
     return FieldBoostParts(*(firsts.count(place) / max(n_terms, 1) for place in PLACES))
 

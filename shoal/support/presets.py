@@ -1,4 +1,4 @@
-"""Presets: named weights of the signals of a hybrid search, those of Shoal and those that a setting defines."""
+"""Presets: named weights of the signals of a hybrid search, built in or defined by a setting."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ BUILT_IN: Mapping[str, Preset] = MappingProxyType(
         "corpus": Preset(Weights(lexical=0.35, reef=0.55, field_boost=0.10)),
     }
 )
-"""The weights of `balanced` scored best on four collections (docs/search-quality.md), before the trust factor,
-which lowers its reef weight by a third for a typical query; `precise` and `conceptual` favour one signal. The
-last two are fixed blends for matching requirements and for long-lived writing."""
+"""The weights of `balanced` scored best on four collections (docs/search-quality.md), before the trust
+factor, which lowers its reef weight by a third for a typical query. `precise` and `conceptual` favour one
+signal. The last two are fixed blends for matching requirements and for long-lived writing."""
 
 
 def parse_presets(text: str) -> dict[str, Preset]:
@@ -83,7 +83,9 @@ def _parse_weights(name: str, text: str) -> Weights:
     try:
         weights = Weights(*map(float, text.split(",")))
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be written as {name}=0.55,0.35,0.10: words, reefs, field boost") from None
+        raise ValueError(
+            f"{name} must be written as {name}=0.55,0.35,0.10: words, reefs, field boost"
+        ) from None
     if not all(math.isfinite(weight) and 0 <= weight <= MAX_WEIGHT for weight in weights):
         raise ValueError(f"{name} must have weights between 0 and {MAX_WEIGHT:,}")
     if max(weights) < MIN_WEIGHT:

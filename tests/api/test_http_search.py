@@ -59,7 +59,15 @@ def test_result_has_the_fields_of_the_contract(client: FlaskClient, library: dic
     assert sorted(result["tags"]) == ["nature", "rock"]
     assert result["top_reef_name"] == "volcanoes and rocks"
     assert result["provenance"] == ["lexical", "reef"]
-    assert set(result["scores"]) == {"lexical", "reef", "field_boost", "final", "lexical_raw", "reef_raw", "field_boost_parts"}
+    assert set(result["scores"]) == {
+        "lexical",
+        "reef",
+        "field_boost",
+        "final",
+        "lexical_raw",
+        "reef_raw",
+        "field_boost_parts",
+    }
     assert result["scores"]["final"] == result["match_score"]
     assert 0 < result["scores"]["reef"] <= 1
     reason = result["shared_reefs"][0]

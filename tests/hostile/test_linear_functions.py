@@ -16,7 +16,9 @@ from shoal.formats.decoding import decode
 from shoal.formats.drafts import make_draft
 from shoal.formats.headings import plain_heading
 from shoal.formats.plaintext import parse_plaintext
-from shoal.integrations.quotations import find_quotation
+from shoal.grounding.numbers import find_numbers
+from shoal.grounding.quotations import find_quotation
+from shoal.grounding.statements import parse_statements
 from shoal.models import DocumentDraft
 from shoal.search.highlights import Highlighter, find_highlights
 from shoal.settings import Settings, shown
@@ -85,6 +87,15 @@ OTHERS: dict[str, tuple[Callable[[str], object], Texts]] = {
         lambda n: ("a" + " " * 50) * n,
     ),
     "addresses in a setting": (lambda text: shown("SHOAL_BROKER_URL", text), lambda n: "://:" * n),
+    "citations": (parse_statements, lambda n: "a " + "[1]" * n),
+    "citations between sentences": (
+        lambda text: [parse_statements(text[at : at + 40_000]) for at in range(0, len(text), 40_000)],
+        lambda n: "Bees dance. [1] " * n,
+    ),
+    "an open citation": (parse_statements, lambda n: "[1, " * n),
+    "open quotations in a statement": (parse_statements, lambda n: "“a b c " * n),
+    "words of a number": (find_numbers, lambda n: "two hundred and " * n),
+    "digits of a number": (find_numbers, lambda n: "1," * n),
     "bytes in an unknown encoding": (
         lambda text: decode(text.encode("cp1250"), max_bytes=10**9, min_confidence=0.0),
         lambda n: "Příliš žluťoučký kůň úpěl ďábelské ódy. " * n,

@@ -11,8 +11,8 @@ from linear_time import Work, excessive_growth
 from regex_catalogue import MadePattern, Use, catalogue
 from regex_fragments import Hostile, hostile_texts
 
+from shoal.grounding import quotations
 from shoal.index.terms import word_pattern
-from shoal.integrations import quotations
 
 LONG = bool(os.environ.get("SHOAL_TEST_LONG"))
 TEXTS = 10_000 if LONG else 600
@@ -26,7 +26,7 @@ MADE_HERE = {
     # The combining marks of a text, which are no letters.
     MadePattern("shoal.index.terms", "_pattern"): word_pattern("a\u0301\u093f\u00ad"),
     # The words of a quotation as literals. The length of the quotation determines the cost at each position.
-    MadePattern("shoal.integrations.quotations", "_pattern"): quotations._pattern('a "quoted" word - a'),
+    MadePattern("shoal.grounding.quotations", "_pattern"): quotations._pattern('a "quoted" word - a'),
     # Each place is tried once: the boundary is fixed.
     MadePattern("shoal.conversion.mime", "parts"): re.compile(rb"(?:\A|\r?\n)--a(--)?[ \t]*+(?=\r?\n|\Z)"),
     # Reads MAX_PADDING bytes and a boundary at a time.

@@ -17,7 +17,6 @@ from scored_documents import CHECKSUM, make_scored
 
 from shoal.models import DocFormat, QueryInfo, QueryReef, ScoredDocument, SearchFilters, SearchMode, TagsMatch
 from shoal.search.filters import CompiledFilters
-from shoal.support.presets import Weights
 from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.query_analysis import AnalyzedQuery
@@ -28,6 +27,7 @@ from shoal.search.request import Fusion
 from shoal.storage import document_writer, migrate
 from shoal.storage.database import Database, Snapshot
 from shoal.support.clock import timestamp
+from shoal.support.presets import Weights
 
 N_REEFS = 8
 SCORER = SimpleNamespace(

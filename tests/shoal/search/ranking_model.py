@@ -14,12 +14,12 @@ from shoal.index.lexical import BM25
 from shoal.index.matching import IndexTerm
 from shoal.index.overlaps import OVERLAP_UNIT
 from shoal.models import QueryReef, SearchMode
-from shoal.support.presets import Weights
 from shoal.search.lexical_ranking import UNIT
 from shoal.search.query_language import Term, parse_query, stems_of
 from shoal.search.ranking import Ranked
 from shoal.search.request import Fusion
 from shoal.storage.database import Snapshot
+from shoal.support.presets import Weights
 
 PAIR_SHARE = 0.2
 RRF_K = 60

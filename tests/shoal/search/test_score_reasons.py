@@ -126,7 +126,9 @@ def test_field_boost_has_a_part_for_each_field(engine: Engine) -> None:
 
     query = "weather storm coast monsoon"
     assert parts(query, include_scores=True) == FieldBoostParts(0.25, 0.25, 0.25)
-    assert parts("rain", include_scores=True) == FieldBoostParts(0.0, 1.0, 0.0), "a heading and a tag count once"
+    assert parts("rain", include_scores=True) == FieldBoostParts(0.0, 1.0, 0.0), (
+        "a heading and a tag count once"
+    )
     assert parts(query, include_scores=True, mode="lexical") == FieldBoostParts(0.0, 0.0, 0.0)
     assert parts(query) is None
     target = engine.explain(query, chunk_id=found(query).chunk_id).target
@@ -137,7 +139,11 @@ def test_field_boost_has_a_part_for_each_field(engine: Engine) -> None:
 def test_boost_of_a_note_has_named_parts_that_add_up() -> None:
     terms = parse_query("governance of security architecture", max_words=10).terms
     assert note_boost_parts(
-        terms, title="Enterprise architectures", tags=["security", "governance"], domain="Security", is_pinned=True
+        terms,
+        title="Enterprise architectures",
+        tags=["security", "governance"],
+        domain="Security",
+        is_pinned=True,
     ) == {"title": 1 / 12, "tag_overlap": 2 / 12, "domain_match": 0.25, "pinned": 0.25}
     of_other = note_boost_parts(terms, title="", tags=(), domain="data security")
     assert set(of_other.values()) == {0.0}, "a domain matches as a whole"

@@ -29,12 +29,12 @@ from shoal.models import DocFormat, QueryReef, SearchFilters, SearchMode
 from shoal.search import fusion as fusion_module
 from shoal.search import ordering
 from shoal.search.filters import compile_filters
-from shoal.support.presets import BUILT_IN, Weights
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_analysis import ONE_SIGNAL
 from shoal.search.ranking import Ranked, Ranking
 from shoal.search.request import Fusion
 from shoal.storage.database import Snapshot
+from shoal.support.presets import BUILT_IN, Weights
 
 # Mostly plain words, because many required terms leave no results.
 pieces = st.one_of(
@@ -207,7 +207,9 @@ def test_weights_follow_the_strength_of_the_profile() -> None:
     assert reef_weight(1, fusion=Fusion.rrf) == 0.5
 
 
-@pytest.mark.parametrize(("preset", "weights"), [("job_matching", (0.55, 0.35, 0.1)), ("corpus", (0.35, 0.55, 0.1))])
+@pytest.mark.parametrize(
+    ("preset", "weights"), [("job_matching", (0.55, 0.35, 0.1)), ("corpus", (0.35, 0.55, 0.1))]
+)
 def test_weights_of_a_fixed_preset_count_as_they_are(preset: str, weights: tuple[float, ...]) -> None:
     for strength in (0.1, 4.0, 100.0):
         chosen = fusion_module.choose_weights(BUILT_IN[preset], None, Fusion.blend, strength)

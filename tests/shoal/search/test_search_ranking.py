@@ -31,13 +31,13 @@ from scored_documents import CHECKSUM, make_scored
 from shoal.models import DocFormat, QueryReef, SearchFilters, SearchMode, TagsMatch
 from shoal.search import field_boost, ordering, reef_ranking, results
 from shoal.search.filters import compile_filters
-from shoal.support.presets import Weights
 from shoal.search.indexing import update_index
 from shoal.search.ranking import Ranked
 from shoal.search.request import Fusion
 from shoal.storage import document_writer, staleness
 from shoal.storage.database import Database, Snapshot
 from shoal.support.clock import timestamp
+from shoal.support.presets import Weights
 
 pieces = st.one_of(
     st.sampled_from([*WORDS, "Storms", "weather", "absent"]),
