@@ -90,6 +90,7 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     )
     yield "Recall of names, numbers and codes", _script("exact_terms", *texts)
     yield "Searches over HTTP", _module("search_latency", *(texts[1:] or texts), "--upload", texts[0])
+    yield "Verdicts on statements that cite passages", _script("grounding")
     yield (
         "Relevance: calibration on collections left out",
         _module("relevance", *folders[1:]) if collections else None,

@@ -11,7 +11,8 @@ A statement that cites several passages is compared with the best window of each
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -38,6 +39,7 @@ _ATTRIBUTIONS = """
 ATTRIBUTIONS = frozenset(_ATTRIBUTIONS.split())
 """Words by which a text names its sources: "according to the passage". They are no part of a claim."""
 
+_CLAUSE_END = re.compile(r"[,;:()–—]")
 _NO_MEANING = NUMBER_WORDS | ATTRIBUTIONS
 
 WeightOf = Callable[[str], float]
@@ -65,9 +67,18 @@ def names(text: str) -> dict[str, str]:
     return dict(zip(stems_of(found), found, strict=True))
 
 
-def count_negators(text: str) -> int:
-    """Return the number of negating words of a text."""
-    return sum(form in NEGATORS or form.endswith("n't") for form in token_list(text))
+def has_negator(text: str) -> bool:
+    """Whether a text has a negating word."""
+    return any(form in NEGATORS or form.endswith("n't") for form in token_list(text))
+
+
+def has_negator_about(words: Mapping[str, str], sentence: str) -> bool:
+    """Whether a clause of a sentence has a negating word and at least half of its words are among `words`."""
+    for clause in _CLAUSE_END.split(sentence):
+        of_clause = content_words(clause)
+        if 2 * len(of_clause.keys() & words.keys()) >= max(len(of_clause), 1) and has_negator(clause):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +152,8 @@ class Support:
     missing_words    words of the statement in none of the best windows, heaviest first
     missing_numbers  numbers of the statement in none of them, as written in digits
     missing_names    capitalised words of the statement in none of the passages
-    is_negated       whether the statement is negated and its best sentence is not, or the reverse
+    is_negated       whether the statement is negated and its best sentence is not, or the reverse; of the
+                     sentence, only clauses about the statement count
     """
 
     coverage: float
@@ -190,7 +202,7 @@ def find_support(statement: str, passages: Sequence[Passage], weight_of: WeightO
         missing_words=tuple(words[stem] for stem in sorted(missing, key=lambda stem: -weight_of(stem))),
         missing_numbers=tuple(sorted(format(number, "f") for number in wanted - numbers)),
         missing_names=tuple(unnamed.values()),
-        is_negated=(count_negators(statement) > 0) != (count_negators(best) > 0),
+        is_negated=has_negator(statement) != has_negator_about(words, best),
     )
 
 

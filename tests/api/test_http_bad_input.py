@@ -17,7 +17,7 @@ from shoal.engine import Engine
 from shoal.settings import Settings
 from shoal_api import create_app
 
-JSON_POSTS = (f"{API}/documents", f"{API}/search", f"{API}/explain")
+JSON_POSTS = (f"{API}/documents", f"{API}/search", f"{API}/explain", f"{API}/verify")
 
 
 def post(client: FlaskClient, address: str, body: dict[str, Any]) -> Any:

@@ -96,6 +96,7 @@ def test_response_does_not_repeat_a_long_name(empty: FlaskClient, body: dict[str
         ("search", lambda many: {"query": "a", "filters": {"reef_ids": many}}, "filters.reef_ids"),
         ("search", lambda many: {"query": "a", "filters": {"source_path": many}}, "filters.source_path"),
         ("explain", lambda many: {"query": "a", "filters": {"island_ids": many}}, "filters.island_ids"),
+        ("verify", lambda many: {"text": "a", "references": many}, "references"),
     ],
 )
 def test_list_length_is_checked_before_the_elements(

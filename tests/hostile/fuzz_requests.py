@@ -43,6 +43,8 @@ DOCUMENT = {"content": PROSE, "title": "A title", "format": "markdown", "tags": 
 FILTERS = {"tags": ["ecology"], "tags_match": "any", "min_confidence": 0.5, "min_coverage": 0.5, "reef_ids": [1, 2], "island_ids": [1], "archipelago": 1, "document_ids": [1, 2, 3], "created_after": "2020-01-01T00:00:00Z", "created_before": "2090-01-01", "format": "markdown", "source_path": ["ferns.md"], "metadata": {"language": "en"}}  # fmt: skip
 SEARCH = {"query": "lava and ash", "top_k": 5, "mode": "hybrid", "preset": "balanced", "weights": {"lexical": 1, "reef": 1}, "fusion": "blend", "max_per_document": 2, "include_scores": True, "context": 1, "offset": 0, "filters": FILTERS}  # fmt: skip
 EXPLAIN = {"query": "lava", "document_id": 1, "chunk_id": 1, "filters": FILTERS, "mode": "hybrid", "preset": "precise", "weights": {"lexical": 2}, "fusion": "rrf"}  # fmt: skip
+VERIFY = {"text": "Lava flows [1]. Ash falls [chunk 2, document 1:0-90].", "references": [{"chunk_id": 1}, {"label": 7, "document_id": 1, "start_char": 0, "end_char": 90}], "format": "markdown", "min_coverage": 0.5}  # fmt: skip
+STATEMENTS = {"statements": [{"text": "Lava flows.", "references": ["chunk 1", 2]}], "references": None}
 JOB = {"kind": "rescore"}
 
 
@@ -122,9 +124,19 @@ def document(rng: random.Random, largest: int) -> bytes:
 
 
 def search(rng: random.Random, largest: int) -> bytes:
-    what, example = rng.choice((("search", SEARCH), ("search", SEARCH), ("explain", EXPLAIN)))
+    what, example = rng.choice(
+        (
+            (
+                ("search", SEARCH),
+                ("search", SEARCH),
+                ("explain", EXPLAIN),
+                ("verify", VERIFY),
+                ("verify", STATEMENTS),
+            )
+        )
+    )
     changed = dict(example)
-    if rng.random() < 0.6:
+    if rng.random() < 0.6 and "query" in changed:
         changed["query"] = query(rng)
     return request(
         "POST", f"{API}/{what}", json_body(rng, changed, min(largest, 900_000)), {"Content-Type": JSON}

@@ -6,7 +6,7 @@ import gzip
 import json
 
 from fuzz_archives import cut_sparse_file, endless_file, global_headers, long_names
-from fuzz_requests import API, DOCUMENT, EXPLAIN, JSON, SEARCH, request
+from fuzz_requests import API, DOCUMENT, EXPLAIN, JSON, SEARCH, VERIFY, request
 from fuzz_texts import PROSE
 
 GOOD = {
@@ -39,7 +39,7 @@ FAULTS: dict[str, list[bytes]] = {
         _post("documents", {"content": "a", "tags": [1] * 400_000}),
         _post("documents", {"content": "a", "metadata": {"a": [[]] * 500_000}}),
     ],
-    "search": [_post("search", {"query": "lava", "filters": {"tags": [1] * 100_000}}), _post("explain", EXPLAIN)],
+    "search": [_post("search", {"query": "lava", "filters": {"tags": [1] * 100_000}}), _post("explain", EXPLAIN), _post("verify", VERIFY)],
     "addresses": [
         request("GET", f"/?q=hello&{name}=x")
         for name in ("endpoint", "_method", "_anchor", "_external", "_scheme")

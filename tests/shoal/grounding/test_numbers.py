@@ -43,21 +43,8 @@ def test_a_long_run_of_digits_is_cut() -> None:
     assert find_numbers("9" * 1_000_000) == {Decimal("9" * MAX_DIGITS)}
 
 
-SMALL = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-]
+_SMALL = "zero one two three four five six seven eight nine ten eleven twelve"
+SMALL = _SMALL.split()
 
 
 @given(st.integers(0, 999_999_999))
