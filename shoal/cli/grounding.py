@@ -45,7 +45,7 @@ def verify(
             exists=True,
             dir_okay=False,
             help="The passages that [1], [2] and so on name: the output of `shoal search --json`, or a list "
-            "of objects with chunk_id, or with document_id, start_char and end_char.",
+            "of objects with `chunk_id`, or with document_id, start_char and end_char.",
         ),
     ] = None,
     min_coverage: Annotated[
@@ -60,9 +60,9 @@ def verify(
 ) -> None:
     """Check that every claim of a text is supported by the passages that it cites.
 
-    A text cites in brackets: [1] or [1, 3] names passages of --references by their position, [chunk 12] a
-    chunk, [document 3] a document and [document 3:120-480] characters of it. Without --references, every
-    chunk and document of the library may be cited by its number.
+    A text cites in brackets: [1] or [1, 3] names passages of --references by their position, [document 3] a
+    document and [document 3:120-480] characters of it. A passage can also be cited by its `chunk_id`. Without
+    --references, every passage and document of the library may be cited.
 
     A claim is supported if the passages have its words, numbers, names and quotations. Headings, questions
     and code need no citation. The check compares words and asks no model: it finds what the passages do not

@@ -126,13 +126,11 @@ def document(rng: random.Random, largest: int) -> bytes:
 def search(rng: random.Random, largest: int) -> bytes:
     what, example = rng.choice(
         (
-            (
-                ("search", SEARCH),
-                ("search", SEARCH),
-                ("explain", EXPLAIN),
-                ("verify", VERIFY),
-                ("verify", STATEMENTS),
-            )
+            ("search", SEARCH),
+            ("search", SEARCH),
+            ("explain", EXPLAIN),
+            ("verify", VERIFY),
+            ("verify", STATEMENTS),
         )
     )
     changed = dict(example)

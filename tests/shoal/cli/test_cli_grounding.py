@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,12 @@ Verify = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("verify") / "shoal.db"
     with Engine(db_path=path, learning=False) as engine:
         engine.ingest(title="Tides", content="The moon pulls at the sea twice a day: the tide.")
         engine.ingest(title="Bread", content="Flour and salt become bread in an oven.")
-    yield path
+    return path
 
 
 @pytest.fixture
