@@ -109,8 +109,8 @@ def _whole(field: str, name: str, value: object) -> int:
     return value
 
 
-class Library:
-    """The ranges of a library that citations may stand for; without references, all of it."""
+class CitableText:
+    """What citations may stand for: the references, or without them the whole library."""
 
     def __init__(
         self, snapshot: Snapshot, references: Sequence[Reference] | None, citations: Iterable[Citation]

@@ -74,9 +74,11 @@ def has_negator(text: str) -> bool:
 
 def has_negator_about(words: Mapping[str, str], sentence: str) -> bool:
     """Whether a clause of a sentence has a negating word and at least half of its words are among `words`."""
-    for clause in _CLAUSE_END.split(sentence):
+    if not has_negator(sentence):
+        return False
+    for clause in filter(has_negator, _CLAUSE_END.split(sentence)):
         of_clause = content_words(clause)
-        if 2 * len(of_clause.keys() & words.keys()) >= max(len(of_clause), 1) and has_negator(clause):
+        if 2 * len(of_clause.keys() & words.keys()) >= max(len(of_clause), 1):
             return True
     return False
 
@@ -177,20 +179,21 @@ def find_support(statement: str, passages: Sequence[Passage], weight_of: WeightO
     weights = np.array([weight_of(stem) for stem in stems], dtype=np.float64)
     total = float(weights.sum()) or 1.0
     covered = np.zeros(len(stems), dtype=np.bool_)
+    # "One" is hardly ever a count.
+    wanted = find_numbers(statement) - {Decimal(1)}
     numbers: set[Decimal] = set()
     coverages, windows, sentences = [], [], []
     for passage in passages:
         present = passage.presence(stems)
         first, last, place, in_window = _best_window(present, weights)
         covered |= in_window
-        numbers |= passage.numbers(first, last)
+        if wanted:
+            numbers |= passage.numbers(first, last)
         coverages.append(_fraction(float(weights[in_window].sum()), total, stems))
         sentence = passage.spans[place]
         windows.append(Window(passage.spans[first][0], passage.spans[last][1], *sentence))
         sentences.append(passage.sentence(place))
     missing = [stem for stem, is_in in zip(stems, covered.tolist(), strict=True) if not is_in]
-    # "One" is hardly ever a count.
-    wanted = find_numbers(statement) - {Decimal(1)}
     unnamed = {
         stem: name for stem, name in names(statement).items() if not any(p.has(stem) for p in passages)
     }
@@ -214,12 +217,17 @@ def _fraction(covered: float, total: float, stems: Sequence[str]) -> float:
 def _best_window(
     present: NDArray[np.bool_], weights: NDArray[np.float64]
 ) -> tuple[int, int, int, NDArray[np.bool_]]:
-    """(first and last sentence of the best window, its best sentence, which stems are in the window)."""
+    """(first and last sentence of the best window, its best sentence, which stems are in the window).
+
+    Without stems, the window is the whole passage.
+    """
     n = present.shape[1]
+    if not len(weights):
+        return 0, n - 1, 0, present[:, 0]
     united = present.copy()
     for step in range(1, min(WINDOW, n)):
         united[:, : n - step] |= present[:, step:]
-    first = int(np.argmax(weights @ united)) if len(weights) else 0
+    first = int(np.argmax(weights @ united))
     last = min(first + WINDOW, n) - 1
-    alone = weights @ present[:, first : last + 1] if len(weights) else np.zeros(1)
+    alone = weights @ present[:, first : last + 1]
     return first, last, first + int(np.argmax(alone)), united[:, first]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from shoal.errors import QueryError
 from shoal.grounding.quotations import find_quotation
-from shoal.grounding.references import CitedPassage, Library, Range, Reference, make_references
+from shoal.grounding.references import CitableText, CitedPassage, Range, Reference, make_references
 from shoal.grounding.statements import (
     MAX_CITATIONS,
     MAX_STATEMENTS,
@@ -84,8 +84,7 @@ def verify(
     index_cache.prepare()
     with database.snapshot() as snapshot:
         citations = [citation for statement in request.statements for citation in statement.citations]
-        library = Library(snapshot, request.references, citations)
-        reader = _Reader(library)
+        reader = _Reader(CitableText(snapshot, request.references, citations))
         found = [reader.passages_of(statement) for statement in request.statements]
         weight_of = rarity(index_cache.of(snapshot))
     verdicts = tuple(
@@ -162,8 +161,8 @@ def _statement(field: str, item: object) -> Statement:
 class _Reader:
     """Reads each cited passage once, within the limits of a verification."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, citable: CitableText) -> None:
+        self._citable = citable
         self._passages: dict[Range, CitedPassage | None] = {}
         self._n_read = 0
         self._n_compared = 0
@@ -172,12 +171,12 @@ class _Reader:
         """Return what each citation of a claim stands for, None if that may not be cited."""
         if statement.kind is not StatementKind.claim or len(statement.citations) > MAX_CITATIONS:
             return {}
-        ranges = {citation.text: self._library.find(citation) for citation in statement.citations}
+        ranges = {citation.text: self._citable.find(citation) for citation in statement.citations}
         return {text: None if cited is None else self._read(cited) for text, cited in ranges.items()}
 
     def _read(self, cited: Range) -> CitedPassage | None:
         if cited not in self._passages:
-            found = self._passages[cited] = self._library.read(cited)
+            found = self._passages[cited] = self._citable.read(cited)
             self._n_read += len(found.passage.text) if found else 0
         found = self._passages[cited]
         self._n_compared += len(found.passage.text) if found else 0

@@ -331,3 +331,21 @@ def test_expand_adds_evidence_and_takes_two_values(client: FlaskClient, library:
         assert response.status_code == 422
         assert list(response.get_json()["errors"]) == ["expand"]
     assert client.get(f"{API}/search?q=volcano&expand=space").status_code == 422
+
+
+def test_presets_of_the_settings_are_offered_everywhere(settings: Settings, engine: Engine) -> None:
+    defined = dataclasses.replace(settings, presets="manuals=0.6,0.3,0.1")
+    with Engine(settings=defined, scorer=engine.scorer) as other:
+        client = create_app(defined, engine=other).test_client()
+        engine.ingest(title="Volcano", content=VOLCANO)
+        for preset, lexical in (("manuals", 0.6), ("job_matching", 0.55), ("corpus", 0.35)):
+            by_body = search(client, "volcano", preset=preset)
+            by_address = client.get(f"{API}/search?q=volcano&preset={preset}").get_json()
+            assert by_body["weights"]["lexical"] == by_address["weights"]["lexical"] == pytest.approx(lexical)
+            assert f'<option value="{preset}"' in client.get("/").text
+            page = client.get(f"/?q=volcano&preset={preset}")
+            assert page.status_code == 200
+        assert client.get(f"{API}/status").get_json()["presets"]["manuals"]["reef"] == 0.3
+        unknown = client.post(f"{API}/search", json={"query": "volcano", "preset": "manual"})
+        assert "corpus, manuals" in assert_problem(unknown, 422, "preset")["errors"]["preset"][0]
+        assert client.get("/?q=volcano&preset=manual").status_code == 422

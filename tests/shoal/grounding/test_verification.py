@@ -79,6 +79,8 @@ def codes(verdict: StatementVerdict) -> list[str]:
         ('The wage is nectar: "the usual wage is sweet nectar" [1].', "wage", ["quotation"]),
         ("Alastair Pilkington developed the float process in England [1].", "silica", []),
         ("According to the passage, silica melts at 1700 degrees [1].", "silica", []),
+        ("20,000 [1].", "species", []),
+        ("30,000 [1].", "species", ["number"]),
         ("A worker tells her sisters with a dance [2].", "dance", ["reference"]),
         ("A worker tells her sisters with a dance.", "dance", ["unreferenced"]),
     ],
