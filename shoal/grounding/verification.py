@@ -44,7 +44,7 @@ MIN_COVERAGE = 0.7
 MAX_TEXT_CHARS = 1_000_000
 MAX_STATEMENT_CHARS = 8_000
 MAX_READ_CHARS = 4_000_000
-"""Most characters of all cited passages: four seconds."""
+"""Most characters of all cited passages, each counted once."""
 MAX_COMPARED_CHARS = 20_000_000
 """Most characters that all statements are compared with; a passage counts for each that cites it."""
 MAX_MISSING = 20

@@ -16,6 +16,7 @@ from shoal.errors import QueryError
 from shoal.grounding.references import MAX_REFERENCES
 from shoal.grounding.support import Passage, find_support
 from shoal.grounding.verdicts import StatementVerdict, Verdict
+from shoal.grounding.verification import rarity
 from shoal.settings import Settings
 
 BEES = """# Bees
@@ -295,3 +296,10 @@ def test_more_passages_never_lower_the_coverage(engine: Engine) -> None:
     ]
     assert coverages == sorted(coverages)
     assert coverages[-1] == 1.0
+
+
+def test_rare_words_weigh_more(engine: Engine) -> None:
+    with engine.database.snapshot() as snapshot:
+        weight_of = rarity(engine._library.index.of(snapshot))
+    assert weight_of("danc") < weight_of("silica") < weight_of("unheard")
+    assert weight_of("silica") == weight_of("silica")
