@@ -38,7 +38,8 @@ SENTENCE = re.compile(r"[^.!?]{20,200}[.!?]")
 WORD = re.compile(r"[^\W\d_]{3,}")
 
 HOSTILE_OWNERS = (
-    "owner%", "owner_", "%", "_", "*", "owner1' OR '1'='1", 'owner1" --', "owner1; DROP TABLE notes", "0wner1",
+    "owner%", "owner_", "%", "_", "*", "owner1' OR '1'='1", 'owner1" --', "owner1; DROP TABLE notes",
+    "0wner1",
     "оwner1", "ｏwner1", "Owner1", "OWNER1", " owner1", "owner1 ", "owner1\u200b", "owner1\u0301", "owner01",
     "owner1.0", "../owner1", "", " ", "a" * 201, "owner1\x00", "owner1\n", "\ud800", "owner1/owner2",
     "owner1,owner2", "NULL", "true", "1", "-1", "[1]", "{}", "owner1\\", "$owner1", "${owner1}", ":owner",
@@ -207,7 +208,8 @@ def measure_owners(database: Path, folder: Path, n_owners: int, per_owner: int, 
             except ShoalError:
                 n_refused += 1
         print(
-            f"foreign notes in {HOSTILE:,} hostile recalls ({n_refused} refused): {n_foreign - before}  target: 0"
+            f"foreign notes in {HOSTILE:,} hostile recalls ({n_refused} refused): "
+            f"{n_foreign - before}  target: 0"
         )
     return n_foreign
 

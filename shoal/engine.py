@@ -368,7 +368,8 @@ class Engine:
     def status(self) -> dict[str, Any]:
         """Counts, versions and sizes of the library.
 
-        Keys: `status`, `n_documents`, `n_chunks`, `n_notes` (active), `lagoon_version`, `lagoon_n_reefs`, `lagoon_checksum`,
+        Keys: `status`, `n_documents`, `n_chunks`, `n_notes` (active), `lagoon_version`, `lagoon_n_reefs`,
+        `lagoon_checksum`,
         `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `content_bytes`, `jobs` (by status),
         `workers` (with a recent heartbeat), `schema`, `db_path`, `db_bytes`, `index_bytes` and `presets`
         (weights by name)."""

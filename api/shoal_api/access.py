@@ -25,7 +25,7 @@ from shoal_api.problems import ProblemError
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
-READING_POSTS = frozenset({f"{API}/search", f"{API}/explain", f"{API}/verify"})
+READING_POSTS = frozenset({f"{API}/search", f"{API}/explain", f"{API}/similarity", f"{API}/verify"})
 """Routes that only read although their method is POST: their arguments can be too long for a URL."""
 
 PUBLIC = frozenset({"/health", "/ready", "/docs", "/openapi.json", "/static/<path:filename>"})

@@ -19,6 +19,7 @@ from shoal.models import SearchFilters, SearchMode, SearchResponse
 if TYPE_CHECKING:
     from shoal.grounding.verdicts import Verification
     from shoal.learning.word_details import LearnedWord, WordPage
+    from shoal.notes.similarity import Similarity
     from shoal.search.explain.explanation import Explanation
 
 Filters = SearchFilters | Mapping[str, Any]
@@ -108,6 +109,18 @@ class SearchOperations(Requester):
             ),
         }
         return parse(Explanation, (yield from self._send(Request("POST", f"{API}/explain", json=body))))
+
+    @operation
+    def similarity(self, a: str, b: str) -> Flow[Similarity]:
+        """How similar two short texts are, and whether they may contradict each other, like
+        `Engine.similarity`.
+
+        Raises InvalidError.
+        """
+        from shoal.notes.similarity import Similarity
+
+        request = Request("POST", f"{API}/similarity", json={"a": a, "b": b})
+        return parse(Similarity, (yield from self._send(request)))
 
     @operation
     def verify(

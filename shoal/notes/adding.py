@@ -25,7 +25,7 @@ from shoal.storage.reef_names import write_names
 from shoal.support.clock import timestamp
 
 ADDED_TOGETHER = 16
-"""Notes of one transaction of a bulk upload. The write lock is held for a few milliseconds and then free while
+"""Notes of one transaction of a bulk upload. The write lock is held for a few milliseconds, then free while
 the next notes are scored, so that single writes need not wait for long."""
 COMPARED = 20
 """Notes that a new one is compared with: so many of the best by words, and as many by reefs."""

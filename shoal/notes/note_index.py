@@ -1,8 +1,8 @@
 """The index of one owner's notes, in memory: which notes have a term or a reef, and what filters need.
 
 An index is a value: an update returns a new one, which shares what did not change. A block holds some notes
-in arrays. An update adds a block with the changed notes and hides their old places; blocks of similar size are
-merged, so there are few, and a note is copied about log2(n) times.
+in arrays. An update adds a block with the changed notes and hides their old places; blocks of similar size
+are merged, so there are few, and a note is copied about log2(n) times.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class TagSets(NamedTuple):
     """Sets of tags, in a form for all of them at once.
 
     tags            distinct tags
-    set_of, tag_of  i64 (m,): each tag of each set, by the number of the set and the place of the tag in `tags`
+    set_of, tag_of  i64 (m,): each tag of each set: the number of the set and the place in `tags`
     """
 
     tags: tuple[str, ...]
@@ -238,7 +238,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class NoteIndex:
-    """The active notes of one owner after a change. A place is the place of a note in all parts, one after the
+    """The active notes of one owner after a change. A place counts the notes of all parts, one after the
     other, hidden notes included."""
 
     change_number: int

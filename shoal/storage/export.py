@@ -45,7 +45,8 @@ CUSTOM_WORD_REEFS = """
 
 NOTE_FIELDS = (
     "id", "owner", "kind", "title", "text", "domain", "tags", "categories", "prerequisites", "source",
-    "metadata", "verified", "pinned_by", "pin_tags", "occurrence_count", "times_matched", "last_matched", "deprecated_at",
+    "metadata", "verified", "pinned_by", "pin_tags", "occurrence_count", "times_matched", "last_matched",
+    "deprecated_at",
     "deprecated_reason", "merged_into", "sessions", "created_at", "updated_at",
 )  # fmt: skip
 NOTES_TOGETHER = 200

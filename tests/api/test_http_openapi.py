@@ -12,7 +12,8 @@ from surface import API, VOLCANO, Store
 OPERATIONS = {
     "addDocument", "listDocuments", "deleteDocuments", "getDocument", "deleteDocument", "replaceDocument",
     "getDocumentChunks", "getDocumentContent", "getDocumentFile", "setDocumentTags", "addDocuments", "getChunk", "listJobs", "addJob",
-    "getJob", "getJobEvents", "getJobItems", "cancelJob", "retryJob", "search", "searchByAddress", "explain", "verify",
+    "getJob", "getJobEvents", "getJobItems", "cancelJob", "retryJob", "search", "searchByAddress", "explain",
+    "compareTexts", "verify",
     "getVocabulary", "getStatus", "getReefs", "getHealth", "getReadiness", "getMetrics",
 }  # fmt: skip
 """Generated clients use these names, so a change breaks programs."""

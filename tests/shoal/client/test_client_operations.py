@@ -110,6 +110,7 @@ def test_every_operation_of_the_api_has_a_method(
 
         assert client.search("lava").results
         assert client.explain("lava").words[0].text == "lava"
+        assert client.similarity("Lava is hot.", "Lava is hot.").is_duplicate
         assert client.verify("Ash fell on the rock [1].").n_unsupported == 1
         assert client.vocabulary().total == 0
         assert client.wait_for_job(client.rescore()).succeeded
@@ -141,6 +142,7 @@ def test_every_operation_of_the_api_has_a_method(
         ("get", "/jobs/{job_id}/items", Client.items),
         ("get", "/vocabulary", Client.vocabulary),
         ("post", "/search", Client.search),
+        ("post", "/similarity", Client.similarity),
         ("post", "/verify", Client.verify),
     ],
 )
@@ -206,6 +208,8 @@ def test_responses_equal_those_of_the_library(service: LiveService) -> None:
         assert replace(explanation, trace_id="", took_ms=0.0) == replace(
             local_explanation, trace_id="", took_ms=0.0
         )
+        texts = "The lava is hot, not cold.", "The lava is cold, not hot."
+        assert client.similarity(*texts) == service.engine.similarity(*texts)
         assert client.chunks(1).chunks == service.engine.documents.chunks(1, limit=50).chunks
         assert client.documents() == service.engine.documents.list()
         status = service.engine.status()
