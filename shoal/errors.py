@@ -105,6 +105,30 @@ class RefusedKindError(FileConversionError):
         self.kind = kind
 
 
+FETCH_CODES = frozenset(
+    {"url_refused", "url_unreachable", "url_failed", "url_time_limit", "url_too_large"}
+)
+"""Codes of FetchError."""
+
+
+class FetchError(DocumentError):
+    """A page or file cannot be fetched. `code` is one of FETCH_CODES and says why.
+
+    `is_temporary`: another try may succeed; `retry_after`: the seconds that the server asks to wait for.
+    """
+
+    code = "url_failed"
+
+    def __init__(
+        self, reason: str, message: str, *, is_temporary: bool = False, retry_after: float | None = None
+    ) -> None:
+        """`reason`: the code without `url_`."""
+        super().__init__(message)
+        self.code = f"url_{reason}"  # type: ignore[misc]
+        self.is_temporary = is_temporary
+        self.retry_after = retry_after
+
+
 class UnknownFormatError(DocumentError):
     """The format is not one of `DocFormat`, or the file's name does not determine it."""
 

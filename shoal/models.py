@@ -191,6 +191,29 @@ class FileDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class UrlDraft:
+    """A page or file that a worker fetches. `url`: normalized (`shoal.conversion.web_addresses`); it becomes
+    the source path. `title` is None if none was given."""
+
+    url: str
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_bytes(self) -> int:
+        """Nothing is fetched yet."""
+        return 0
+
+
+class Validators(NamedTuple):
+    """What a server said of a version of a page, so that it can be asked for a newer one (RFC 9110, 8.8)."""
+
+    etag: str | None
+    last_modified: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentDraft:
     """A validated document that is not yet parsed.
 

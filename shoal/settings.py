@@ -94,6 +94,17 @@ def _presets(value: str) -> str | None:
     return None
 
 
+def _hosts(value: str) -> str | None:
+    # A late import: most installations list no hosts.
+    from shoal.support.host_patterns import parse_hosts
+
+    try:
+        parse_hosts(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def _file_in_folder(value: str) -> str | None:
     path = Path(value).absolute()
     if value and path.is_dir():
@@ -208,7 +219,7 @@ class Settings:
     )
     max_document_bytes: int = _setting(32 * MIB, "largest document, bytes of UTF-8", _at_least(1))
     max_file_bytes: int = _setting(
-        128 * MIB, "largest file that is converted, such as a PDF, bytes", _at_least(1)
+        128 * MIB, "largest file that is converted or fetched, such as a PDF, bytes", _at_least(1)
     )
     max_upload_bytes: int = _setting(2 * GIB, "largest upload, bytes", _at_least(1))
     max_upload_items: int = _setting(100_000, "most documents in one upload", _at_least(1))
@@ -379,6 +390,25 @@ class Settings:
         False, "1 reads PDF pages without text with `tesseract`, if that program is installed"
     )
 
+    # Pages and files of the web
+    fetch_urls: str = _setting(
+        "",
+        "hosts that documents may be fetched from, separated by commas: `example.org`, `*.example.org` for the "
+        "names below it, `*` for any; `example.org:8080` for another port than 80 and 443. Empty: nothing is "
+        "fetched",
+        _hosts,
+    )
+    fetch_private: str = _setting(
+        "",
+        "those of these hosts that may have an address of this machine or of a private network, in the same "
+        "form; ports do not matter",
+        _hosts,
+    )
+    # A worker that works longer than a fifth of `item_time_limit` on a small document is killed.
+    fetch_seconds: float = _setting(
+        30.0, "longest fetch of one page or file with all redirects, seconds", _between(0.1, 90)
+    )
+
     # Jobs
     wave_bytes: int = _setting(
         64 * MIB, "size of a wave, bytes; a large job goes through the stages in several waves", _at_least(1)
@@ -392,7 +422,10 @@ class Settings:
         2.0, "interval at which a worker looks for work whose message was lost, seconds", _at_least(0.05)
     )
     max_attempts: int = _setting(
-        3, "an item fails after it has killed its worker this often while running alone", _at_least(1)
+        3,
+        "an item fails after it has killed its worker this often while running alone, or after so many "
+        "fetches that failed for a time",
+        _at_least(1),
     )
     worker_memory_bytes: int = _setting(
         0,

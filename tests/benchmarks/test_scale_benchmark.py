@@ -142,7 +142,7 @@ def test_run_measures_every_line_of_a_tiny_library(corpora: Path, tmp_path: Path
     assert measured["size_ratio"] > 1
     assert measured["memory_mb"] > 10
     latencies = [value for value in measured.values() if isinstance(value, dict)]
-    assert len(latencies) == 21
+    assert len(latencies) == 22
     assert all(value["failed"] == 0 and value["p50_ms"] > 0 for value in latencies)
     assert "hybrid while a bulk job runs" in done.stdout
     assert picture.read_text().startswith("<svg")

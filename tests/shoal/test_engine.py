@@ -277,7 +277,7 @@ def test_deleted_document_is_gone_from_search_and_reads(engine: Engine) -> None:
 
 
 def test_deletion_makes_the_file_smaller(settings: Settings) -> None:
-    long_text = "\n\n".join(f"{RAIN} {i}\n\n{COURT} {i}" for i in range(600))
+    long_text = "\n\n".join(f"{RAIN} {i}\n\n{COURT} {i}" for i in range(1200))
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         engine.ingest(title="Weather", content=RAIN)
         engine.ingest(title="Long", content=long_text)

@@ -1,0 +1,393 @@
+"""Fetching of one page or file of the web, under limits of hosts, addresses, time and size.
+
+A host is resolved once for each connection, its addresses are checked, and the connection goes to exactly such
+an address, so that no second answer of a name server counts. Neither proxies nor cookies nor keys are used.
+"""
+
+from __future__ import annotations
+
+import email.message
+import email.utils
+import queue
+import re
+import socket
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath, PureWindowsPath
+from urllib.parse import unquote
+
+import httpcore
+import httpx
+
+from shoal.conversion.drafts import largest_file
+from shoal.conversion.file_kinds import FILE_KINDS, KIND_OF_SUFFIX, FileKind
+from shoal.conversion.recognition import recognise, suffix_of
+from shoal.conversion.web_addresses import FetchPolicy, WebAddress, parse_url
+from shoal.errors import EmptyDocumentError, FetchError, RefusedKindError
+from shoal.models import Validators
+from shoal.settings import Settings
+from shoal.version import __version__
+
+MAX_REDIRECTS = 5
+MAX_ADDRESSES = 4
+"""Addresses of a host that are tried."""
+CONNECT_SECONDS = 10.0
+"""Longest wait for a connection to one address."""
+MAX_VALIDATOR_CHARS = 1024
+"""A longer ETag is not kept."""
+MAX_NAME_CHARS = 200
+
+Resolver = Callable[[str, int], Sequence[str]]
+"""Returns the addresses of a host. Raises OSError."""
+
+_OK = 200
+_NOT_MODIFIED = 304
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
+_PIECE_BYTES = 1 << 20
+_GZIP = 16 + zlib.MAX_WBITS
+_GZIP_START = b"\x1f\x8b"
+_ANY_TYPE = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-stream"})
+"""Content types that say less than the name of a file."""
+_KIND_OF_TYPE = {kind: known for known in FILE_KINDS.values() for kind in known.media_types}
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedFile:
+    """What a server sent. `name`: without folders; `kind`: as recognised."""
+
+    data: bytes
+    name: str
+    kind: FileKind
+    validators: Validators
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """Return the addresses of a host, those that the system prefers first."""
+    answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
+
+
+class Fetcher:
+    """Fetches from the hosts that the settings allow. Safe to share between threads."""
+
+    def __init__(self, settings: Settings, resolver: Resolver = resolve) -> None:
+        self._settings = settings
+        self._policy = FetchPolicy(settings)
+        self._resolver = resolver
+        self._tls: ssl.SSLContext | None = None
+
+    def fetch(self, url: str, known: Validators | None = None) -> FetchedFile | None:
+        """Return the page or file; None if it is still the version with the validators `known`.
+
+        Raises FetchError, InvalidFieldError, RefusedKindError, EmptyDocumentError.
+        """
+        address = parse_url(url, self._settings.max_source_path_chars)
+        self._policy.check_url(address)
+        deadline = _Deadline(self._settings.fetch_seconds)
+        network = _CheckedNetwork(self._policy, self._resolver, deadline)
+        with httpcore.ConnectionPool(
+            ssl_context=self._context(), max_connections=1, max_keepalive_connections=0, network_backend=network
+        ) as pool:
+            for _ in range(1 + MAX_REDIRECTS):
+                answer = self._ask(pool, address, known, deadline)
+                if not isinstance(answer, WebAddress):
+                    return answer
+                address = answer
+        raise FetchError("refused", f"{address.host} redirects more than {MAX_REDIRECTS} times")
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = httpx.create_ssl_context()
+        return self._tls
+
+    def _ask(
+        self, pool: httpcore.ConnectionPool, address: WebAddress, known: Validators | None, deadline: _Deadline
+    ) -> FetchedFile | WebAddress | None:
+        """Send one request; return the file, the URL of a redirect, or None if nothing has changed."""
+        url = httpcore.URL(
+            scheme=address.scheme.encode(),
+            host=address.host.encode(),
+            port=address.port,
+            target=address.target,
+        )
+        try:
+            with pool.stream("GET", url, headers=_headers(address, known)) as response:
+                return self._read(response, address, known)
+        except httpcore.TimeoutException:
+            if deadline.left() > 0:
+                raise FetchError(
+                    "unreachable", f"no connection to {address.host} in time", is_temporary=True
+                ) from None
+            seconds = self._settings.fetch_seconds
+            raise FetchError(
+                "time_limit",
+                f"{address.host} took longer than {seconds:g} seconds (SHOAL_FETCH_SECONDS)",
+                is_temporary=True,
+            ) from None
+        except httpcore.NetworkError as error:
+            raise _unreachable(address.host, error) from None
+        except httpcore.ProtocolError as error:
+            raise FetchError(
+                "failed",
+                f"the answer of {address.host} is incomplete, or not HTTP: {_shown(str(error))}",
+                is_temporary=True,
+            ) from None
+
+    def _read(
+        self, response: httpcore.Response, address: WebAddress, known: Validators | None
+    ) -> FetchedFile | WebAddress | None:
+        headers = httpx.Headers(response.headers)
+        if response.status in _REDIRECTS and "location" in headers:
+            return self._policy.check_redirect(address, headers["location"])
+        if response.status == _NOT_MODIFIED and known is not None:
+            return None
+        if response.status != _OK:
+            raise _refusal(response.status, headers, address.host)
+        data = self._body(response, headers, address.host)
+        if not data:
+            raise EmptyDocumentError(f"{address.host} sent an empty page")
+        return _file_of(data, headers, address)
+
+    def _body(self, response: httpcore.Response, headers: httpx.Headers, host: str) -> bytes:
+        limit = largest_file(self._settings)
+        too_large = FetchError(
+            "too_large", f"{host} sends more than {limit:,} bytes, which is the limit (SHOAL_MAX_FILE_BYTES)"
+        )
+        length = headers.get("content-length", "")
+        if length.isdigit() and int(length[:20]) > limit:
+            raise too_large
+        encoding = headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("", "identity", "gzip", "x-gzip"):
+            raise FetchError("failed", f"{host} sends a compression that was not asked for")
+        packed = _at_most(limit, response.iter_stream(), too_large)
+        try:
+            pieces = _unpacked(packed) if "gzip" in encoding else packed
+            return b"".join(_at_most(limit, pieces, too_large))
+        except zlib.error:
+            raise FetchError(
+                "failed", f"the compressed answer of {host} is damaged", is_temporary=True
+            ) from None
+
+
+class _Deadline:
+    """The end of a fetch."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        return self._end - time.monotonic()
+
+    def within(self, seconds: float = float("inf")) -> float:
+        """Return the time that a step may take. Raises httpcore.ReadTimeout when none is left."""
+        left = min(self.left(), seconds)
+        if left <= 0:
+            raise httpcore.ReadTimeout
+        return left
+
+
+class _CheckedNetwork(httpcore.NetworkBackend):
+    """Connects to addresses that the policy allows, and to no other."""
+
+    def __init__(self, policy: FetchPolicy, resolver: Resolver, deadline: _Deadline) -> None:
+        self._policy = policy
+        self._resolver = resolver
+        self._deadline = deadline
+        self._backend = httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
+        failure: Exception = httpcore.ConnectError("it has no address")
+        # All are checked: a host with public and private addresses is a trap.
+        for ip in [self._policy.check_ip(host, ip) for ip in self._resolve(host, port)][:MAX_ADDRESSES]:
+            try:
+                seconds = self._deadline.within(CONNECT_SECONDS)
+                stream = self._backend.connect_tcp(ip, port, seconds, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+            else:
+                return _TimedStream(stream, self._deadline)
+        raise failure
+
+    def _resolve(self, host: str, port: int) -> Sequence[str]:
+        """Resolve a host in a thread, because no limit of time applies to it otherwise."""
+        answers: queue.SimpleQueue[Sequence[str] | Exception] = queue.SimpleQueue()
+
+        def look_up() -> None:
+            try:
+                answers.put(self._resolver(host, port))
+            except Exception as error:
+                answers.put(error)
+
+        threading.Thread(target=look_up, name="resolve", daemon=True).start()
+        try:
+            answer = answers.get(timeout=self._deadline.within())
+        except queue.Empty:
+            raise httpcore.ConnectTimeout from None
+        if isinstance(answer, Exception):
+            is_temporary = getattr(answer, "errno", None) == socket.EAI_AGAIN
+            raise FetchError(
+                "unreachable", f"the name {host} could not be resolved", is_temporary=is_temporary
+            )
+        return answer
+
+
+class _TimedStream(httpcore.NetworkStream):
+    """A connection whose every step ends at the deadline, however often a few bytes arrive."""
+
+    def __init__(self, stream: httpcore.NetworkStream, deadline: _Deadline) -> None:
+        self._stream = stream
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, self._deadline.within())
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, self._deadline.within())
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        stream = self._stream.start_tls(ssl_context, server_hostname, self._deadline.within())
+        return _TimedStream(stream, self._deadline)
+
+    def get_extra_info(self, info: str) -> object:
+        return self._stream.get_extra_info(info)
+
+
+def _headers(address: WebAddress, known: Validators | None) -> list[tuple[bytes, bytes]]:
+    headers = [
+        (b"Host", address.authority.encode()),
+        (b"User-Agent", f"Shoal/{__version__}".encode()),
+        (b"Accept", b"*/*"),
+        (b"Accept-Encoding", b"gzip"),
+        (b"Connection", b"close"),
+    ]
+    if known is not None and known.etag:
+        headers.append((b"If-None-Match", known.etag.encode("latin-1")))
+    if known is not None and known.last_modified:
+        headers.append((b"If-Modified-Since", known.last_modified.encode("latin-1")))
+    return headers
+
+
+def _at_most(limit: int, pieces: Iterable[bytes], error: FetchError) -> Iterator[bytes]:
+    """Yield pieces of at most `limit` bytes together. Raises `error` for more."""
+    for piece in pieces:
+        limit -= len(piece)
+        if limit < 0:
+            raise error
+        yield piece
+
+
+def _unpacked(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield what gzip has packed, in bounded pieces. Raises zlib.error. Bytes after the end are ignored."""
+    unpacker = zlib.decompressobj(_GZIP)
+    for piece in pieces:
+        rest = piece
+        while rest and not (unpacker.eof and not rest.startswith(_GZIP_START)):
+            if unpacker.eof:
+                unpacker = zlib.decompressobj(_GZIP)
+            yield unpacker.decompress(rest, _PIECE_BYTES)
+            rest = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+    if not unpacker.eof:
+        raise zlib.error
+
+
+def _unreachable(host: str, error: httpcore.NetworkError) -> FetchError:
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is not None:
+        return FetchError("unreachable", f"the certificate of {host} is not valid: {cause.verify_message}")
+    return FetchError("unreachable", f"no connection to {host}: {_shown(str(error))}", is_temporary=True)
+
+
+def _refusal(status: int, headers: httpx.Headers, host: str) -> FetchError:
+    is_temporary = status in _TEMPORARY
+    retry_after = _seconds(headers.get("retry-after", "")) if is_temporary else None
+    return FetchError(
+        "failed", f"{host} answered with status {status}", is_temporary=is_temporary, retry_after=retry_after
+    )
+
+
+def _seconds(text: str) -> float | None:
+    """Return the seconds of a header Retry-After, a number or a date; None if it is neither."""
+    if text.isdigit():
+        return float(text[:9])
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _file_of(data: bytes, headers: httpx.Headers, address: WebAddress) -> FetchedFile:
+    content_type = email.message.Message()
+    content_type["Content-Type"] = _shown(headers.get("content-type", ""))
+    media_type = content_type.get_content_type() if headers.get("content-type") else ""
+    name = _with_suffix(_name(headers, address), media_type)
+    kind = recognise(data, name)
+    if kind.refusal:
+        raise RefusedKindError(kind.refusal_code, kind.refusal, kind.name)
+    if kind.id in ("html", "markdown", "text"):
+        data = _in_unicode(data, content_type.get_content_charset())
+    return FetchedFile(data, name, kind, Validators(_kept(headers, "etag"), _kept(headers, "last-modified")))
+
+
+def _name(headers: Mapping[str, str], address: WebAddress) -> str:
+    """Return the name of a file: that of the header, else the last part of the path."""
+    disposition = email.message.Message()
+    disposition["Content-Disposition"] = _shown(headers.get("content-disposition", ""))
+    path = address.target.decode("ascii").partition("?")[0]
+    for name in (disposition.get_filename() or "", unquote(path.rstrip("/").rpartition("/")[2])):
+        name = _UNPRINTABLE.sub("", PurePosixPath(PureWindowsPath(name).name).name).strip()
+        if name.strip(". "):
+            suffix = suffix_of(name)
+            return name[: MAX_NAME_CHARS - len(suffix)] + suffix if len(name) > MAX_NAME_CHARS else name
+    return address.host
+
+
+def _with_suffix(name: str, media_type: str) -> str:
+    """Return a name that says the same as the content type: `page.php` of a web page is `page.php.html`."""
+    by_type, by_suffix = _KIND_OF_TYPE.get(media_type), KIND_OF_SUFFIX.get(suffix_of(name))
+    if by_type is None or not by_type.suffixes or by_type is by_suffix:
+        return name
+    if media_type in _ANY_TYPE and by_suffix is not None:
+        return name
+    return name + by_type.suffixes[0]
+
+
+def _in_unicode(data: bytes, charset: str | None) -> bytes:
+    """Return a text in UTF-8 with its mark if its header names another encoding, which it has."""
+    if charset is None or charset in ("utf-8", "us-ascii") or data.startswith(b"\xef\xbb\xbf"):
+        return data
+    try:
+        return b"\xef\xbb\xbf" + data.decode(charset).encode()
+    except (LookupError, ValueError):
+        return data
+
+
+def _kept(headers: httpx.Headers, name: str) -> str | None:
+    """Return a validator as the server sent it; None if it cannot be sent back."""
+    text = headers.get(name, "").strip()
+    is_plain = text.isprintable() and all(ord(char) < 256 for char in text)
+    return text if text and is_plain and len(text) <= MAX_VALIDATOR_CHARS else None
+
+
+def _shown(text: str) -> str:
+    """Return text of a server on one line and not too long."""
+    return " ".join(_UNPRINTABLE.sub(" ", text).split())[:500]
