@@ -25,6 +25,7 @@ from shoal.models import (
     SearchFilters,
     SearchMode,
     SearchResponse,
+    UrlDraft,
 )
 from shoal.scorer import Scorer
 from shoal.settings import Settings
@@ -160,6 +161,16 @@ class Engine:
 
         return self._take_one(draft_of_file(path, settings=self.settings, **fields))
 
+    def ingest_url(self, url: str, **fields: Unpack[DocumentFields]) -> IngestResult:
+        """Fetch a page or file (`SHOAL_FETCH_URLS`) and store its text; it replaces what was fetched before.
+
+        `fields` are title, tags and metadata. If the server says that nothing has changed, `duplicate` is
+        set. Raises FetchError or another DocumentError.
+        """
+        from shoal.conversion.drafts import draft_of_url
+
+        return self._take_one(draft_of_url(url, settings=self.settings, **fields))
+
     def ingest_many(
         self,
         documents: Iterable[Mapping[str, Any]],
@@ -181,7 +192,7 @@ class Engine:
         `ingest_many`."""
         return self._library.ingest_session(OnConflict(on_conflict))
 
-    def _take_one(self, draft: DocumentDraft | FileDraft) -> IngestResult:
+    def _take_one(self, draft: DocumentDraft | FileDraft | UrlDraft) -> IngestResult:
         with self.ingest_session() as ingest_session:
             ingest_session.add_draft(draft)
             return ingest_session.finish_one()

@@ -105,9 +105,7 @@ class RefusedKindError(FileConversionError):
         self.kind = kind
 
 
-FETCH_CODES = frozenset(
-    {"url_refused", "url_unreachable", "url_failed", "url_time_limit", "url_too_large"}
-)
+FETCH_CODES = frozenset({"url_refused", "url_unreachable", "url_failed", "url_time_limit", "url_too_large"})
 """Codes of FetchError."""
 
 

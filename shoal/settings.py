@@ -393,9 +393,9 @@ class Settings:
     # Pages and files of the web
     fetch_urls: str = _setting(
         "",
-        "hosts that documents may be fetched from, separated by commas: `example.org`, `*.example.org` for the "
-        "names below it, `*` for any; `example.org:8080` for another port than 80 and 443. Empty: nothing is "
-        "fetched",
+        "hosts that documents may be fetched from, separated by commas: `example.org`, `*.example.org` for "
+        "the names below it, `*` for any; `example.org:8080` for another port than 80 and 443. Empty: "
+        "nothing is fetched",
         _hosts,
     )
     fetch_private: str = _setting(

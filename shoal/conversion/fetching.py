@@ -1,11 +1,12 @@
 """Fetching of one page or file of the web, under limits of hosts, addresses, time and size.
 
-A host is resolved once for each connection, its addresses are checked, and the connection goes to exactly such
-an address, so that no second answer of a name server counts. Neither proxies nor cookies nor keys are used.
+A host is resolved once for each connection. Its addresses are checked, and the connection goes to one of
+them, so that no second answer of a name server counts. Neither proxies nor cookies nor keys are used.
 """
 
 from __future__ import annotations
 
+import codecs
 import email.message
 import email.utils
 import queue
@@ -26,6 +27,7 @@ import httpx
 from shoal.conversion.drafts import largest_file
 from shoal.conversion.file_kinds import FILE_KINDS, KIND_OF_SUFFIX, FileKind
 from shoal.conversion.recognition import recognise, suffix_of
+from shoal.conversion.texts import known_encoding
 from shoal.conversion.web_addresses import FetchPolicy, WebAddress, parse_url
 from shoal.errors import EmptyDocumentError, FetchError, RefusedKindError
 from shoal.models import Validators
@@ -40,6 +42,8 @@ CONNECT_SECONDS = 10.0
 MAX_VALIDATOR_CHARS = 1024
 """A longer ETag is not kept."""
 MAX_NAME_CHARS = 200
+INDEX = "index"
+"""Name of a page whose URL ends with a folder."""
 
 Resolver = Callable[[str, int], Sequence[str]]
 """Returns the addresses of a host. Raises OSError."""
@@ -50,7 +54,6 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 _PIECE_BYTES = 1 << 20
 _GZIP = 16 + zlib.MAX_WBITS
-_GZIP_START = b"\x1f\x8b"
 _ANY_TYPE = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-stream"})
 """Content types that say less than the name of a file."""
 _KIND_OF_TYPE = {kind: known for known in FILE_KINDS.values() for kind in known.media_types}
@@ -92,7 +95,10 @@ class Fetcher:
         deadline = _Deadline(self._settings.fetch_seconds)
         network = _CheckedNetwork(self._policy, self._resolver, deadline)
         with httpcore.ConnectionPool(
-            ssl_context=self._context(), max_connections=1, max_keepalive_connections=0, network_backend=network
+            ssl_context=self._context(),
+            max_connections=1,
+            max_keepalive_connections=0,
+            network_backend=network,
         ) as pool:
             for _ in range(1 + MAX_REDIRECTS):
                 answer = self._ask(pool, address, known, deadline)
@@ -107,7 +113,11 @@ class Fetcher:
         return self._tls
 
     def _ask(
-        self, pool: httpcore.ConnectionPool, address: WebAddress, known: Validators | None, deadline: _Deadline
+        self,
+        pool: httpcore.ConnectionPool,
+        address: WebAddress,
+        known: Validators | None,
+        deadline: _Deadline,
     ) -> FetchedFile | WebAddress | None:
         """Send one request; return the file, the URL of a redirect, or None if nothing has changed."""
         url = httpcore.URL(
@@ -295,12 +305,13 @@ def _at_most(limit: int, pieces: Iterable[bytes], error: FetchError) -> Iterator
 
 
 def _unpacked(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield what gzip has packed, in bounded pieces. Raises zlib.error. Bytes after the end are ignored."""
+    """Yield what gzip has packed, in bounded pieces. Raises zlib.error."""
     unpacker = zlib.decompressobj(_GZIP)
     for piece in pieces:
         rest = piece
-        while rest and not (unpacker.eof and not rest.startswith(_GZIP_START)):
+        while rest:
             if unpacker.eof:
+                # Files of gzip may follow each other (RFC 1952, 2.2).
                 unpacker = zlib.decompressobj(_GZIP)
             yield unpacker.decompress(rest, _PIECE_BYTES)
             rest = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
@@ -353,12 +364,12 @@ def _name(headers: Mapping[str, str], address: WebAddress) -> str:
     disposition = email.message.Message()
     disposition["Content-Disposition"] = _shown(headers.get("content-disposition", ""))
     path = address.target.decode("ascii").partition("?")[0]
-    for name in (disposition.get_filename() or "", unquote(path.rstrip("/").rpartition("/")[2])):
-        name = _UNPRINTABLE.sub("", PurePosixPath(PureWindowsPath(name).name).name).strip()
+    for given in (disposition.get_filename() or "", unquote(path.rpartition("/")[2])):
+        name = _UNPRINTABLE.sub("", PurePosixPath(PureWindowsPath(given).name).name).strip()
         if name.strip(". "):
             suffix = suffix_of(name)
             return name[: MAX_NAME_CHARS - len(suffix)] + suffix if len(name) > MAX_NAME_CHARS else name
-    return address.host
+    return INDEX
 
 
 def _with_suffix(name: str, media_type: str) -> str:
@@ -372,13 +383,17 @@ def _with_suffix(name: str, media_type: str) -> str:
 
 
 def _in_unicode(data: bytes, charset: str | None) -> bytes:
-    """Return a text in UTF-8 with its mark if its header names another encoding, which it has."""
-    if charset is None or charset in ("utf-8", "us-ascii") or data.startswith(b"\xef\xbb\xbf"):
+    """Return a text in UTF-8 with its mark, if it has another encoding that the header names."""
+    encoding = known_encoding(charset)
+    if encoding is None:
         return data
-    try:
-        return b"\xef\xbb\xbf" + data.decode(charset).encode()
-    except (LookupError, ValueError):
-        return data
+    for name in ("utf-8", encoding):
+        try:
+            text = data.decode(name)
+        except UnicodeDecodeError:
+            continue
+        return data if name == "utf-8" else codecs.BOM_UTF8 + text.encode("utf-8", "replace")
+    return data
 
 
 def _kept(headers: httpx.Headers, name: str) -> str | None:

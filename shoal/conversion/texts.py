@@ -33,7 +33,7 @@ def decode_text(data: bytes, declared: str | None = None) -> str:
 
     Characters that text cannot have are blanks, line ends are newlines. Raises ConversionError.
     """
-    encoding = _known_encoding(declared)
+    encoding = known_encoding(declared)
     if encoding and encoding != "utf-8" and not data.startswith(_MARKS):
         text = data.decode(encoding, "replace")
     else:
@@ -71,7 +71,7 @@ def _nearly_utf8(data: bytes) -> str | None:
     return text if 10 * n_damaged <= len(text) - n_ascii - n_damaged else None
 
 
-def _known_encoding(name: str | None) -> str | None:
+def known_encoding(name: str | None) -> str | None:
     """Return Python's name of an encoding of text, or None."""
     if not name or not name.isascii():
         return None

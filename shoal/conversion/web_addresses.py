@@ -121,7 +121,7 @@ class FetchPolicy:
         except (ValueError, httpx.InvalidURL) as error:
             raise FetchError("refused", f"{before.host} redirects to a URL that {error}") from None
         if before.scheme == "https" and after.scheme == "http":
-            raise FetchError("refused", f"{before.host} redirects from https to http, which anyone can change")
+            raise FetchError("refused", f"{before.host} redirects from https to http")
         self.check_url(after)
         return after
 

@@ -18,6 +18,7 @@ from shoal.jobs import embedded
 from shoal.jobs.embedded import Watcher
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
+from shoal.jobs.queue.job_items import NewDraft
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError
 from shoal.models import DocumentDraft, DocumentFields, FileDraft, IngestResult, ItemStatus, OnConflict
@@ -84,8 +85,8 @@ class IngestSession:
         else:
             self._n += 1
 
-    def add_draft(self, draft: DocumentDraft | FileDraft) -> None:
-        """Add a document, or a file to convert."""
+    def add_draft(self, draft: NewDraft) -> None:
+        """Add a document, or a file to convert or fetch."""
         self._upload.add(draft)
         self._n += 1
 

@@ -18,8 +18,8 @@ _EXAMPLE = "write a name, *.example.org, an address, or * for any host, each wit
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """`name`: a host, `*.` and a domain for the names below it, or `*`. `port`: None for the usual ones, 0 for
-    any."""
+    """`name`: a host, `*.` and a domain for the names below it, or `*`. `port`: None for the usual ones,
+    0 for any."""
 
     name: str
     port: int | None

@@ -64,7 +64,8 @@ class WorkItem(ItemRef):
 
     `head` is its document with an empty `content`, which is long and read on its own (`draft_of`).
     `document_id` is set for delete, replace and rescore jobs, `vocabulary_version` once all waves of its job
-    have learned. `by_path`: it replaces the document with its source path, if there is one.
+    have learned. `by_path`: it replaces the document with its source path, if there is one. `attempts`: that
+    ended with a crash, or with a failure for a time.
     """
 
     seq: int
@@ -72,6 +73,7 @@ class WorkItem(ItemRef):
     document_id: int | None
     by_path: bool
     alone: bool
+    attempts: int
     head: DocumentDraft
 
 
@@ -153,9 +155,12 @@ def _claimable_of_job(
         elif unlearned[i] or not any(unlearned):
             # No wave is scored before all have learned: the words of a later wave would change its scores.
             statement = _READY.get(stage, statements.READY_ITEMS)
-            parameters = {"status": ready_status(stage, plan).value, "job_id": wave.job_id, "wave": wave.n}
-            if stage in _READY:
-                parameters["is_local"] = int(is_local)
+            parameters = {
+                "status": ready_status(stage, plan).value,
+                "job_id": wave.job_id,
+                "wave": wave.n,
+                **({"is_local": int(is_local)} if stage in _READY else {"moment": time.time()}),
+            }
             for item in snapshot.tuples(statement, parameters):
                 yield _work_item(item, wave, row["vocabulary_version"])
 
@@ -313,7 +318,7 @@ def _lease_wave(
 
 def _work_item(columns: tuple[Any, ...], wave: WaveRef, vocabulary_version: int | None) -> WorkItem:
     item_id, seq, title, source_path, text_format, tags, metadata, warnings, *rest = columns
-    n_bytes, content_hash, document_id, by_path, alone = rest
+    n_bytes, content_hash, document_id, by_path, alone, attempts = rest
     return WorkItem(
         id=item_id,
         job_id=wave.job_id,
@@ -325,6 +330,7 @@ def _work_item(columns: tuple[Any, ...], wave: WaveRef, vocabulary_version: int 
         document_id=document_id,
         by_path=bool(by_path),
         alone=bool(alone),
+        attempts=attempts,
         head=DocumentDraft(
             title=title,
             content="",

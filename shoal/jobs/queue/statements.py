@@ -52,9 +52,9 @@ TOUCH_UPLOAD = f"UPDATE jobs SET received_at = :moment WHERE id = :job_id AND st
 
 INSERT_ITEM = """
     INSERT INTO job_items (job_id, seq, wave, title, source_path, format, tags, metadata, warnings, n_bytes,
-                           content_hash, status, document_id, by_path, error, error_code, updated_at)
+                           content_hash, status, document_id, by_path, alone, error, error_code, updated_at)
     VALUES (:job_id, :seq, :wave, :title, :source_path, :format, :tags, :metadata, :warnings, :n_bytes,
-            :content_hash, :status, :document_id, :by_path, :error, :error_code, :now)
+            :content_hash, :status, :document_id, :by_path, :alone, :error, :error_code, :now)
 """
 
 INSERT_CONTENT = """
@@ -156,12 +156,13 @@ LEARNING_NOW = f"""
 """
 
 _ITEM_COLUMNS = """i.id, i.seq, i.title, i.source_path, i.format, i.tags, i.metadata, i.warnings,
-                   i.n_bytes, i.content_hash, i.document_id, i.by_path, i.alone"""
+                   i.n_bytes, i.content_hash, i.document_id, i.by_path, i.alone, i.attempts"""
 
-# Claimable items of a wave.
+# Claimable items of a wave. Only in the convert stage, which this serves, an item waits for another try.
 READY_ITEMS = f"""
     SELECT {_ITEM_COLUMNS} FROM job_items i
     WHERE i.status = :status AND i.job_id = :job_id AND i.wave = :wave AND i.lease_owner IS NULL
+      AND (i.retry_at IS NULL OR i.retry_at <= :moment)
     ORDER BY i.seq
 """
 
@@ -277,10 +278,12 @@ ITEM_CONTENT = """
     FROM job_item_contents c LEFT JOIN job_item_files f ON f.item_id = c.item_id
     WHERE c.item_id = :item_id
 """
+# The file of an item to convert; without data, it has to be fetched first.
 ITEM_FILE = """
-    SELECT kind, name, title, data FROM job_item_files
-    WHERE item_id = :item_id AND data IS NOT NULL
+    SELECT kind, name, title, data, response FROM job_item_files
+    WHERE item_id = :item_id AND (data IS NOT NULL OR kind = 'url')
 """
+ITEM_RESPONSE = "SELECT response FROM job_item_files WHERE item_id = :item_id"
 
 # --- Holding a claim ----------------------------------------------------------------------------------------
 
@@ -328,6 +331,20 @@ SET_CONTENT = """
     INSERT INTO job_item_contents (item_id, content) VALUES (:item_id, :content)
     ON CONFLICT (item_id) DO UPDATE SET content = excluded.content
 """
+
+# A fetched page: its size is known now. An earlier try may have fetched it already.
+SET_FETCHED_FILE = """
+    UPDATE job_item_files SET kind = :kind, name = :name, data = :data, response = :response
+    WHERE item_id = :item_id
+"""
+SET_FETCHED_ITEM = """
+    UPDATE job_items SET content_hash = :file_hash, n_bytes = :n_bytes, attempts = 0,
+        retry_at = NULL
+    WHERE id = :item_id
+"""
+GROW_WAVE = "UPDATE waves SET bytes = bytes + :bytes WHERE job_id = :job_id AND n = :wave"
+GROW_JOB = "UPDATE jobs SET bytes_total = bytes_total + :bytes WHERE id = :job_id"
+POSTPONE_ITEM = "UPDATE job_items SET attempts = attempts + 1, retry_at = :moment WHERE id = :item_id"
 
 # Chunk boundaries of an item from the discover stage, and its packed document.
 INSERT_CUTS = "INSERT INTO job_item_cuts (item_id, cuts, document) VALUES (?, ?, ?)"
@@ -416,7 +433,7 @@ NEXT_WAVE = "SELECT COALESCE(MAX(n), -1) + 1 FROM waves WHERE job_id = :job_id"
 # `alone` stays: an item that crashed its worker keeps running alone.
 RETRY_ITEM = f"""
     UPDATE job_items SET status = '{ItemStatus.enqueued}', wave = :wave, attempts = 0, interruptions = 0,
-        error = NULL, error_code = NULL, updated_at = :now
+        retry_at = NULL, error = NULL, error_code = NULL, updated_at = :now
     WHERE id = :item_id AND status = '{ItemStatus.failed}'
 """
 SHRINK_WAVE = """

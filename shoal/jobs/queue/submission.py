@@ -16,6 +16,7 @@ from typing import Any
 from shoal.errors import IdempotencyError, InvalidFieldError, UploadDroppedError, refusal_code
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.job_items import (
+    NewDraft,
     WaveAssigner,
     accepted_item,
     insert_items,
@@ -103,13 +104,16 @@ class Upload:
         """Items so far, including refused ones."""
         return self._seq
 
-    def add(self, draft: DocumentDraft | FileDraft) -> None:
-        """Add a document, or a file to convert.
+    def add(self, draft: NewDraft) -> None:
+        """Add a document, a file to convert, or a page to fetch, which always replaces the document with its
+        URL.
 
         Raises InvalidFieldError beyond `max_upload_items`, UploadDroppedError, StorageError.
         """
-        by_path = self._on_conflict is OnConflict.replacing and bool(draft.source_path)
-        self._put({**new_item(draft, self._waves.place(draft.n_bytes)), "by_path": int(by_path)})
+        item = new_item(draft, self._waves.place(draft.n_bytes))
+        if self._on_conflict is OnConflict.replacing and item["source_path"]:
+            item["by_path"] = 1
+        self._put(item)
 
     def replace(self, document_id: int, draft: DocumentDraft | FileDraft) -> None:
         """Add the new content of a stored document. Raises the errors of `add`."""
@@ -223,14 +227,14 @@ class Upload:
 def submit_document(
     database: Database,
     settings: Settings,
-    draft: DocumentDraft | FileDraft,
+    draft: NewDraft,
     *,
     idempotency_key: str | None = None,
     request_hash: str | None = None,
 ) -> int:
-    """Accept one document, or a file to convert, as a job in one durable transaction and return the job's id.
+    """Accept one document, or a file to convert or fetch, as a job in one durable transaction.
 
-    Raises IdempotencyError, StorageError.
+    Returns the id of the job. Raises IdempotencyError, StorageError.
     """
     items = [{**new_item(draft, wave=0), "seq": 0}]
     return _submit(database, settings, JobKind.ingest, items, idempotency_key, request_hash)

@@ -31,7 +31,8 @@ CANCELED_REASON = "the job was canceled"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of an item in a stage: one of the final states, or `converted` or `discovered`.
+    """Result of an item in a stage: one of the final states, or `converted` or `discovered`. With `enqueued`,
+    the item stays in its first stage and is claimed again.
 
     `document_id` is the document that the item became or duplicates; `error` is shown to the client, and
     `error_code` is the stable code of it.
@@ -84,7 +85,8 @@ def finish_items(transaction: Transaction, results: Sequence[tuple[ItemRef, Outc
     )
     if n_ended != len(results):
         raise LeaseLostError("the lease was lost and another worker has the work; this result is not stored")
-    return _count_down(transaction, results, now)
+    ended = [(item, outcome) for item, outcome in results if outcome.status is not ItemStatus.enqueued]
+    return _count_down(transaction, ended, now)
 
 
 def finish_wave(

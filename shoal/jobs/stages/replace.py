@@ -24,6 +24,7 @@ from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.jobs.stages.discover import keep_rows, rows_to_withdraw
+from shoal.jobs.stages.responses import keep_response
 from shoal.jobs.stages.score import Scored, Scoring
 from shoal.models import DocumentDraft, DocumentFields, ItemStatus, SourceFile
 from shoal.settings import Settings
@@ -143,6 +144,13 @@ class Replacing(ItemHandler):
     def store(
         self, transaction: Transaction, item: WorkItem, prepared: Scored | Replacement | None
     ) -> Outcome:
+        outcome = self._store(transaction, item, prepared)
+        keep_response(transaction, item, outcome.document_id)
+        return outcome
+
+    def _store(
+        self, transaction: Transaction, item: WorkItem, prepared: Scored | Replacement | None
+    ) -> Outcome:
         document_id = _replaced_by(transaction, item)
         if document_id is None:
             if isinstance(prepared, Replacement):
@@ -194,7 +202,10 @@ class Replacing(ItemHandler):
         ]
         paths = [item.head.source_path for item, _ in group if item.by_path]
         if len(new) == len(group) and len(set(paths)) == len(paths):
-            return self._scoring.store_many(transaction, new)
+            outcomes = self._scoring.store_many(transaction, new)
+            for (item, _), outcome in zip(group, outcomes, strict=True):
+                keep_response(transaction, item, outcome.document_id)
+            return outcomes
         return [self.store(transaction, item, prepared) for item, prepared in group]
 
 
