@@ -47,7 +47,10 @@ def canonical_host(host: str) -> str:
     An address of IPv6 has no brackets. Raises ValueError for what is no host.
     """
     if ":" in host:
-        return str(ipaddress.IPv6Address(host))
+        address = ipaddress.IPv6Address(host)
+        if address.scope_id is not None:
+            raise ValueError(f"{host!r} names an interface of one machine")
+        return str(address)
     name = host.lower().removesuffix(".")
     if not name.isascii():
         # A late import: most names are ASCII.
