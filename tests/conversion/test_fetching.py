@@ -139,8 +139,23 @@ def test_host_or_port_that_is_not_listed_is_not_asked(server: WebServer, listed:
 
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "0177.1", "127。0。0。1", "0", "[::1]"]
-    + ["[::ffff:127.0.0.1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fe80::1]", "0.0.0.0"],
+    [
+        "127.0.0.1",
+        "localhost",
+        "127.1",
+        "2130706433",
+        "0x7f000001",
+        "0177.1",
+        "127。0。0。1",
+        "0",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "[::127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]",
+        "[fe80::1]",
+        "0.0.0.0",
+    ],
 )
 def test_address_of_this_machine_is_refused_however_it_is_written(server: WebServer, host: str) -> None:
     error = refused(server.url("/", host), fetch_private="")
@@ -214,12 +229,33 @@ def test_name_server_that_never_answers_does_not_hold_the_fetch() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["", "notes.md", "ftp://example.org/", "file:///etc/passwd", "http://", "http:///a", "//example.org/"]
-    + ["http://user@example.org/", "http://user:secret@example.org/", "http://example.org:0/"]
-    + ["http://example.org:99999/", "http://exa\nmple.org/", "http://a b/", "http://a..b/", "http://[::1/"]
-    + ["http://[fe80::1%25eth0]/", "http://exa%6dple.org/", "http://a\\@b/", "http://" + "a" * 70 + ".org/"]
-    + ["http://example.org/" + "ü" * 400, "http://" + "a." * 600, "http://１２７.0.0.1/", "http://[1.2.3.4]/"]
-    + ["http://0177.0.0.1/", "http://256.1.1.1/"],
+    [
+        "",
+        "notes.md",
+        "ftp://example.org/",
+        "file:///etc/passwd",
+        "http://",
+        "http:///a",
+        "//example.org/",
+        "http://user@example.org/",
+        "http://user:secret@example.org/",
+        "http://example.org:0/",
+        "http://example.org:99999/",
+        "http://exa\nmple.org/",
+        "http://a b/",
+        "http://a..b/",
+        "http://[::1/",
+        "http://[fe80::1%25eth0]/",
+        "http://exa%6dple.org/",
+        "http://a\\@b/",
+        "http://" + "a" * 70 + ".org/",
+        "http://example.org/" + "ü" * 400,
+        "http://" + "a." * 600,
+        "http://１２７.0.0.1/",
+        "http://[1.2.3.4]/",
+        "http://0177.0.0.1/",
+        "http://256.1.1.1/",
+    ],
 )
 def test_what_is_no_url_of_a_page_is_an_invalid_field(url: str) -> None:
     with pytest.raises(InvalidFieldError) as caught:
@@ -287,8 +323,19 @@ def test_packed_page_is_unpacked(server: WebServer) -> None:
         b"",
         b"\x00" * 5000,
     ],
-    ids=["truncated", "not packed", "other packing", "short", "not chunked", "two lengths"]
-    + ["not HTTP", "many headers", "long header", "nothing", "zeros"],
+    ids=[
+        "truncated",
+        "not packed",
+        "other packing",
+        "short",
+        "not chunked",
+        "two lengths",
+        "not HTTP",
+        "many headers",
+        "long header",
+        "nothing",
+        "zeros",
+    ],
 )
 def test_broken_answer_is_a_failed_fetch(server: WebServer, answer: bytes) -> None:
     server.answers["/"] = answer
