@@ -8,8 +8,8 @@ from typing import Any
 import flask
 from werkzeug.wrappers import Response
 
-from shoal.errors import INTERNAL_ERROR, NotFoundError
-from shoal.formats.drafts import make_draft
+from shoal.conversion.drafts import draft_of_fields
+from shoal.errors import FETCH_CODES, INTERNAL_ERROR, NotFoundError
 from shoal.jobs.queue.duplicates import duplicate_warnings
 from shoal.jobs.queue.queries import Job, JobItem
 from shoal.jobs.service import Duplicate
@@ -78,15 +78,18 @@ blueprint.before_request(_allow_documents)
 def add_document(data: dict[str, Any]) -> Response:
     """Add a document
 
+    With `url` instead of `content`, a worker fetches the page or file. If the server says that it has not
+    changed, the job ends with a duplicate.
+
     Returns 202 with a job. With `Prefer: wait=N`, returns 201 with the document if it is stored in time.
     """
     here = service.current()
     key = idempotency.key(flask.request)
     request_hash = idempotency.fingerprint("document", data)
     job = idempotency.earlier_job(here, key, request_hash)
-    draft = make_draft(**data, settings=here.settings)
+    draft = draft_of_fields(data, settings=here.settings)
     # A generated title is not reported as lost when the document is a duplicate.
-    given = {name: getattr(draft, name) if data[name] is not None else None for name in NOT_MERGED}
+    given = {name: getattr(draft, name, None) if data[name] is not None else None for name in NOT_MERGED}
     if job is None:
         accepted = here.engine.jobs.submit(draft, idempotency_key=key, request_hash=request_hash)
         if isinstance(accepted, Duplicate):
@@ -150,7 +153,7 @@ def _failure(job: Job, item: JobItem) -> ProblemError:
     if item.error_code == INTERNAL_ERROR:
         problem = ProblemError(500, reason, code=INTERNAL_ERROR)
     else:
-        problem = field_problem("content", reason)
+        problem = field_problem("url" if item.error_code in FETCH_CODES else "content", reason)
         problem.code = item.error_code or problem.code
     problem.members["links"] = {"job": jobs.address(job)}
     return problem

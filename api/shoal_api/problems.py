@@ -155,8 +155,8 @@ def _for_error(error: errors.ShoalError) -> ProblemError:
             return field_problem(error.field, error.message)
         case errors.QueryError():
             return field_problem(error.field, str(error))
-        case errors.EmptyDocumentError() | errors.UndecodableDocumentError():
-            return field_problem("content", str(error))
+        case errors.EmptyDocumentError() | errors.UndecodableDocumentError() | errors.FetchError():
+            return field_problem("url" if isinstance(error, errors.FetchError) else "content", str(error))
         case errors.UnknownFormatError():
             return field_problem("format", str(error).removeprefix("format: "))
         case errors.DocumentTooLargeError():

@@ -15,7 +15,7 @@ from shoal.cli.files import write_file
 from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selection_of, warn_of_skipped
 from shoal.cli.jobs import Key, OnConflictOption
 from shoal.cli.json_form import json_form
-from shoal.cli.session import Session, command, split_tags
+from shoal.cli.session import Session, command, is_url, split_tags
 from shoal.cli.terminal import one_line, quantity
 from shoal.conversion.folder_listing import Skipped, count_skipped, list_folder, no_texts_line
 from shoal.errors import DocumentError, NotFoundError
@@ -40,7 +40,9 @@ def register(app: typer.Typer) -> None:
 
 def ingest(
     session: Session,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files with any extension.")],
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Files with any extension, or URLs to fetch.")
+    ],
     title: Annotated[str | None, typer.Option(help="Title of the document. Only with a single file.")] = None,
     tags: Tags = None,
     format: Annotated[  # noqa: A002 - the name of the option
@@ -60,6 +62,9 @@ def ingest(
     This process cuts them into passages and scores them; no service is needed. A link is followed to a file
     in its own folder or below; one that leads out of its folder is an error.
 
+    A URL is fetched if SHOAL_FETCH_URLS lists its host. Its text replaces what was fetched from it before; a
+    page that has not changed is a duplicate.
+
     A file whose text is already stored is reported as a duplicate; its tags are added to the stored document.
     Exit code 1 if any file could not be stored; all other files are stored.
 
@@ -67,11 +72,17 @@ def ingest(
         shoal ingest notes.md --tags biology,field
         shoal ingest chapter1.txt chapter2.txt
         shoal ingest chapter1.txt --replace 12   the document and unchanged passages keep their numbers
+        SHOAL_FETCH_URLS=example.org shoal ingest https://example.org/tides.html
     """
     if len(paths) > 1 and title is not None:
         raise typer.BadParameter("one title cannot be given to several files", param_hint="--title")
     if len(paths) > 1 and replace is not None:
         raise typer.BadParameter("one document cannot become several files", param_hint="--replace")
+    if any(map(is_url, paths)) and (replace is not None or format != AUTO):
+        raise typer.BadParameter(
+            "a URL has the format of its page, and replaces the document with its URL",
+            param_hint="--format" if replace is None else "--replace",
+        )
     if format not in FORMATS:
         raise typer.BadParameter(f"must be one of {', '.join(FORMATS)}", param_hint="--format")
     outcomes: list[folder_ingest.FileOutcome] = []
@@ -82,11 +93,13 @@ def ingest(
         session.engine(must_exist=replace is not None) as engine,
     ):
         for path in paths:
-            size = folder_ingest.file_size(path)
+            size = 0 if is_url(path) else folder_ingest.file_size(Path(path))
             try:
-                if replace is None:
+                if is_url(path):
+                    result = engine.ingest_url(path, title=title, tags=split_tags(tags))
+                elif replace is None:
                     result = engine.ingest_file(
-                        folder_ingest.absolute_path(path),
+                        folder_ingest.absolute_path(Path(path)),
                         title=title,
                         format=file_format,
                         tags=split_tags(tags),
@@ -95,7 +108,7 @@ def ingest(
                     new_tags = None if tags is None else split_tags(tags)
                     result = engine.documents.replace_file(
                         replace,
-                        folder_ingest.absolute_path(path),
+                        folder_ingest.absolute_path(Path(path)),
                         title=title,
                         format=file_format,
                         tags=new_tags,
@@ -295,8 +308,8 @@ def _print_totals(
         raise typer.Exit(1)
 
 
-def _failure_reason(path: Path, error: Exception) -> str:
-    if path.is_dir():
+def _failure_reason(path: str, error: Exception) -> str:
+    if not is_url(path) and Path(path).is_dir():
         return "this is a folder; `shoal ingest-dir` stores its files"
     return str(error)
 

@@ -56,7 +56,7 @@ class FileOutcome:
     warnings: tuple[str, ...]
 
     @classmethod
-    def of(cls, path: Path, size: int, result: IngestResult) -> FileOutcome:
+    def of(cls, path: Path | str, size: int, result: IngestResult) -> FileOutcome:
         return cls(
             path=str(path),
             bytes=size,
@@ -70,8 +70,8 @@ class FileOutcome:
         )
 
     @classmethod
-    def failed(cls, path: Path, size: int, error: str) -> FileOutcome:
-        return cls(str(path), size, None, path.stem, 0, (), None, error, ())
+    def failed(cls, path: Path | str, size: int, error: str) -> FileOutcome:
+        return cls(str(path), size, None, Path(path).stem, 0, (), None, error, ())
 
 
 @contextmanager

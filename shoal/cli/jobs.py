@@ -16,7 +16,7 @@ import typer
 from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selection_of, warn_of_skipped
 from shoal.cli.job_lines import progress_line, summary, with_reason
 from shoal.cli.json_form import json_form
-from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
+from shoal.cli.session import InterruptedCommandError, Session, command, is_url, split_tags
 from shoal.cli.terminal import one_line
 from shoal.cli.upload_files import select_files
 from shoal.conversion.folder_listing import Skipped, count_skipped
@@ -85,7 +85,10 @@ def register(app: typer.Typer) -> None:
 
 def upload(
     session: Session,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="Files and folders, or URLs that the service fetches."),
+    ],
     server: Server = DEFAULT_SERVER,
     key: Key = None,
     tags: Annotated[
@@ -109,6 +112,9 @@ def upload(
     streamed from disk. The service responds once everything is durably stored; from then on nothing is lost
     if the service stops.
 
+    URLs are fetched by the service, if its SHOAL_FETCH_URLS lists their hosts. They are an upload without
+    files.
+
     With --wait, the exit code is 1 if any item failed; failed items are listed with the reason.
 
     \b
@@ -117,8 +123,14 @@ def upload(
         shoal upload notes.zip --wait
         shoal upload books/ --on-conflict replace   changed files replace their documents
     """
+    urls = [path for path in paths if is_url(path)]
+    if urls:
+        if len(urls) < len(paths):
+            raise typer.BadParameter("URLs are a job of their own; upload them alone", param_hint="PATH")
+        _upload_urls(session, urls, split_tags(tags), server, key, wait=wait)
+        return
     chosen = selection_of(include, exclude, gitignore=gitignore)
-    selection = select_files(session, paths, chosen)
+    selection = select_files(session, [Path(path) for path in paths], chosen)
     files = selection.files
     warn_of_skipped(session, selection.skipped, verbose=verbose)
     if not files:
@@ -152,15 +164,32 @@ def upload(
                 job = client.upload_records(files[0], on_conflict=on_conflict, sent=on_sent)
             else:
                 job = client.upload(files, tags=split_tags(tags), on_conflict=on_conflict, sent=on_sent)
-        report = ItemReport()
-        if wait:
-            with _accepted_job(job.id, client.server):
-                with _interruptible_wait(job.id, client.server):
-                    job = follow(session, client, job.id)
-                report = ItemReport.of(client, job)
+        job, report = _outcome_of(session, client, job, wait=wait)
     _print_outcome(session, job, report, waited=wait, server=client.server, skipped=selection.skipped)
     if selection.unreadable or (wait and not job.succeeded):
         raise typer.Exit(1)
+
+
+def _upload_urls(
+    session: Session, urls: Sequence[str], tags: Sequence[str], server: str, key: str | None, *, wait: bool
+) -> None:
+    """Have a service fetch pages, as one job."""
+    with connect(session, server, key, command_name="shoal upload") as client:
+        job = client.upload_documents([{"url": url, "tags": list(tags)} for url in urls])
+        job, report = _outcome_of(session, client, job, wait=wait)
+    _print_outcome(session, job, report, waited=wait, server=client.server)
+    if wait and not job.succeeded:
+        raise typer.Exit(1)
+
+
+def _outcome_of(session: Session, client: Client, job: Job, *, wait: bool) -> tuple[Job, ItemReport]:
+    """Return an accepted job and its report: with `wait`, once it has ended."""
+    if not wait:
+        return job, ItemReport()
+    with _accepted_job(job.id, client.server):
+        with _interruptible_wait(job.id, client.server):
+            job = follow(session, client, job.id)
+        return job, ItemReport.of(client, job)
 
 
 def jobs(
@@ -226,12 +255,7 @@ def _change_job(
     if retry:
         client.retry_job(job_id)
     job = client.job(job_id)
-    report = ItemReport()
-    if wait:
-        with _accepted_job(job_id, client.server):
-            with _interruptible_wait(job.id, client.server):
-                job = follow(session, client, job_id)
-            report = ItemReport.of(client, job)
+    job, report = _outcome_of(session, client, job, wait=wait)
     _print_outcome(session, job, report, waited=wait or cancel, server=client.server)
     if wait and not cancel and not job.succeeded:
         raise typer.Exit(1)

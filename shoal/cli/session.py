@@ -157,6 +157,11 @@ def _merged(before: Session, after: Mapping[str, Any]) -> Session:
     )
 
 
+def is_url(path: str) -> bool:
+    """Whether an argument is a URL of the web rather than a path."""
+    return path.lower().startswith(("http://", "https://"))
+
+
 def split_tags(text: str | None) -> tuple[str, ...]:
     """Split `a, b` to ("a", "b"), without empty parts."""
     return tuple(part for part in (piece.strip() for piece in (text or "").split(",")) if part)

@@ -76,6 +76,47 @@ class DocumentOperations(JobOperations):
         return (yield from self._submit("POST", "/documents", body, idempotency_key or new_key()))
 
     @operation
+    def add_url(
+        self,
+        url: str,
+        *,
+        title: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Flow[Stored]:
+        """Have the service fetch a page or file, and wait as add_document does.
+
+        Its text replaces what was fetched from this URL before; without changes, the document is a
+        `duplicate`. Raises InvalidError if the service does not allow the URL, and the errors of
+        add_document.
+        """
+        body = _url_body(url, title, tags, metadata)
+        outcome = yield from self._submit(
+            "POST", "/documents", body, idempotency_key or new_key(), wait=_wait_seconds(timeout)
+        )
+        return outcome if isinstance(outcome, Stored) else (yield from self._stored_by(outcome, timeout))
+
+    @operation
+    def submit_url(
+        self,
+        url: str,
+        *,
+        title: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Flow[Job | Stored]:
+        """Have the service fetch a page or file, without waiting.
+
+        Returns its job, or the document if a repeated request finds it unchanged. Raises InvalidError if the
+        service does not allow the URL.
+        """
+        body = _url_body(url, title, tags, metadata)
+        return (yield from self._submit("POST", "/documents", body, idempotency_key or new_key()))
+
+    @operation
     def replace_document(
         self,
         document_id: int,
@@ -359,6 +400,17 @@ def _body(content: str, **fields: Unpack[DocumentFields]) -> dict[str, Any]:
             "tags": None if tags is None else list(tags),
             "metadata": None if metadata is None else dict(metadata),
         }
+    )
+
+
+def _url_body(
+    url: str, title: str | None, tags: Sequence[str], metadata: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    return without_none(
+        url=url,
+        title=title,
+        tags=list(tags) or None,
+        metadata=None if metadata is None else dict(metadata),
     )
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from shoal.conversion.recognition import recognise
 from shoal.errors import RefusedKindError
-from shoal.formats.drafts import draft_from_bytes, make_file_draft, make_url_draft, read_regular_file
+from shoal.formats.drafts import (
+    draft_from_bytes,
+    make_draft,
+    make_file_draft,
+    make_url_draft,
+    read_regular_file,
+)
 from shoal.models import DocumentDraft, DocumentFields, FileDraft, UrlDraft
 from shoal.settings import Settings
 
@@ -56,6 +63,14 @@ def draft_of_url(url: str, *, settings: Settings, **fields: Unpack[DocumentField
     address = parse_url(url, settings.max_source_path_chars)
     FetchPolicy(settings).check_url(address)
     return make_url_draft(str(address), settings=settings, **fields)
+
+
+def draft_of_fields(fields: Mapping[str, Any], *, settings: Settings) -> DocumentDraft | UrlDraft:
+    """Return the draft of a submitted object with `content` or `url`. Raises DocumentError."""
+    given = dict(fields)
+    if "url" in given:
+        return draft_of_url(given.pop("url"), settings=settings, **given)
+    return make_draft(content=given.pop("content"), settings=settings, **given)
 
 
 def largest_file(settings: Settings) -> int:

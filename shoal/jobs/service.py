@@ -12,7 +12,7 @@ from shoal.jobs.queue.metrics import Work, measure
 from shoal.jobs.queue.queries import POLL_SECONDS, Job, JobItem, Waiting, WaveProgress
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.replace import is_being_replaced, new_content, update_without_scoring
-from shoal.models import DocumentDraft, ItemStatus, JobKind, JobStatus, OnConflict
+from shoal.models import DocumentDraft, ItemStatus, JobKind, JobStatus, OnConflict, UrlDraft
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.database import Database
@@ -38,15 +38,19 @@ class Jobs:
     # request used, StorageError.
 
     def submit(
-        self, draft: DocumentDraft, *, idempotency_key: str | None = None, request_hash: str = ""
+        self,
+        draft: DocumentDraft | UrlDraft,
+        *,
+        idempotency_key: str | None = None,
+        request_hash: str = "",
     ) -> Job | Duplicate:
-        """Accept one document. If its content is stored already, merge its tags into the stored document
-        instead.
+        """Accept one document, or a page to fetch. If its content is stored already, merge its tags into the
+        stored document instead.
 
         With an idempotency key, a duplicate becomes a finished job too, so that the same request gets the
         same answer."""
-        document_id = self._merge_tags(draft)
-        if document_id is None:
+        document_id = self._merge_tags(draft) if isinstance(draft, DocumentDraft) else None
+        if document_id is None or isinstance(draft, UrlDraft):
             job_id = submission.submit_document(
                 self._database,
                 self._settings,

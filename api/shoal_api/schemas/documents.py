@@ -15,14 +15,21 @@ FORMATS = [doc_format.value for doc_format in DocFormat]
 
 
 class DocumentInputSchema(Schema):
-    """An uploaded document. Types are checked here, everything else by `shoal.formats.drafts`."""
+    """An uploaded document: its text, or where to fetch it. Types are checked here, everything else by
+    `shoal.formats.drafts`."""
 
     title = fields.String(
         allow_none=True,
         load_default=None,
         metadata={"description": "up to 512 characters; default: from `source_path` or the first heading"},
     )
-    content = fields.String(required=True, metadata={"description": "up to 32 MiB of UTF-8"})
+    content = fields.String(metadata={"description": "up to 32 MiB of UTF-8; required without `url`"})
+    url = fields.String(
+        metadata={
+            "description": "a page or file to fetch instead, if the service allows its host "
+            "(`SHOAL_FETCH_URLS`); its text replaces what was fetched from this URL before"
+        }
+    )
     format = fields.String(
         allow_none=True,
         load_default=None,
@@ -45,6 +52,13 @@ class DocumentInputSchema(Schema):
         load_default=None,
         metadata={"description": "where the text comes from; a label only"},
     )
+
+    @ma.validates_schema
+    def _check_origin(self, data: dict[str, Any], **_: Any) -> None:
+        if "content" in data and "url" in data:
+            raise ma.ValidationError("cannot be given together with `content`", "url")
+        if "content" not in data and "url" not in data:
+            raise ma.ValidationError("is missing; give `content` or `url`", "content")
 
     @ma.post_load
     def _without_null_tags(self, data: dict[str, Any], **_: Any) -> dict[str, Any]:

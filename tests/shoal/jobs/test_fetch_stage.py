@@ -216,7 +216,8 @@ def test_failure_for_a_time_is_tried_again_later(
     pause = value(database, "SELECT retry_at FROM job_items")
     assert 0 < pause - time.time() <= fetch.MAX_PAUSE  # type: ignore[operator]
     server.page("/a.md", FIRE)
-    monkeypatch.setattr(time, "time", lambda now=time.time() + fetch.MAX_PAUSE: now)
+    later = time.time() + fetch.MAX_PAUSE
+    monkeypatch.setattr(time, "time", lambda: later)
     worker.work()
     assert statuses(database, job_id) == ["succeeded"]
     assert get_items(database, job_id)[0].attempts == 0

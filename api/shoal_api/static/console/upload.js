@@ -16,8 +16,9 @@ export function takeUploads(main, { signal, turnTo, announce }) {
   if (!drop) return;
   const problem = drop.querySelector("#upload-problem");
   const complain = (text) => { problem.textContent = text; problem.hidden = !text; };
+  const ownTags = () => drop.querySelector("#upload-tags").value.split(",").map((tag) => tag.trim()).filter(Boolean);
   const take = async (found) => {
-    const tags = drop.querySelector("#upload-tags").value.split(",").map((tag) => tag.trim()).filter(Boolean);
+    const tags = ownTags();
     const archives = found.filter(({ file }) => archiveType(file.name));
     const texts = found.filter(({ file, path }) => !archiveType(file.name) && TEXTS.test(path));
     const others = found.filter((one) => !archives.includes(one) && !texts.includes(one));
@@ -26,7 +27,9 @@ export function takeUploads(main, { signal, turnTo, announce }) {
     if (others.length && isAny) note(passedOver(others)); // in the panel, because this page is replaced by that of the job
     const bodies = archives.map(({ file }) => ({ name: file.name, body: file, type: archiveType(file.name), address: withTags(tags) }));
     if (texts.length) bodies.push({ name: texts.length === 1 ? texts[0].path : `${texts.length} files`, body: form(texts, tags), address: BULK });
-    if (!bodies.length) return;
+    if (bodies.length) await upload(bodies);
+  };
+  const upload = async (bodies) => {
     const jobs = (await Promise.all(bodies.map((each) => enqueue(each)))).filter(Boolean);
     if (jobs.length) announce(jobs.length === 1 ? "Uploaded" : `${jobs.length} uploads are done`, "passing");
     // Do not leave a page that the user has opened meanwhile.
@@ -35,6 +38,12 @@ export function takeUploads(main, { signal, turnTo, announce }) {
     showPanel();
     turnTo(jobs.length === 1 ? `/jobs/${jobs[0].id}` : "/jobs");
   };
+  drop.querySelector("#fetch")?.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const { url } = event.target.elements;
+    upload([{ name: url.value, body: JSON.stringify({ url: url.value, tags: ownTags() }), type: "application/x-ndjson", address: BULK }]);
+    url.value = "";
+  }, { signal });
   for (const picker of drop.querySelectorAll("input[type=file]")) {
     picker.addEventListener("change", () => {
       const found = [...picker.files].map((file) => ({ file, path: file.webkitRelativePath || file.name }));
