@@ -87,7 +87,7 @@ def upload(
     session: Session,
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="PATH...", help="Files and folders, or URLs that the service fetches."),
+        typer.Argument(metavar="PATH...", help="Files and folders, or URLs for the service."),
     ],
     server: Server = DEFAULT_SERVER,
     key: Key = None,

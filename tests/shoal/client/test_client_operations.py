@@ -8,6 +8,7 @@ import datetime as dt
 import inspect
 import pydoc
 import re
+import shutil
 import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ import pytest
 from fake_scorer import FakeScorer
 from live_service import LiveService, live
 from waiting import DEADLINE_SECONDS, until
+from web_server import running
 
 from shoal.client import (
     AsyncClient,
@@ -161,6 +163,8 @@ def test_methods_accept_every_parameter_of_the_api(
     assert names
     parameters = inspect.signature(call).parameters.keys()
     accepted = parameters | DocumentFields.__annotations__.keys() if "fields" in parameters else parameters
+    if call is Client.add_document:
+        accepted |= inspect.signature(Client.add_url).parameters.keys()
     assert names <= accepted
 
 
@@ -261,6 +265,27 @@ def test_add_document_follows_the_job_of_a_slow_document(
             assert client.replace_document(1, LAW).id == 1
             duplicate = client.add_document(LAW, title="again", tags=["cold"])
             assert (duplicate.id, duplicate.duplicate, duplicate.tags) == (1, True, ("cold", "hot"))
+
+
+def test_urls_are_fetched_by_the_service(settings: Settings, migrated_file: Path) -> None:
+    settings = replace(settings, fetch_urls="*:*", fetch_private="*")
+    shutil.copyfile(migrated_file, settings.database_path)
+    with (
+        running() as server,
+        Engine(settings=settings, scorer=FakeScorer()) as engine,
+        live(engine) as service,
+        Client(service.url) as client,
+    ):
+        url = server.page("/volcano.md", VOLCANO, ETag='"1"')
+        submitted = client.submit_url(url, tags=["hot"])
+        assert isinstance(submitted, Job)
+        service.work()
+        with service.working():
+            unchanged = client.add_url(url)
+            assert (unchanged.id, unchanged.duplicate, unchanged.tags) == (1, True, ("hot",))
+            with pytest.raises(InvalidError) as caught:
+                client.add_url(server.url("/missing"))
+        assert caught.value.code == "url_failed"
 
 
 def test_concurrent_additions_of_one_text_give_one_duplicate(
