@@ -6,8 +6,12 @@ revision = "0020"
 down_revision = "0019"
 
 STATEMENTS = (
-    # JSON: etag and last_modified of the page that the file was fetched from; NULL: not fetched.
-    "ALTER TABLE job_item_files ADD COLUMN response TEXT",
+    # What the server said of the page that the file of an item was fetched from.
+    """CREATE TABLE job_item_responses (
+        item_id       INTEGER PRIMARY KEY REFERENCES job_items(id) ON DELETE CASCADE,
+        etag          TEXT,                    -- as the server sent it
+        last_modified TEXT                     -- as the server sent it
+    )""",
     # Seconds since 1970; NULL: the item can be claimed at any time.
     "ALTER TABLE job_items ADD COLUMN retry_at REAL",
     """CREATE TABLE fetched_pages (

@@ -7,7 +7,14 @@ import re
 from pathlib import Path
 
 from shoal.client.errors import ClientError
-from shoal.errors import CONVERSION_CODES, ITEM_CODES, FileConversionError, ShoalError
+from shoal.errors import (
+    CONVERSION_CODES,
+    FETCH_CODES,
+    ITEM_CODES,
+    FetchError,
+    FileConversionError,
+    ShoalError,
+)
 from shoal_api import problems
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "errors.md"
@@ -54,13 +61,15 @@ def test_every_error_has_its_own_code() -> None:
         assert CODE.fullmatch(kind.code), kind
     codes = [kind.code for kind in kinds]
     assert len(set(codes)) == len(codes)
-    assert not ITEM_CODES & {*codes, *CONVERSION_CODES}
+    assert not ITEM_CODES & {*codes, *CONVERSION_CODES, *FETCH_CODES}
     assert FileConversionError.code in CONVERSION_CODES
+    assert FetchError.code in FETCH_CODES
 
 
 def test_page_lists_the_codes_of_all_errors() -> None:
     listed = _codes_in_section("Errors of the library")
-    assert sorted(listed) == sorted({*(kind.code for kind in _library_errors()), *CONVERSION_CODES})
+    of_classes = {kind.code for kind in _library_errors()}
+    assert sorted(listed) == sorted(of_classes | CONVERSION_CODES | FETCH_CODES)
 
 
 def test_page_lists_the_codes_of_items() -> None:

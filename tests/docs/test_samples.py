@@ -48,7 +48,7 @@ NOT_RUN = {
     r"sudo |docker |.* docker |journalctl ": "for the host of a service",
     r"shoal (up|serve|worker)\b": "runs until it is stopped",
     r"\.venv/bin/python (-m (benchmarks|pip)|benchmarks/)": "takes minutes, and needs test collections",
-    r".*search\.example": "not a real service",
+    r".*(search|docs)\.example": "not a real service",
 }
 """Patterns of commands that are not run, with the reason."""
 MAY_FAIL = re.compile(r"/(jobs|documents)/\d+|shoal jobs \d+")

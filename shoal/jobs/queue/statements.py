@@ -280,10 +280,11 @@ ITEM_CONTENT = """
 """
 # The file of an item to convert; without data, it has to be fetched first.
 ITEM_FILE = """
-    SELECT kind, name, title, data, response FROM job_item_files
-    WHERE item_id = :item_id AND (data IS NOT NULL OR kind = 'url')
+    SELECT f.kind, f.name, f.title, f.data, r.item_id IS NOT NULL AS is_fetched
+    FROM job_item_files f LEFT JOIN job_item_responses r ON r.item_id = f.item_id
+    WHERE f.item_id = :item_id AND (f.data IS NOT NULL OR f.kind = 'url')
 """
-ITEM_RESPONSE = "SELECT response FROM job_item_files WHERE item_id = :item_id"
+ITEM_RESPONSE = "SELECT etag, last_modified FROM job_item_responses WHERE item_id = :item_id"
 
 # --- Holding a claim ----------------------------------------------------------------------------------------
 
@@ -332,10 +333,12 @@ SET_CONTENT = """
     ON CONFLICT (item_id) DO UPDATE SET content = excluded.content
 """
 
-# A fetched page: its size is known now. An earlier try may have fetched it already.
+# A fetched page: its size is known now.
 SET_FETCHED_FILE = """
-    UPDATE job_item_files SET kind = :kind, name = :name, data = :data, response = :response
-    WHERE item_id = :item_id
+    UPDATE job_item_files SET kind = :kind, name = :name, data = :data WHERE item_id = :item_id
+"""
+INSERT_RESPONSE = """
+    INSERT INTO job_item_responses (item_id, etag, last_modified) VALUES (:item_id, :etag, :last_modified)
 """
 SET_FETCHED_ITEM = """
     UPDATE job_items SET content_hash = :file_hash, n_bytes = :n_bytes, attempts = 0,

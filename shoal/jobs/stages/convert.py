@@ -132,7 +132,7 @@ class Converting(ItemHandler):
             "tags": item.head.tags,
             "metadata": item.head.metadata,
             # The default title comes from the name of the file, which a URL may not have.
-            "source_path": item.head.source_path if row["response"] is None else name,
+            "source_path": name if row["is_fetched"] else item.head.source_path,
         }
         if known.converter is None:
             fields["format"] = DocFormat.markdown if kind == "markdown" else DocFormat.plaintext

@@ -6,7 +6,6 @@ a conversion."""
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from dataclasses import dataclass
 
@@ -96,14 +95,9 @@ class Fetching:
         key, n_bytes = {"item_id": item.id}, len(fetched.data)
         transaction.execute(
             statements.SET_FETCHED_FILE,
-            {
-                **key,
-                "kind": fetched.kind.id,
-                "name": fetched.name,
-                "data": fetched.data,
-                "response": json.dumps(fetched.validators),
-            },
+            {**key, "kind": fetched.kind.id, "name": fetched.name, "data": fetched.data},
         )
+        transaction.execute(statements.INSERT_RESPONSE, {**key, **fetched.validators._asdict()})
         file_hash = hashlib.sha256(fetched.data).hexdigest()
         transaction.execute(statements.SET_FETCHED_ITEM, {**key, "file_hash": file_hash, "n_bytes": n_bytes})
         grown = {"job_id": item.job_id, "wave": item.wave, "bytes": n_bytes - item.n_bytes}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from shoal.conversion.converted import CONVERTER_VERSION
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
@@ -37,9 +35,9 @@ def keep_response(transaction: Transaction, item: WorkItem, document_id: int | N
     # Only items that replace by their path can have a URL.
     if document_id is None or not item.by_path:
         return
-    response = transaction.value(statements.ITEM_RESPONSE, {"item_id": item.id})
-    if response is not None:
-        validators = Validators(*json.loads(response))
+    row = transaction.first(statements.ITEM_RESPONSE, {"item_id": item.id})
+    if row is not None:
+        validators = Validators(*row)
         fetched_pages.write_page(
             transaction, url_of(item), document_id, validators, CONVERTER_VERSION, now=timestamp()
         )
