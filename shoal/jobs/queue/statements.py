@@ -251,6 +251,9 @@ IS_BEING_REPLACED = f"""
 BEFORE_ANY = {"job_id": 1 << 62, "seq": 0}
 """For IS_BEING_REPLACED: all items of the service count."""
 
+# Whether an earlier open item has the path of an item that replaces by its path.
+IS_PATH_AWAITED = f"SELECT 1 FROM job_items i WHERE i.id = :item_id AND {_HAS_EARLIER_SAME_PATH}"
+
 # The file that the text of an item comes from.
 ITEM_SOURCE = "SELECT source FROM job_item_files WHERE item_id = :item_id"
 

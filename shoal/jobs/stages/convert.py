@@ -21,7 +21,7 @@ from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.job_items import URL_KIND
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
-from shoal.jobs.stages.responses import keep_response, take_fields
+from shoal.jobs.stages.responses import is_path_awaited, keep_response, take_fields
 from shoal.models import DocFormat, DocumentDraft, DocumentFields, ItemStatus, SourceFile
 from shoal.settings import Settings
 from shoal.storage import document_writer, source_files
@@ -161,7 +161,7 @@ def _document_of(
 ) -> KnownFile | None:
     """The document that a file equals, unless its content is about to be replaced, or the file replaces
     another document or its title."""
-    if item.document_id is not None:
+    if item.document_id is not None or is_path_awaited(snapshot, item):
         return None
     try:
         at_path = (

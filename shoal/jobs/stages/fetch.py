@@ -16,7 +16,7 @@ from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import NotPreparedError
-from shoal.jobs.stages.responses import take_fields, url_of
+from shoal.jobs.stages.responses import is_path_awaited, take_fields, url_of
 from shoal.models import ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer, fetched_pages
@@ -114,7 +114,7 @@ def _stored_page(snapshot: Snapshot, item: WorkItem, title: str | None) -> Fetch
     """Return the version of an item's page that the library has; None if the item needs the page itself."""
     url = url_of(item)
     page = fetched_pages.find_page(snapshot, url, CONVERTER_VERSION)
-    if page is None:
+    if page is None or is_path_awaited(snapshot, item):
         return None
     try:
         at_path = document_writer.find_by_path(snapshot, url)

@@ -7,7 +7,7 @@ from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
 from shoal.models import Validators
 from shoal.storage import document_writer, fetched_pages
-from shoal.storage.database import Transaction
+from shoal.storage.database import Snapshot, Transaction
 from shoal.support.clock import timestamp
 
 
@@ -15,6 +15,12 @@ def url_of(item: WorkItem) -> str:
     """Return the URL of an item to fetch."""
     assert item.head.source_path, "an item to fetch has its URL as source path"
     return item.head.source_path
+
+
+def is_path_awaited(snapshot: Snapshot, item: WorkItem) -> bool:
+    """Whether an earlier item of the service may still change or delete the document at an item's path."""
+    key = {"item_id": item.id, "is_local": 0}
+    return snapshot.value(statements.IS_PATH_AWAITED, key) is not None
 
 
 def take_fields(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_scorer import FakeScorer
+from faults import DONE, KILLED, killed_at
 from job_parts import assert_consistent, rows, statuses, value
 from replacing_parts import FIRE, PLANT, TIDE, contents
 from web_server import WebServer, response, running
@@ -20,11 +24,13 @@ from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_items, get_job
+from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.retry import retry
 from shoal.jobs.queue.states import Stage
-from shoal.jobs.queue.submission import Upload, submit_document, submit_replacement
+from shoal.jobs.queue.submission import Upload, submit_delete, submit_document, submit_replacement
 from shoal.jobs.stages import fetch
 from shoal.jobs.stages.runner import handlers_for, process
+from shoal.maintenance.doctor import CheckContext, run_checks
 from shoal.models import DocumentDraft, UrlDraft
 from shoal.settings import Settings
 from shoal.storage import document_queries
@@ -265,6 +271,88 @@ def test_damaged_file_fails_after_the_fetch_and_can_be_retried(
     worker.work()
     assert len(server.requests) == 1
     assert statuses(database, job_id) == ["failed"]
+
+
+@pytest.mark.parametrize("earlier", ["replace", "delete"])
+@pytest.mark.parametrize("path", ["/a.md", "/a.html"])
+def test_page_is_not_unchanged_while_an_earlier_job_may_change_its_document(
+    worker: Worker, database: Database, server: WebServer, earlier: str, path: str
+) -> None:
+    url = server.page(path, PAGE.format(FIRE), Content_Type="text/html", ETag='"1"')
+    worker.get(url)
+    (text,) = contents(database).values()
+    if earlier == "delete":
+        submit_delete(database, worker.settings, [1])
+    else:
+        draft = make_draft(content=PLANT, settings=worker.settings, source_path=url)
+        submit_replacement(database, worker.settings, 1, draft)
+    worker.get(url)
+    assert list(contents(database).values()) == [text]
+    assert "if-none-match" not in server.requests[-1][1]
+
+
+def test_library_is_healthy_whatever_the_state_of_a_fetch(
+    worker: Worker, database: Database, server: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "FIRST_PAUSE", 0.0)
+    server.answers["/a.md"] = response(status="503 Busy")
+    job_id = worker.submit(draft_of_url(server.url("/a.md"), settings=worker.settings))
+
+    def findings() -> list[str]:
+        context = CheckContext(worker.settings, FakeScorer())
+        try:
+            return [finding.problem for finding in run_checks(context).findings if finding.is_error]
+        finally:
+            context.close()
+
+    assert findings() == []
+    worker.step()
+    assert findings() == []
+    server.page("/a.md", FIRE, ETag='"1"')
+    while worker.step():
+        assert findings() == []
+    assert statuses(database, job_id) == ["succeeded"]
+
+
+def test_worker_killed_at_any_write_leaves_one_document(
+    tmp_path: Path, worker: Worker, database: Database, settings: Settings, server: WebServer
+) -> None:
+    url = server.page("/fire.md", FIRE, ETag='"1"')
+    worker.submit(draft_of_url(url, settings=settings), make_draft(content=TIDE, settings=settings))
+    database.close()
+    place, code = 0, KILLED
+    while code == KILLED:
+        place += 1
+        copy = tmp_path / f"copy-{place}.db"
+        for suffix in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(f"{settings.database_path}{suffix}", f"{copy}{suffix}")
+        own = dataclasses.replace(settings, database_url=f"sqlite:///{copy}")
+
+        def work(own: Settings = own) -> None:
+            Worker(Database(own.database_url), own).work()
+
+        code, message = killed_at(place, work)
+        assert code in (KILLED, DONE), message
+        survivor = Worker(Database(own.database_url), own)
+        reconcile(survivor.database, own)
+        survivor.work()
+        assert len(contents(survivor.database)) == 2
+        assert statuses(survivor.database, survivor.get(url)) == ["duplicate"]
+        assert server.requests[-1][1]["if-none-match"] == '"1"'
+        survivor.database.close()
+    assert place > 4
+
+
+def test_embedded_job_waits_for_the_next_try(
+    settings: Settings, database: Database, server: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "FIRST_PAUSE", 0.05)
+    page = response(FIRE.encode())
+    answers = [response(status="503 Busy"), page]
+    server.answers["/a.md"] = lambda connection, _target, _headers: connection.sendall(answers.pop(0))
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        assert engine.ingest_url(server.url("/a.md")).id == 1
 
 
 def test_url_that_is_not_allowed_is_no_draft(settings: Settings) -> None:
