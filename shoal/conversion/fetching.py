@@ -93,31 +93,20 @@ class Fetcher:
         address = parse_url(url, self._settings.max_source_path_chars)
         self._policy.check_url(address)
         deadline = _Deadline(self._settings.fetch_seconds)
-        network = _CheckedNetwork(self._policy, self._resolver, deadline)
-        with httpcore.ConnectionPool(
-            ssl_context=self._context(),
-            max_connections=1,
-            max_keepalive_connections=0,
-            network_backend=network,
-        ) as pool:
-            for _ in range(1 + MAX_REDIRECTS):
-                answer = self._ask(pool, address, known, deadline)
-                if not isinstance(answer, WebAddress):
-                    return answer
-                address = answer
+        for _ in range(1 + MAX_REDIRECTS):
+            answer = self._ask(address, known, deadline)
+            if not isinstance(answer, WebAddress):
+                return answer
+            address = answer
         raise FetchError("refused", f"{address.host} redirects more than {MAX_REDIRECTS} times")
 
-    def _context(self) -> ssl.SSLContext:
-        if self._tls is None:
+    def _context(self, scheme: str) -> ssl.SSLContext | None:
+        if self._tls is None and scheme == "https":
             self._tls = httpx.create_ssl_context()
         return self._tls
 
     def _ask(
-        self,
-        pool: httpcore.ConnectionPool,
-        address: WebAddress,
-        known: Validators | None,
-        deadline: _Deadline,
+        self, address: WebAddress, known: Validators | None, deadline: _Deadline
     ) -> FetchedFile | WebAddress | None:
         """Send one request; return the file, the URL of a redirect, or None if nothing has changed."""
         url = httpcore.URL(
@@ -126,8 +115,13 @@ class Fetcher:
             port=address.port,
             target=address.target,
         )
+        network = _CheckedNetwork(self._policy, self._resolver, deadline)
+        context = self._context(address.scheme)
         try:
-            with pool.stream("GET", url, headers=_headers(address, known)) as response:
+            with (
+                httpcore.ConnectionPool(context, network_backend=network) as pool,
+                pool.stream("GET", url, headers=_headers(address, known)) as response,
+            ):
                 return self._read(response, address, known)
         except httpcore.TimeoutException:
             if deadline.left() > 0:

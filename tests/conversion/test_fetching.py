@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from web_server import WebServer, response, running
 
+from shoal.conversion import fetching
 from shoal.conversion.fetching import MAX_REDIRECTS, FetchedFile, Fetcher
 from shoal.conversion.web_addresses import FetchPolicy, parse_url
 from shoal.errors import EmptyDocumentError, FetchError, InvalidFieldError, RefusedKindError
@@ -299,6 +300,11 @@ def test_bomb_is_not_unpacked(server: WebServer) -> None:
     server.answers["/"] = response(bomb, Content_Encoding="gzip")
     error = refused(server.url(), max_file_bytes=100_000, max_document_bytes=100_000)
     assert error.code == "url_too_large"
+
+
+def test_bomb_is_unpacked_in_small_pieces() -> None:
+    pieces = fetching._unpacked([gzip.compress(bytes(20_000_000))])
+    assert max(map(len, pieces)) <= 1 << 20
 
 
 def test_packed_page_is_unpacked(server: WebServer) -> None:

@@ -22,7 +22,7 @@ from shoal.engine import Engine
 from shoal.errors import FetchError, InvalidFieldError
 from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import lease
-from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.claims import Batch, claim, has_claimable_work
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.retry import retry
@@ -64,11 +64,16 @@ class Worker:
         self.database, self.settings = database, settings
         self.handlers = handlers_for(database, FakeScorer(), settings)
 
-    def step(self) -> bool:
+    def claim(self) -> Batch:
         batch = claim(self.database, lease.new_owner(), self.settings)
-        if batch is not None:
-            process(batch, self.database, self.handlers, self.settings)
-        return batch is not None
+        assert batch is not None
+        return batch
+
+    def step(self) -> bool:
+        if not has_claimable_work(self.database):
+            return False
+        process(self.claim(), self.database, self.handlers, self.settings)
+        return True
 
     def work(self) -> None:
         while self.step():
@@ -119,6 +124,28 @@ def test_sizes_of_job_and_wave_are_those_of_what_was_fetched(
     size = len(TIDE.encode()) + len(FIRE.encode())
     assert (progress.bytes_total, progress.bytes_done) == (size, size)
     assert value(database, "SELECT SUM(bytes) FROM waves") == size
+
+
+def test_pages_do_not_wait_for_each_other_in_one_batch(
+    worker: Worker, database: Database, server: WebServer
+) -> None:
+    urls = [server.page("/a.md", FIRE), server.page("/b.md", TIDE)]
+    worker.submit(*(draft_of_url(url, settings=worker.settings) for url in urls))
+    batches = [worker.claim(), worker.claim()]
+    assert [len(batch.items) for batch in batches] == [1, 1]
+    for batch in batches:
+        process(batch, database, worker.handlers, worker.settings)
+    worker.work()
+    assert sorted(contents(database).values()) == sorted([FIRE, TIDE])
+
+
+def test_default_title_comes_from_the_name_of_the_page(
+    worker: Worker, database: Database, server: WebServer
+) -> None:
+    worker.get(server.page("/a-note.md", FIRE) + "?v=1.2")
+    assert rows(database, "SELECT title, source_path FROM documents") == [
+        ("A Note", server.url("/a-note.md?v=1.2"))
+    ]
 
 
 def test_unchanged_page_ends_its_item_without_a_transfer(
@@ -286,7 +313,12 @@ def test_page_is_not_unchanged_while_an_earlier_job_may_change_its_document(
     else:
         draft = make_draft(content=PLANT, settings=worker.settings, source_path=url)
         submit_replacement(database, worker.settings, 1, draft)
-    worker.get(url)
+    held = worker.claim()
+    worker.submit(draft_of_url(url, settings=worker.settings))
+    while worker.step():
+        pass
+    process(held, database, worker.handlers, worker.settings)
+    worker.work()
     assert list(contents(database).values()) == [text]
     assert "if-none-match" not in server.requests[-1][1]
 
@@ -318,7 +350,7 @@ def test_worker_killed_at_any_write_leaves_one_document(
     tmp_path: Path, worker: Worker, database: Database, settings: Settings, server: WebServer
 ) -> None:
     url = server.page("/fire.md", FIRE, ETag='"1"')
-    worker.submit(draft_of_url(url, settings=settings), make_draft(content=TIDE, settings=settings))
+    worker.submit(draft_of_url(url, settings=settings))
     database.close()
     place, code = 0, KILLED
     while code == KILLED:
@@ -337,7 +369,7 @@ def test_worker_killed_at_any_write_leaves_one_document(
         survivor = Worker(Database(own.database_url), own)
         reconcile(survivor.database, own)
         survivor.work()
-        assert len(contents(survivor.database)) == 2
+        assert contents(survivor.database) == {1: FIRE}
         assert statuses(survivor.database, survivor.get(url)) == ["duplicate"]
         assert server.requests[-1][1]["if-none-match"] == '"1"'
         survivor.database.close()
