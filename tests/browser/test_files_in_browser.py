@@ -1,4 +1,4 @@
-"""Files that documents were converted from, opened from the console in a real browser."""
+"""Files that documents were converted from, and pages that are fetched, in a real browser."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from browsing import KEY, BrowserErrors, open_window, serve
 from playwright.sync_api import Browser, expect
 from waiting import until
+from web_server import running
 
 from benchmarks.formats_corpus import Section, pdf_of_pages
 
@@ -67,3 +68,25 @@ def test_result_links_to_the_page_of_its_pdf(browser: Browser, keeping_address: 
     # The page of a PDF has no icon, which browsers report too.
     assert [error for error in browser_errors if "Policy" in error] == []
     context.close()
+
+
+def test_page_is_fetched_from_its_url(browser: Browser, tmp_path: Path) -> None:
+    browser_errors = BrowserErrors()
+    settings = {"SHOAL_FETCH_URLS": "127.0.0.1:*", "SHOAL_FETCH_PRIVATE": "127.0.0.1"}
+    with running() as server:
+        url = server.page("/tides.md", "The moon pulls the water twice a day. Harbours fill and fall dry.")
+        for address in serve(tmp_path, **settings):
+            page = open_window(browser, 1280, "light").new_page()
+            browser_errors.watch(page)
+            page.goto(f"{address}/library")
+            page.get_by_label("Tags for all files").fill("sea")
+            page.get_by_label("Page or file of the web").fill(url)
+            page.get_by_role("button", name="Fetch").click()
+            page.wait_for_url(f"{address}/jobs/1")
+            stored = until(
+                lambda at=address: httpx.get(f"{at}/api/v1/documents", params={"tag": "sea"}).json()[
+                    "documents"
+                ]
+            )
+            assert [document["source_path"] for document in stored] == [url]
+    assert list(browser_errors) == []
