@@ -159,7 +159,7 @@ def make_url_draft(url: str, *, settings: Settings, **fields: Unpack[DocumentFie
         url,
         title=_checked_title(fields.get("title"), settings) or None,
         tags=() if tags is None else checked_tags(tags, settings),
-        metadata=_checked_metadata(fields.get("metadata"), settings),
+        metadata=checked_metadata(fields.get("metadata"), settings),
     )
 
 
