@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from shoal.conversion.converted import ConversionError, Converted
+from shoal.conversion.converted import ConversionError, Converted, broken
 from shoal.conversion.protocol import ANSWER_HEAD, OUT_OF_MEMORY_STATUS, REQUEST_HEAD
 from shoal.errors import DocumentTooLargeError, UndecodableDocumentError
 
@@ -63,9 +63,7 @@ def _answer(request: Mapping[str, Any], data: bytes, settings: Mapping[str, int]
         fields = {"error": {"code": error.code, "message": str(error)}}
     answer = _encoded(fields, settings)
     if len(answer) > settings["output_bytes"]:
-        text = (
-            f"the text of the file has more than {settings['output_bytes'] // 1024**2:,} MiB; split the file"
-        )
+        text = f"the text of the file has more than {settings['output_bytes'] // 1024**2:,} MiB"
         answer = _encoded({"error": {"code": "too_large", "message": text}}, settings)
     signal.setitimer(signal.ITIMER_REAL, 0)
     return answer
@@ -90,13 +88,9 @@ def convert(request: Mapping[str, Any], data: bytes) -> Converted:
     except UndecodableDocumentError as error:
         raise ConversionError("broken", str(error)) from None
     except RecursionError:
-        raise ConversionError("broken", f"this {kind} file is nested too deep to be read") from None
+        raise broken("it is nested too deep to be read") from None
     except Exception as error:
-        raise ConversionError(
-            "broken",
-            f"this {kind} file cannot be read ({type(error).__name__}); it is probably damaged: save it "
-            "again, or convert it to text",
-        ) from None
+        raise broken(f"it cannot be read as {kind} ({type(error).__name__})") from None
 
 
 def _missing_extra(kind: str, extra: str | None, module: str) -> ConversionError:
@@ -104,7 +98,7 @@ def _missing_extra(kind: str, extra: str | None, module: str) -> ConversionError
     if extra is None:
         return ConversionError("missing_extra", f"{kind} needs the module {module}, which is not installed")
     return ConversionError(
-        "missing_extra", f"{kind} needs libraries that are not installed: pip install 'shoal[{extra}]'"
+        "missing_extra", f"{kind} needs libraries that are not installed", f"pip install 'shoal[{extra}]'"
     )
 
 

@@ -10,9 +10,9 @@ from shoal.models import DocFormat, Locator, LocatorKind, Removed
 __all__ = ["ConversionError", "Converted", "Converter", "Locator", "LocatorKind", "Removed"]
 
 
-CONVERTER_VERSION = 1
-"""Raised when a converter gives another text for the same file. A file that an earlier version converted is
-converted again when it is sent again."""
+CONVERTER_VERSION = 2
+"""Raised when a converter gives another text, title or places for the same file. A file that an earlier
+version converted is converted again when it is sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,33 @@ class Converter(Protocol):
         """`name`: the name of the file, only for messages and defaults."""
 
 
-class ConversionError(Exception):
-    """A file that cannot be converted.
+_ADVICE = {
+    "encrypted": "save it without a password",
+    "broken": "save it again, or convert it to text",
+    "no_text": "leave it out",
+    "too_large": "split it into several files",
+    "missing_extra": "ask the person who installed Shoal",
+    "time_limit": "split it into several files, or raise SHOAL_CONVERSION_SECONDS",
+    "memory_limit": "split it into several files, or raise SHOAL_CONVERSION_MEMORY_BYTES",
+    "crashed": "save it again, or convert it to text",
+    "unsupported": "convert it to text, Markdown or PDF",
+}
 
-    `code`: `encrypted`, `broken`, `no_text`, `too_large`, `missing_extra`, `time_limit`, `memory_limit`,
-    `crashed` or `unsupported`. The message says what is wrong and what to do.
+
+class ConversionError(Exception):
+    """A file that cannot be converted. `code`: a key of _ADVICE.
+
+    The message is `problem; advice`, in the form of all messages of errors: what is wrong with the file as a
+    sentence that begins with a small letter and has no period, and what a person can do about it.
     """
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, code: str, problem: str, advice: str | None = None) -> None:
+        """`advice`: by default the usual one for the code; empty if `problem` ends with it."""
+        parts = (problem.strip().rstrip("."), _ADVICE[code] if advice is None else advice)
+        super().__init__("; ".join(filter(None, parts)))
         self.code = code
+
+
+def broken(reason: str) -> ConversionError:
+    """Return the error for a file whose content contradicts its format."""
+    return ConversionError("broken", f"the file is broken: {reason}")

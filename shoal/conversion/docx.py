@@ -76,7 +76,7 @@ class _Reader:
                 for paragraph in self._paragraphs_of(part):
                     self.draft.remove(f"repeated {kind}", paragraph)
         if self._paragraphs_of(*self.parts.get("comments", ())):
-            self.draft.warn("The comments of the document are left out.")
+            self.draft.warn("the comments of the document are left out")
         return self.draft.converted(self.package.title())
 
     # Blocks

@@ -138,7 +138,7 @@ class Draft:
         """Return the document. Raises ConversionError if it has no text."""
         self.end_place()
         if self.is_empty:
-            raise ConversionError("no_text", "The file contains no text.")
+            raise ConversionError("no_text", "the file has no text")
         return Converted(
             self._text.content() + "\n",
             format_,
@@ -158,7 +158,5 @@ class Draft:
             self._place_start = start
         if self._text.length > MAX_CONTENT_CHARS:
             raise ConversionError(
-                "too_large",
-                f"The text of the file is longer than {MAX_CONTENT_CHARS:,} characters. "
-                "Divide it into several files.",
+                "too_large", f"the text of the file has more than {MAX_CONTENT_CHARS:,} characters"
             )

@@ -6,17 +6,16 @@ import posixpath
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from shoal.conversion.archive_members import ArchiveMembers
 from shoal.conversion.converted import ConversionError, Converted, LocatorKind
 from shoal.conversion.html_markdown import render_markdown
 from shoal.conversion.html_tree import HEADINGS, HtmlTree, parse_html
 from shoal.conversion.main_content import RemovedTexts, find_main_content
 from shoal.conversion.markdown_text import TextBuilder, heading, one_line
+from shoal.conversion.package import Package
 from shoal.conversion.texts import decode_markup
 from shoal.conversion.xml_elements import XmlElement, xml_elements
 from shoal.models import DocFormat
 
-_EPUB = "EPUB"
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})
 MAX_CHAPTERS = 10_000
@@ -25,7 +24,7 @@ _MAX_LISTED_NAMES = 5
 
 
 @dataclass(slots=True)
-class _Package:
+class _Book:
     """What the directory of the book says: paths of pages in reading order, and what they are."""
 
     title: str = ""
@@ -37,14 +36,14 @@ class _Package:
 
 def convert_epub(data: bytes, name: str) -> Converted:
     """Convert a book to Markdown; each file in its reading order is a chapter."""
-    members = ArchiveMembers(data, _EPUB)
-    package = _read_package(members)
-    _refuse_encrypted(members, package)
-    labels = _labels(members, package)
+    members = Package(data)
+    book = _read_book(members)
+    _refuse_encrypted(members, book)
+    labels = _labels(members, book)
     text, removed = TextBuilder(), RemovedTexts()
     unreadable: list[str] = []
     number = 0
-    for path in package.spine:
+    for path in book.spine:
         if path not in members:
             unreadable.append(path)
             continue
@@ -53,7 +52,7 @@ def convert_epub(data: bytes, name: str) -> Converted:
         for entry in main.removed:
             removed.add(entry.reason, entry.text)
         chapter = render_markdown(tree, main)
-        role = package.roles.get(path, "")
+        role = book.roles.get(path, "")
         if role == "toc" or (role == "cover" and len(chapter) <= _MAX_COVER_CHARS):
             removed.add("table of contents" if role == "toc" else "cover", chapter)
             continue
@@ -66,11 +65,13 @@ def convert_epub(data: bytes, name: str) -> Converted:
             chapter = f"{heading(1, title)}\n\n{chapter}"
         text.locate(text.block(chapter), LocatorKind.chapter, title, number, number)
     if not text.length:
-        raise ConversionError("no_text", "the book has no text; its pages may be pictures")
+        raise ConversionError(
+            "no_text", "the book has no text; its pages may be pictures", "convert it by OCR"
+        )
     return Converted(
         text.content(),
         DocFormat.markdown,
-        package.title,
+        book.title,
         tuple(text.locators),
         removed.listed(),
         _warnings(unreadable),
@@ -81,38 +82,38 @@ def _warnings(unreadable: list[str]) -> tuple[str, ...]:
     if not unreadable:
         return ()
     names = ", ".join(path[:100] for path in unreadable[:_MAX_LISTED_NAMES])
-    return (f"{len(unreadable)} files that the book names are not in it: {names}",)
+    return (f"files that the book names are not in it: {names}",)
 
 
-def _read_package(members: ArchiveMembers) -> _Package:
-    container = xml_elements(members.read(_CONTAINER), _EPUB)
+def _read_book(members: Package) -> _Book:
+    container = xml_elements(members.read(_CONTAINER))
     path = next(
         (element.attributes.get("full-path", "") for element in container if element.name == "rootfile"), ""
     )
-    elements = xml_elements(members.read(path), _EPUB)
+    elements = xml_elements(members.read(path))
     folder = posixpath.dirname(path)
-    package = _Package()
+    book = _Book()
     pages: dict[str, str] = {}
     for element in elements:
         attributes = element.attributes
         match element.name:
-            case "title" if not package.title:
-                package.title = one_line(element.text)[:500]
+            case "title" if not book.title:
+                book.title = one_line(element.text)[:500]
             case "item":
                 target = _resolved(folder, attributes.get("href", ""))
                 if attributes.get("media-type", "") in _PAGES:
                     pages[attributes.get("id", "")] = target
                 if "nav" in attributes.get("properties", "").split():
-                    package.navigation = target
-                    package.roles[target] = "toc"
+                    book.navigation = target
+                    book.roles[target] = "toc"
                 elif attributes.get("media-type") == "application/x-dtbncx+xml":
-                    package.index = target
+                    book.index = target
             case "reference" if attributes.get("type", "").lower() in ("toc", "cover"):
-                package.roles.setdefault(
+                book.roles.setdefault(
                     _resolved(folder, attributes.get("href", "")), attributes["type"].lower()
                 )
-    package.spine = _spine(elements, pages)
-    return package
+    book.spine = _spine(elements, pages)
+    return book
 
 
 def _spine(elements: list[XmlElement], pages: dict[str, str]) -> list[str]:
@@ -124,38 +125,38 @@ def _spine(elements: list[XmlElement], pages: dict[str, str]) -> list[str]:
     if not paths:
         raise ConversionError("no_text", "the book has no page")
     if len(paths) > MAX_CHAPTERS:
-        raise ConversionError("too_large", f"the book has more than {MAX_CHAPTERS:,} chapters; split it")
+        raise ConversionError("too_large", f"the book has more than {MAX_CHAPTERS:,} chapters")
     return paths
 
 
-def _refuse_encrypted(members: ArchiveMembers, package: _Package) -> None:
+def _refuse_encrypted(members: Package, book: _Book) -> None:
     """Raise ConversionError if pages are encrypted. Fonts often are, in books that anyone can read."""
     if _ENCRYPTION not in members:
         return
     encrypted = {
         unquote(element.attributes.get("URI", ""))
-        for element in xml_elements(members.read(_ENCRYPTION), _EPUB)
+        for element in xml_elements(members.read(_ENCRYPTION))
         if element.name == "CipherReference"
     }
-    if not encrypted.isdisjoint(package.spine):
-        raise ConversionError("encrypted", "the book is protected against copying; use one that is not")
+    if not encrypted.isdisjoint(book.spine):
+        raise ConversionError("encrypted", "the book is protected against copying", "use a copy that is not")
 
 
-def _labels(members: ArchiveMembers, package: _Package) -> dict[str, str]:
+def _labels(members: Package, book: _Book) -> dict[str, str]:
     """Return the titles of chapters in the table of contents, by path. A damaged table has none."""
     labels: dict[str, str] = {}
     try:
-        if package.navigation in members:
-            folder = posixpath.dirname(package.navigation)
-            tree = parse_html(decode_markup(members.read(package.navigation)), xhtml=True)
+        if book.navigation in members:
+            folder = posixpath.dirname(book.navigation)
+            tree = parse_html(decode_markup(members.read(book.navigation)), xhtml=True)
             for node, name in enumerate(tree.names):
                 if name == "a":
                     target = _resolved(folder, tree.attribute(node, "href"))
                     labels.setdefault(target, one_line(tree.text_of(node))[:500])
-        elif package.index in members:
-            folder = posixpath.dirname(package.index)
+        elif book.index in members:
+            folder = posixpath.dirname(book.index)
             label = ""
-            for element in xml_elements(members.read(package.index), _EPUB):
+            for element in xml_elements(members.read(book.index)):
                 if element.name == "text":
                     label = one_line(element.text)[:500]
                 elif element.name == "content":

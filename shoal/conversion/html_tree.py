@@ -71,7 +71,7 @@ _IMPLIED_ENDS = {
 }
 _WANTED = words_of(
     "class id role style hidden aria-hidden colspan start alt alttext type href name content epub:type "
-    "open lang src"
+    "open lang src property"
 )
 _TABLE_PARTS = frozenset({"td", "th", "tr", "tbody", "thead", "tfoot", "table", "caption"})
 
@@ -179,7 +179,7 @@ class _Reader:
         tree = self._tree
         node = len(tree.names)
         if node >= MAX_NODES:
-            raise ConversionError("too_large", f"the page has more than {MAX_NODES:,} elements; split it")
+            raise ConversionError("too_large", f"the page has more than {MAX_NODES:,} elements")
         tree.names.append(name)
         tree.texts.append(text)
         tree.parents.append(parent)

@@ -41,9 +41,7 @@ def convert_mbox(data: bytes, name: str) -> Converted:
     mailbox = _Mailbox()
     for n_messages, source in enumerate(_messages(data)):
         if n_messages >= MAX_MESSAGES:
-            raise ConversionError(
-                "too_large", f"the mailbox has more than {MAX_MESSAGES:,} messages; split it"
-            )
+            raise ConversionError("too_large", f"the mailbox has more than {MAX_MESSAGES:,} messages")
         mailbox.add_safely(source)
     return mailbox.converted("")
 
@@ -114,7 +112,7 @@ class _Mailbox:
             part = pending.pop()
             self._n_parts += 1
             if self._n_parts > MAX_PARTS * 10:
-                raise ConversionError("too_large", "the e-mail has too many parts; split it")
+                raise ConversionError("too_large", "the e-mail has too many parts")
             parts = part.parts()
             if parts:
                 pending += reversed(_best(parts) if part.media_type == "multipart/alternative" else parts)

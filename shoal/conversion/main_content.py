@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -124,23 +124,23 @@ def find_main_content(tree: HtmlTree, *, whole: bool = False) -> MainContent:
     removed = RemovedTexts()
     for node, reason in reasons.items():
         if reason:
-            removed.add(reason, _text_of(tree, node))
+            removed.add(reason, text_of(tree, node))
     root, heading = 0, -1
     if not whole:
         root = page.main_root(reasons)
         for node in page.outside(root):
             if node not in reasons:
-                removed.add("outside the main content", _text_of(tree, node, reasons))
+                removed.add("outside the main content", text_of(tree, node, reasons))
         heading = page.lost_heading(root, reasons)
     return MainContent(root, frozenset(reasons), heading, removed.listed())
 
 
-def _text_of(tree: HtmlTree, node: int, skipped: dict[int, str] | None = None) -> str:
+def text_of(tree: HtmlTree, node: int, skipped: Container[int] = ()) -> str:
     """Return the beginning of the text of a subtree."""
     pieces: list[str] = []
     length, at, end = 0, node, tree.ends[node]
     while at < end and length < 4 * _REMOVED_CHARS:
-        if skipped and at in skipped:
+        if at in skipped:
             at = tree.ends[at]
             continue
         if tree.texts[at]:

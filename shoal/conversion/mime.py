@@ -11,7 +11,7 @@ from email.message import Message
 from email.parser import BytesHeaderParser
 from email.policy import compat32
 
-from shoal.conversion.converted import ConversionError
+from shoal.conversion.converted import broken
 from shoal.conversion.texts import decode_text
 
 MAX_DEPTH = 10
@@ -116,7 +116,7 @@ def read_part(data: bytes, depth: int = 0) -> Part:
         return Part(Message(policy=compat32), data, depth)  # a part without headers
     end = _BLANK_LINE.search(data, 0, MAX_HEADER_BYTES)
     if end is None and len(data) > MAX_HEADER_BYTES:
-        raise ConversionError("broken", "the headers of the message have no end; it is damaged or no e-mail")
+        raise broken("the headers of the message have no end")
     headers = _PARSER.parsebytes(data[: end.start()] if end else data)
     for name in ("Content-Type", "Content-Disposition"):
         value = str(headers.get(name, ""))

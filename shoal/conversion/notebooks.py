@@ -18,7 +18,7 @@ MAX_OUTPUTS_PER_CELL = 20
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|\[[0-9;]{1,9}m")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 _LANGUAGE = re.compile(r"[\w+#-]{1,30}")
-_BROKEN = "the file is no notebook that can be read; open it in Jupyter and save it again"
+_BROKEN = ("the file is no notebook that can be read", "open it in Jupyter and save it again")
 
 
 def convert_notebook(data: bytes, name: str) -> Converted:
@@ -26,7 +26,7 @@ def convert_notebook(data: bytes, name: str) -> Converted:
     try:
         notebook = json.loads(decode_text(data, "utf-8"))
     except (ValueError, RecursionError):
-        raise ConversionError("broken" if data.strip() else "no_text", _BROKEN) from None
+        raise ConversionError("broken" if data.strip() else "no_text", *_BROKEN) from None
     cells = list(_cells(notebook))
     language = _language(notebook)
     text, removed = TextBuilder(), RemovedTexts()
@@ -65,10 +65,10 @@ def convert_notebook(data: bytes, name: str) -> Converted:
 
 def _cells(notebook: Any) -> Iterator[Mapping[str, Any]]:
     if not isinstance(notebook, dict):
-        raise ConversionError("broken", _BROKEN)
+        raise ConversionError("broken", *_BROKEN)
     sources = [notebook, *(sheet for sheet in _list(notebook.get("worksheets")) if isinstance(sheet, dict))]
     if not any(isinstance(source.get("cells"), list) for source in sources):
-        raise ConversionError("broken", _BROKEN)
+        raise ConversionError("broken", *_BROKEN)
     for source in sources:
         for cell in _list(source.get("cells")):
             if isinstance(cell, dict):

@@ -58,7 +58,7 @@ def _convert(package: Package) -> Converted:
     for element in package.children(_CONTENT, "body"):
         if (convert_ := _CONVERTERS.get(local(element))) is not None:
             return convert_(package)
-    raise ConversionError("unsupported", "The file is neither a text nor a presentation nor a spreadsheet.")
+    raise ConversionError("unsupported", "the file is neither a text nor a presentation nor a spreadsheet")
 
 
 def _convert_odt(package: Package) -> Converted:
@@ -90,7 +90,7 @@ def _convert_ods(package: Package) -> Converted:
     writer = SheetWriter(draft)
     for (_, sheet), rows in groupby(_sheet_rows(package), key=itemgetter(0)):
         if writer.cells_left <= 0:
-            draft.warn(f"The sheet {sheet} is left out: only {MAX_CELLS:,} cells of a file are read.")
+            draft.warn(f"the sheet {sheet} is left out: only {MAX_CELLS:,} cells of a file are read")
             continue
         writer.write(sheet, _values(row for _, row in rows))
     return draft.converted(_title(package))

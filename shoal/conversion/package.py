@@ -17,7 +17,7 @@ from typing import Literal
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
-from shoal.conversion.converted import ConversionError
+from shoal.conversion.converted import ConversionError, broken
 
 MAX_PACKAGE_BYTES = 256 * 2**20
 """Of the members that are read, unpacked. The XML of a novel has about 5 MB."""
@@ -71,14 +71,21 @@ class Package:
         if data.startswith(_OLE_MAGIC):
             raise _refused_ole(data)
         if not data:
-            raise ConversionError("broken", "The file is empty.")
+            raise broken("it is empty")
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
-        except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError) as error:
-            raise _broken(f"its zip archive cannot be read ({error})") from error
+        except (
+            zipfile.BadZipFile,
+            ValueError,
+            NotImplementedError,
+            OSError,
+            EOFError,
+            OverflowError,
+        ) as error:
+            raise broken(f"its zip archive cannot be read ({error})") from error
         infos = self._zip.infolist()
         if len(infos) > MAX_MEMBERS:
-            raise ConversionError("too_large", f"The file has more than {MAX_MEMBERS:,} parts.")
+            raise ConversionError("too_large", f"the file has more than {MAX_MEMBERS:,} parts")
         self._members = {info.filename: info for info in infos}
         self._left = MAX_PACKAGE_BYTES
         self._counted: set[str] = set()
@@ -92,12 +99,12 @@ class Package:
     def read(self, name: str) -> bytes:
         info = self._members.get(name)
         if info is None:
-            raise _broken(f"its part {name} is missing")
+            raise broken(f"its part {name[:200]!r} is missing")
         if info.flag_bits & _ZIP_ENCRYPTED:
             raise encrypted()
         if name not in self._counted and info.file_size > self._left:
             raise ConversionError(
-                "too_large", f"The parts of the file have more than {MAX_PACKAGE_BYTES:,} bytes unpacked."
+                "too_large", f"the parts of the file have more than {MAX_PACKAGE_BYTES:,} bytes unpacked"
             )
         if name not in self._counted:
             self._left -= info.file_size
@@ -109,7 +116,7 @@ class Package:
             zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, ValueError,
             NotImplementedError, RuntimeError,
         ) as error:  # fmt: skip
-            raise _broken(f"its part {name} cannot be unpacked") from error
+            raise broken(f"its part {name} cannot be unpacked") from error
 
     def xml(self, name: str) -> Element:
         """Return the root of a member."""
@@ -190,7 +197,7 @@ class Package:
         for name in (*declared, *usual):
             if name in self:
                 return name
-        raise ConversionError("broken", "The file is not a document of the kind that its name says.")
+        raise broken("it is not a document of the kind that its name says")
 
     def title(self) -> str:
         """Return the title of an Office Open XML document."""
@@ -204,7 +211,7 @@ def _xml_errors(name: str) -> Iterator[None]:
     try:
         yield
     except (ET.ParseError, ValueError, LookupError) as error:
-        raise _broken(f"its part {name} is not valid XML ({error})") from error
+        raise broken(f"its part {name} is not valid XML ({error})") from error
 
 
 @contextmanager
@@ -213,22 +220,18 @@ def nesting_errors() -> Iterator[None]:
     try:
         yield
     except RecursionError as error:
-        raise _broken("its parts are nested too deeply") from error
+        raise broken("its parts are nested too deeply") from error
 
 
 def encrypted() -> ConversionError:
-    return ConversionError("encrypted", "The file is protected by a password. Save it without one.")
-
-
-def _broken(reason: str) -> ConversionError:
-    return ConversionError("broken", f"The file is broken: {reason}.")
+    return ConversionError("encrypted", "the file is protected by a password")
 
 
 def _refused_ole(data: bytes) -> ConversionError:
     if _ENCRYPTED_STREAM in data:
         return encrypted()
     return ConversionError(
-        "unsupported", "The file has the format of Office before 2007. Save it as .docx, .pptx or .xlsx."
+        "unsupported", "the file has the format of Office before 2007", "save it as .docx, .pptx or .xlsx"
     )
 
 
@@ -245,8 +248,8 @@ def _refuse_doctype(data: bytes, name: str) -> None:
             at += _PROLOG_STEP
     except (expat.ExpatError, ValueError, LookupError) as error:
         if not seen:
-            raise _broken(f"its part {name} is not valid XML ({error})") from error
+            raise broken(f"its part {name} is not valid XML ({error})") from error
     if "doctype" in seen:
-        raise _broken(f"its part {name} declares a document type, which documents of this format never do")
+        raise broken(f"its part {name} declares a document type, which documents of this format never do")
     if not seen:
-        raise _broken(f"its part {name} is empty")
+        raise broken(f"its part {name} is empty")

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from typing import Any
 
-from shoal.conversion.converted import ConversionError, Converted, LocatorKind
+from shoal.conversion.converted import ConversionError, Converted, LocatorKind, broken
 from shoal.conversion.draft import Draft
 from shoal.conversion.pdf_headings import OutlineItem
 from shoal.conversion.pdf_layout import BlockKind, PdfBlock, read_blocks
@@ -45,17 +45,15 @@ def convert_pdf(data: bytes, name: str, *, ocr: bool = False, ocr_language: str 
         import pypdfium2.raw as raw
     except ImportError as error:
         raise ConversionError(
-            "missing_extra", 'PDF files need an extra: pip install "shoal[pdf]".'
+            "missing_extra", "PDF files need a library that is not installed", "pip install 'shoal[pdf]'"
         ) from error
     try:
         document = pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
         # Some failures leave the code of an earlier one.
         if getattr(error, "err_code", None) == _FPDF_ERR_PASSWORD and b"/Encrypt" in data:
-            raise ConversionError(
-                "encrypted", "The file is protected by a password. Save it without one."
-            ) from error
-        raise ConversionError("broken", f"The file is broken: {error}.") from error
+            raise ConversionError("encrypted", "the file is protected by a password") from error
+        raise broken(str(error)) from error
     try:
         return _Reader(document, pdfium, raw, ocr_language if ocr else None).convert()
     finally:
@@ -77,7 +75,7 @@ class _Reader:
     def convert(self) -> Converted:
         n_pages = len(self._document)
         if n_pages > MAX_PAGES:
-            self._draft.warn(f"The pages after {MAX_PAGES:,} are left out; the file has {n_pages:,}.")
+            self._draft.warn(f"the pages after {MAX_PAGES:,} are left out; the file has {n_pages:,}")
         reader = PageReader(self._raw)
         pages = [self._read_page(reader, number) for number in range(min(n_pages, MAX_PAGES))]
         if not any(pages) and not self._recognised:
@@ -130,7 +128,7 @@ class _Reader:
                 if len(items) >= _MAX_OUTLINE:
                     break
         except (self._pdfium.PdfiumError, UnicodeError):
-            self._draft.warn("The outline of the file cannot be read.")
+            self._draft.warn("the outline of the file cannot be read")
         return items
 
     def _title(self) -> str:
@@ -183,29 +181,29 @@ class _Reader:
 
     def _no_text(self, n_pages: int) -> ConversionError:
         if not n_pages or len(self._unreadable) == min(n_pages, MAX_PAGES):
-            return ConversionError("broken", "The file is broken: none of its pages can be read.")
+            return broken("none of its pages can be read")
         advice = (
-            "Text recognition (OCR) found none in them."
+            "text recognition (OCR) found none in them either"
             if self._ocr_language is not None and shutil.which("tesseract")
-            else "Install tesseract and set SHOAL_OCR=1 to read scans by text recognition (OCR)."
+            else "install tesseract and set SHOAL_OCR=1 to read scans by text recognition (OCR)"
         )
-        return ConversionError("no_text", f"The pages of the file are pictures without text. {advice}")
+        return ConversionError("no_text", "the pages of the file are pictures without text", advice)
 
     def _warn(self) -> None:
         missing = [page for page in self._without_text if page not in self._recognised]
         if missing:
-            self._draft.warn(f"Pages without text: {_listed(missing)}. They may be empty, or pictures.")
+            self._draft.warn(f"pages without text, which may be empty or pictures: {_listed(missing)}")
         if self._recognised:
             read = _listed(sorted(self._recognised))
-            self._draft.warn(f"Pages read by text recognition (OCR), with possible errors: {read}.")
+            self._draft.warn(f"pages read by text recognition (OCR), with possible errors: {read}")
         if self._unreadable:
-            self._draft.warn(f"Pages that are broken and were left out: {_listed(self._unreadable)}.")
+            self._draft.warn(f"pages that are broken and were left out: {_listed(self._unreadable)}")
 
     def _recognise(self, page: Any, number: int) -> None:
         """Read a page without text with tesseract."""
         program = shutil.which("tesseract")
         if program is None:
-            self._draft.warn("Text recognition (OCR) was asked for, but tesseract is not installed.")
+            self._draft.warn("text recognition (OCR) is switched on, but tesseract is not installed")
             return
         picture = self._picture(page)
         if picture is None:
@@ -221,12 +219,12 @@ class _Reader:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired):
-            self._draft.warn(f"Text recognition of page {number + 1} failed or took too long.")
+            self._draft.warn(f"text recognition of page {number + 1:,} failed or took too long")
             return
         text = done.stdout.decode("utf-8", errors="replace").replace("\f", "\n")
         if done.returncode:
             reason = done.stderr.decode("utf-8", errors="replace").strip().partition("\n")[0]
-            self._draft.warn(f"Text recognition failed: {reason[:200]}")
+            self._draft.warn(f"text recognition failed: {reason[:200]}")
         elif text.strip():
             self._recognised[number] = text
 

@@ -31,11 +31,11 @@ def _write_slides(package: Package, main: str, relations: dict[str, tuple[str, s
     parts = dict.fromkeys(relations[slide][1] for slide in ids if slide in relations)
     for number, part in enumerate(parts, 1):
         if part not in package:
-            draft.warn(f"Slide {number} is missing in the file.")
+            draft.warn(f"slide {number} is missing in the file")
             continue
         n_hidden += _Slide(package, part, number, draft).write()
     if n_hidden:
-        draft.warn(f"Slides that are hidden in the show are in the text: {n_hidden}.")
+        draft.warn(f"slides that are hidden in the show are in the text: {n_hidden:,}")
 
 
 def _slide_list(package: Package, main: str) -> list[Element]:

@@ -98,7 +98,7 @@ class ConversionProcess:
         if kind.refusal:
             raise ConversionError(kind.refusal_code, kind.refusal)
         if kind.converter is None:
-            raise ConversionError("unsupported", f"{kind.name} is read as it is, without a conversion")
+            raise ConversionError("unsupported", f"{kind.name} needs no conversion", "ingest it as it is")
         with self._lock:
             child = self._take_child() or _Child(self.limits)
             try:
@@ -243,8 +243,7 @@ class _Child:
         if status == OUT_OF_MEMORY_STATUS:
             return ConversionError(
                 "memory_limit",
-                f"the conversion needs more than {limits.memory_bytes // 1024**2:,} MiB of memory; "
-                "split the file",
+                f"the conversion needs more than {limits.memory_bytes // 1024**2:,} MiB of memory",
             )
         if status == -signal.SIGALRM:
             return _too_slow(limits)
@@ -273,23 +272,20 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _too_slow(limits: Limits) -> ConversionError:
-    return ConversionError(
-        "time_limit", f"the conversion took more than {limits.seconds:g} seconds; split the file"
-    )
+    return ConversionError("time_limit", f"the conversion took more than {limits.seconds:g} seconds")
 
 
 def _too_much_output(limits: Limits) -> ConversionError:
     return ConversionError(
         "too_large",
-        f"the text of the file has more than {limits.output_bytes // 1024**2:,} MiB; split the file",
+        f"the text of the file has more than {limits.output_bytes // 1024**2:,} MiB",
     )
 
 
 def _crashed(ending: str) -> ConversionError:
     return ConversionError(
         "crashed",
-        f"the conversion ended with an error of its program ({ending}); the file is probably damaged: "
-        "save it again, or convert it to text",
+        f"the conversion ended with an error of its program ({ending}), probably because the file is damaged",
     )
 
 
@@ -299,7 +295,7 @@ def _checked(answer: Mapping[str, Any]) -> Converted:
     if isinstance(error, Mapping):
         code, message = error.get("code"), error.get("message")
         if code in _CODES and isinstance(message, str):
-            raise ConversionError(code, message[:2000])
+            raise ConversionError(code, message[:2000], advice="")
         raise _crashed("its answer could not be read")
     try:
         content, title = answer["content"], answer["title"]

@@ -6,7 +6,7 @@ import codecs
 import re
 from dataclasses import dataclass, field, replace
 
-from shoal.conversion.converted import ConversionError, Converted
+from shoal.conversion.converted import Converted, broken
 from shoal.conversion.draft import Draft
 
 MAX_GROUPS = 1000
@@ -90,7 +90,7 @@ class _State:
 def convert_rtf(data: bytes, name: str) -> Converted:
     """Convert an RTF file. Pictures, embedded objects and fields' instructions are left out."""
     if not data.lstrip()[:5].startswith(b"{\\rtf"):
-        raise ConversionError("broken", "The file is not Rich Text: it does not begin with {\\rtf.")
+        raise broken("it is not Rich Text, which begins with {\\rtf")
     return _Reader(data.decode("latin-1")).convert()
 
 
@@ -140,7 +140,7 @@ class _Reader:
                 self._symbol(symbol)
         self._flush()
         if self.state.groups:
-            self.draft.warn("The end of the file is missing.")
+            self.draft.warn("the end of the file is missing")
         self._end_paragraph()
         self._end_table()
         for i, note in enumerate(self.notes, 1):
@@ -153,7 +153,7 @@ class _Reader:
         self._flush()
         state = self.state
         if len(state.groups) >= MAX_GROUPS:
-            raise ConversionError("broken", "The file is broken: its groups are nested too deeply.")
+            raise broken("its groups are nested too deeply")
         state.groups.append(state.group)
         state.starred = False
         state.to_skip = 0

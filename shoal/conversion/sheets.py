@@ -13,6 +13,8 @@ MAX_CELLS = 1_000_000
 """Of one file. Further rows are left out with a warning."""
 MAX_CELL_CHARS = 32_767
 """The limit of Excel."""
+MAX_SINGLE_ROWS = 20_000
+"""Rows of a file with a place of their own. Later rows share one: a million places would take 50 MB."""
 MAX_ROWS_OF_PLACE = 20
 MAX_CHARS_OF_PLACE = 2000
 _ROWS_BEFORE_HEADER = 10
@@ -28,11 +30,12 @@ class NumberedRow(NamedTuple):
 
 
 class SheetWriter:
-    """Writes the sheets of one file; `cells_left` limits them together."""
+    """Writes the sheets of one file; `cells_left` and `single_rows_left` limit them together."""
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self.cells_left = MAX_CELLS
+        self.single_rows_left = MAX_SINGLE_ROWS
 
     def write(self, name: str, rows: Iterable[NumberedRow]) -> None:
         """Write a sheet. The heading is left out if `name` is empty."""
@@ -48,7 +51,7 @@ class SheetWriter:
         rest = head[len(before) + bool(header) :]
         if header_at is not None and not rest:
             before, header = head, {}
-        place = _Place(self.draft, name)
+        place = _Place(self, name)
         for row in before:
             place.add(row.number, "; ".join(row.cells.values()))
         for row in rest:
@@ -63,23 +66,24 @@ class SheetWriter:
             if self.cells_left < 0:
                 sheet = f" of the sheet {name}" if name else ""
                 self.draft.warn(
-                    f"Rows from {row.number:,} on{sheet} are left out: only the first {MAX_CELLS:,} cells "
-                    "of a file are read. Divide it, or upload it as a database export."
+                    f"rows from {row.number:,} on{sheet} are left out: only the first {MAX_CELLS:,} cells "
+                    "of a file are read; split it into several files"
                 )
                 return
             yield row
 
 
 class _Place:
-    """Groups rows into places: a few rows, so that a citation leads close to its row."""
+    """Places of rows: each row its own, and beyond `single_rows_left` a few rows together."""
 
-    def __init__(self, draft: Draft, name: str) -> None:
-        self._draft, self._name = draft, name
+    def __init__(self, writer: SheetWriter, name: str) -> None:
+        self._writer, self._draft, self._name = writer, writer.draft, name
         self._rows: list[str] = []
         self._first = self._last = self._chars = 0
 
     def add(self, number: int, text: str) -> None:
-        if len(self._rows) >= MAX_ROWS_OF_PLACE or self._chars + len(text) > MAX_CHARS_OF_PLACE:
+        is_full = len(self._rows) >= MAX_ROWS_OF_PLACE or self._chars + len(text) > MAX_CHARS_OF_PLACE
+        if is_full or self._writer.single_rows_left > 0:
             self.end()
         # A damaged file may have rows in any order.
         self._first = min(self._first, number) if self._rows else number
@@ -93,6 +97,7 @@ class _Place:
             for text in self._rows:
                 self._draft.paragraph(text)
             self._draft.end_place()
+            self._writer.single_rows_left -= len(self._rows)
         self._rows, self._chars = [], 0
 
 

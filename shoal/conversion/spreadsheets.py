@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 
-from shoal.conversion.converted import ConversionError, Converted
+from shoal.conversion.converted import ConversionError, Converted, broken
 from shoal.conversion.draft import Draft
 from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
 from shoal.conversion.pptx import attribute_of_relation
@@ -80,12 +80,12 @@ class _Reader:
                 continue
             read.add(part)
             if part not in self.package:
-                self.draft.warn(f"The sheet {name} is missing in the file.")
+                self.draft.warn(f"the sheet {name} is missing in the file")
                 continue
             if attribute(sheet, "state") in ("hidden", "veryHidden"):
-                self.draft.warn(f"The sheet {name} is hidden in the file; it is in the text.")
+                self.draft.warn(f"the sheet {name} is hidden in the file; its cells are in the text")
             if writer.cells_left <= 0:
-                self.draft.warn(f"The sheet {name} is left out: only {MAX_CELLS:,} cells of a file are read.")
+                self.draft.warn(f"the sheet {name} is left out: only {MAX_CELLS:,} cells of a file are read")
                 continue
             writer.write(name, self._rows(part))
         return self.draft.converted(self.package.title())
@@ -188,7 +188,7 @@ class _Reader:
                 texts.append(cell_text(_inline_text(element)))
                 n_chars += len(texts[-1])
                 if n_chars > MAX_SHARED_CHARS:
-                    raise ConversionError("too_large", "The texts of the workbook are too long. Divide it.")
+                    raise ConversionError("too_large", "the texts of the workbook are too long")
         return texts
 
 
@@ -244,10 +244,10 @@ def convert_csv(data: bytes, name: str) -> Converted:
     try:
         decoded = decode(data, max_bytes=len(data), min_confidence=_MIN_CONFIDENCE)
     except ShoalError as error:
-        raise ConversionError("broken", f"The file is not a table: {error}.") from error
+        raise broken(f"it is not a table: {error}") from error
     text = decoded.text.replace("\0", "")
     if decoded.encoding not in CERTAIN_ENCODINGS:
-        draft.warn(f"The encoding of the file was guessed: {decoded.encoding}.")
+        draft.warn(f"the encoding of the file was guessed: {decoded.encoding}")
     is_tsv = name.casefold().endswith((".tsv", ".tab"))
     rows = _delimited_rows(text, "\t" if is_tsv else find_delimiter(text), draft)
     SheetWriter(draft).write("", rows)
@@ -279,7 +279,7 @@ def _delimited_rows(text: str, delimiter: str, draft: Draft) -> Iterator[Numbere
     if text.count('"') % 2:
         # An open quote would swallow the rest of the file.
         has_quotes = False
-        draft.warn("A quotation mark in the table is never closed; all of them are read as text.")
+        draft.warn("a quotation mark in the table is never closed; all of them are read as text")
     lines = io.StringIO(text, newline="")
     if has_quotes:
         reader = csv.reader(lines, delimiter=delimiter)
@@ -293,6 +293,6 @@ def _delimited_rows(text: str, delimiter: str, draft: Draft) -> Iterator[Numbere
         except StopIteration:
             return
         except csv.Error:
-            draft.warn(f"Row {number:,} has a cell that is too long, and is left out.")
+            draft.warn(f"row {number:,} has a cell that is too long, and is left out")
             continue
         yield NumberedRow(number, {i: cell_text(cell) for i, cell in enumerate(row)})

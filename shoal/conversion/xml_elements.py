@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from xml.parsers import expat
 
-from shoal.conversion.converted import ConversionError
+from shoal.conversion.converted import broken
 
 MAX_ELEMENTS = 500_000
 MAX_DEPTH = 200
@@ -28,7 +28,7 @@ class _RefusedError(Exception):
     pass
 
 
-def xml_elements(data: bytes, file_type: str) -> list[XmlElement]:
+def xml_elements(data: bytes) -> list[XmlElement]:
     """Return the elements of an XML file in document order.
 
     No entity is resolved: a file that declares one is refused. Raises ConversionError.
@@ -60,7 +60,7 @@ def xml_elements(data: bytes, file_type: str) -> list[XmlElement]:
     try:
         parser.Parse(data, True)
     except (expat.ExpatError, _RefusedError, ValueError, LookupError) as error:
-        raise ConversionError("broken", f"this {file_type} is damaged ({error}); save it again") from None
+        raise broken(f"its XML cannot be read ({error})") from None
     return elements
 
 

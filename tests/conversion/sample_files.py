@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from email.message import EmailMessage
+
+from shoal.conversion.converted import ConversionError
 
 HTML = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Tides of the sea — Sea School</title>
@@ -320,3 +323,12 @@ def sample_files() -> dict[str, bytes]:
         "tides.srt": SRT.encode(),
         "tides.txt": TRANSCRIPT.encode(),
     }
+
+
+def assert_says_what_to_do(error: ConversionError) -> None:
+    """Assert that a message has the form of all messages: `problem; advice`, without a period at its end."""
+    problem, _, advice = str(error).rpartition("; ")
+    assert problem
+    assert advice
+    assert not problem.startswith("The ")
+    assert not re.search(r"\.(?:$|;)", str(error))

@@ -61,7 +61,7 @@ def test_a_missing_chapter_is_a_warning() -> None:
     chapters = {"a.xhtml": "<p>Text.</p>", "b.xhtml": "<p>More.</p>"}
     converted = convert_epub(epub(chapters=chapters).replace(b"OEBPS/b.xhtml", b"OEBPS/c.xhtml"), "")
     assert converted.content == "Text."
-    assert converted.warnings == ("1 files that the book names are not in it: OEBPS/b.xhtml",)
+    assert converted.warnings == ("files that the book names are not in it: OEBPS/b.xhtml",)
 
 
 def test_a_message_has_its_headers_and_text() -> None:

@@ -23,6 +23,7 @@ from office_files import (
     xlsx,
 )
 from pdf_files import Text, pdf, prose
+from sample_files import assert_says_what_to_do
 
 from shoal.conversion.converted import ConversionError, Converted, Converter
 from shoal.conversion.docx import convert_docx
@@ -128,7 +129,7 @@ def convert(name: str, data: bytes) -> Converted | ConversionError:
         assert time.process_time() - started < MAX_SECONDS
     if refused is not None:
         assert refused.code in CODES
-        assert str(refused).endswith(".")
+        assert_says_what_to_do(refused)
         return refused
     assert converted.content.strip()
     assert converted.content.encode()

@@ -11,9 +11,9 @@ import zipfile
 from collections.abc import Callable
 
 import pytest
-from sample_files import HTML, epub, sample_files
+from sample_files import HTML, assert_says_what_to_do, epub, sample_files
 
-from shoal.conversion import archive_members
+from shoal.conversion import package
 from shoal.conversion.converted import ConversionError, Converted, Converter
 from shoal.conversion.file_kinds import FILE_KINDS
 from shoal.conversion.recognition import recognise
@@ -52,7 +52,7 @@ def convert(kind_id: str, data: bytes, name: str) -> Converted | ConversionError
 def refused(error: ConversionError, started: float) -> ConversionError:
     assert time.process_time() - started < SECONDS
     assert error.code in CODES
-    assert str(error)
+    assert_says_what_to_do(error)
     return error
 
 
@@ -223,7 +223,7 @@ def test_a_hostile_file_takes_bounded_time(case: str) -> None:
 
 
 def test_a_bomb_of_chapters_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_members, "MAX_TOTAL_BYTES", 4_000_000)
+    monkeypatch.setattr(package, "MAX_PACKAGE_BYTES", 4_000_000)
     bomb = epub(chapters={f"{i}.xhtml": "<p>" + "x" * 1_000_000 + "</p>" for i in range(6)})
     assert len(bomb) < 50_000
     result = convert("epub", bomb, "bomb.epub")

@@ -245,7 +245,7 @@ def test_files_without_text_are_refused_with_a_reason(data: bytes, code: str) ->
 
 def test_empty_pages_among_others_are_named() -> None:
     converted = convert([prose(PROSE), [], [], prose(PROSE), []])
-    assert converted.warnings == ("Pages without text: 2-3, 5. They may be empty, or pictures.",)
+    assert converted.warnings == ("pages without text, which may be empty or pictures: 2-3, 5",)
     assert [place.first for place in converted.locators] == [1, 4]
 
 

@@ -14,6 +14,7 @@ from office_files import (
     xlsx,
 )
 
+from shoal.conversion import sheets
 from shoal.conversion.converted import ConversionError, Converted, LocatorKind
 from shoal.conversion.opendocument import convert_opendocument
 from shoal.conversion.pptx import convert_pptx
@@ -101,7 +102,7 @@ def test_rows_are_lines_with_their_headers_dates_and_percentages() -> None:
         "# Port\n\nShips in port\n\nShip: Anna; Arrival: 2024-01-01; Load: 25 %; Left: 2024-01-01 12:00:00\n\n"
         "Ship: Bella; Load: 0.3; Left: TRUE\n\nLoad: 1200\n"
     )
-    assert [place[:4] for place in places(converted)] == [("sheet", "Port", 1, 6)]
+    assert [place[:4] for place in places(converted)] == [("sheet", "Port", n, n) for n in (1, 4, 5, 6)]
 
 
 def test_a_merged_cell_counts_for_each_of_its_rows() -> None:
@@ -114,7 +115,11 @@ def test_a_merged_cell_counts_for_each_of_its_rows() -> None:
     assert content == "# S\n\nPort: Oslo; Ship: Ship 2\n\nPort: Oslo; Ship: Ship 3\n\nShip: Ship 4\n"
 
 
-def test_places_have_few_rows_and_name_their_sheet() -> None:
+@pytest.mark.parametrize(("n_single", "n_places"), [(100, 100), (30, 34), (0, 6)])
+def test_a_row_has_its_own_place_and_later_ones_share_some(
+    n_single: int, n_places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sheets, "MAX_SINGLE_ROWS", n_single)
     rows = row(1, text_cell("A1", "Name"), text_cell("B1", "Number")) + "".join(
         row(n, text_cell(f"A{n}", f"Ship {n}"), number_cell(f"B{n}", str(n))) for n in range(2, 52)
     )
@@ -124,7 +129,7 @@ def test_places_have_few_rows_and_name_their_sheet() -> None:
         assert text.startswith(f"Name: Ship {first:.0f};")
         assert f"Number: {last:.0f}" in text
         assert name in ("One", "שתיים")
-    assert len(converted.locators) == 6
+    assert len(converted.locators) == n_places
 
 
 def test_a_table_of_more_than_a_million_cells_is_cut_with_a_warning() -> None:
@@ -173,7 +178,7 @@ def test_ods_values_repeats_and_merged_cells() -> None:
     assert converted.content == (
         "# Port\n\nShip: Anna; Arrival: 2024-01-01; Load: 1200.5\n\nShip: Anna; Arrival: 2024-01-02 08:00:00\n"
     )
-    assert [place[:4] for place in places(converted)] == [("sheet", "Port", 5, 6)]
+    assert [place[:4] for place in places(converted)] == [("sheet", "Port", n, n) for n in (5, 6)]
 
 
 # Tables in text files
@@ -200,7 +205,7 @@ def test_a_table_without_header_and_one_with_newlines_in_cells() -> None:
     converted = convert_csv('Ship,Remark\nAnna,"two\nlines"\nBella,x\n'.encode("utf-16"), "a.csv")
     assert converted.content == "Ship: Anna; Remark: two lines\n\nShip: Bella; Remark: x\n"
     assert converted.locators[0].kind is LocatorKind.sheet
-    assert (converted.locators[0].first, converted.locators[0].last) == (2, 3)
+    assert [(place.first, place.last) for place in converted.locators] == [(2, 2), (3, 3)]
 
 
 def test_an_open_quotation_mark_does_not_swallow_the_table() -> None:

@@ -177,6 +177,29 @@ def test_an_archive_without_a_page_is_an_error() -> None:
     assert caught.value.code == "no_text"
 
 
+@pytest.mark.parametrize(
+    ("title", "rest", "expected"),
+    [
+        ("Tides - Sea School", '<h1>Tides<a class="headerlink" href="#t">¶</a></h1>', "Tides"),
+        ("Sea School | tides", "<h1>Tides</h1>", "Tides"),
+        ("Tides — Sea School", "<header><h1>Tides</h1></header>", "Tides"),
+        ("Tides :: Sea :: School", '<meta property="og:title" content="Tides">', "Tides"),
+        # The heading is another title than the declared one, or a part of a name.
+        ("Tides - Sea School", "<h1>The moon</h1>", "Tides - Sea School"),
+        ("Tide-locked moons", "<h1>Tide</h1>", "Tide-locked moons"),
+        ("Tides and moons", "<h1>Tides</h1>", "Tides and moons"),
+        # The heading is the name of the site.
+        ("Tides - Sea School", '<meta property="og:site_name" content="Sea School"><h1>Sea School</h1>', "Tides - Sea School"),
+        ("Tides - Sea School", "<nav><h1>Sea School</h1></nav>", "Tides - Sea School"),
+        ("", '<meta property="og:title" content="Tides">', "Tides"),
+    ],
+)  # fmt: skip
+def test_the_title_is_without_the_name_of_the_site(title: str, rest: str, expected: str) -> None:
+    text = "<p>The sea rises and falls twice a day, because the moon and the sun draw the water.</p>"
+    head = f"<head><title>{title}</title></head>" if title else ""
+    assert convert_html(f"<html>{head}<body>{rest}{text * 5}".encode(), "a.html").title == expected
+
+
 def test_deep_elements_become_siblings() -> None:
     tree = parse_html("<div>" * 1000 + "deep" + "</div>" * 1000 + "<p>after")
     depth = 0
