@@ -82,6 +82,19 @@ CONVERSION_CODES = frozenset(
 )
 """Codes of FileConversionError."""
 
+PERMANENT_CODES = frozenset(
+    {
+        "file_encrypted",
+        "file_broken",
+        "file_too_large",
+        "file_unsupported",
+        EmptyDocumentError.code,
+        UndecodableDocumentError.code,
+    }
+)
+"""Codes of items that fail again when they are retried: they depend on the bytes of the file alone. A file
+without text may have some with OCR switched on."""
+
 
 class FileConversionError(DocumentError):
     """A file cannot be converted to text. `code` is one of CONVERSION_CODES and says why."""

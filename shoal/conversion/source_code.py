@@ -77,7 +77,7 @@ class _Definition(NamedTuple):
 
 
 def convert_source(data: bytes, name: str) -> Converted:
-    """Convert a file of source code. The language is that of the name's extension."""
+    """Convert a file of source code, whose name is its title. The language is that of the extension."""
     text = decode_text(data)
     if not text.strip():
         raise ConversionError("no_text", "the file is empty")
@@ -92,7 +92,7 @@ def convert_source(data: bytes, name: str) -> Converted:
         if at is not None:
             title = one_line(definition.heading if at != definition.first else lines[at])[:_LINE_CHARS]
             result[at] = f"{'#' * min(definition.level, _MAX_LEVEL)} {title}"
-    return Converted("\n".join(result), DocFormat.markdown)
+    return Converted("\n".join(result), DocFormat.markdown, name)
 
 
 def _place(lines: list[str], result: list[str], definition: _Definition) -> int | None:

@@ -45,11 +45,11 @@ def retry(database: Database, settings: Settings, job_id: int) -> Job:
 
 
 def can_retry(database: Database, job: Job) -> bool:
-    """Whether `retry` would requeue any item of a job."""
+    """Whether `retry` would requeue an item of a job that may succeed then."""
     if not job.progress.failed or job.progress.canceled:
         return False
     with database.snapshot() as snapshot:
-        return snapshot.first(statements.RETRIABLE_ITEMS, {"job_id": job.id}) is not None
+        return snapshot.first(statements.MAY_SUCCEED, {"job_id": job.id}) is not None
 
 
 def _nothing_to_retry(database: Database, job_id: int) -> str:

@@ -6,6 +6,7 @@ caller checks the row count.
 
 from __future__ import annotations
 
+from shoal.errors import PERMANENT_CODES
 from shoal.jobs.queue.states import (
     DROPPED,
     FINAL,
@@ -418,7 +419,7 @@ END_JOB = f"""
 # Failed items that can be retried: their text is stored, or they need none. A later replacement of the same
 # document, by its id or its path, supersedes an earlier one.
 RETRIABLE_ITEMS = f"""
-    SELECT i.id, i.wave, i.n_bytes FROM job_items i JOIN jobs j ON j.id = i.job_id
+    SELECT i.id, i.wave, i.n_bytes, i.error_code FROM job_items i JOIN jobs j ON j.id = i.job_id
     WHERE i.job_id = :job_id AND i.status = '{ItemStatus.failed}' AND j.local_owner IS NULL
       AND (j.kind IN {_WITHOUT_TEXT}
            OR EXISTS (SELECT 1 FROM job_item_contents c WHERE c.item_id = i.id)
@@ -434,6 +435,11 @@ RETRIABLE_ITEMS = f"""
           AND p.by_path = 1 AND k.status NOT IN ('{RECEIVING}', '{DROPPED}')
           AND p.status NOT IN ('{ItemStatus.failed}', '{ItemStatus.canceled}')))
     ORDER BY i.seq
+"""
+# Those that do not fail again for certain.
+MAY_SUCCEED = f"""
+    SELECT 1 FROM ({RETRIABLE_ITEMS})
+    WHERE error_code IS NULL OR error_code NOT IN {sql_list(sorted(PERMANENT_CODES))} LIMIT 1
 """
 NEXT_WAVE = "SELECT COALESCE(MAX(n), -1) + 1 FROM waves WHERE job_id = :job_id"
 # `alone` stays: an item that crashed its worker keeps running alone.

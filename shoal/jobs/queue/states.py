@@ -92,6 +92,6 @@ def stage_after(stage: Stage, plan: tuple[Stage, ...]) -> Stage | None:
     return plan[index] if index < len(plan) else None
 
 
-def sql_list(values: Iterable[enum.StrEnum]) -> str:
+def sql_list(values: Iterable[str]) -> str:
     """Format the list of an `IN` in a statement; constants only."""
     return "(" + ", ".join(f"'{value}'" for value in values) + ")"

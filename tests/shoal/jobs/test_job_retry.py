@@ -37,7 +37,13 @@ from learning_parts import run_job as process_all
 from learning_parts import upload as upload_texts
 from teaching_texts import about
 
-from shoal.errors import DocumentError, JobStateError, NotFoundError
+from shoal.errors import (
+    DocumentError,
+    EmptyDocumentError,
+    FileConversionError,
+    JobStateError,
+    NotFoundError,
+)
 from shoal.jobs.queue import retry as retrying
 from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import WorkItem
@@ -66,6 +72,29 @@ def failed_job(database: Database, settings: Settings, *contents: str) -> int:
     run_job(database, settings, handlers(database, refuse_poison))
     assert_consistent(database)
     return job_id
+
+
+@pytest.mark.parametrize(
+    ("error", "is_offered"),
+    [
+        (FileConversionError("broken", "it is broken"), False),
+        (FileConversionError("encrypted", "it has a password"), False),
+        (EmptyDocumentError("it has no text"), False),
+        (FileConversionError("memory_limit", "it needs more memory"), True),
+        (FileConversionError("no_text", "text recognition is off"), True),
+        (ValueError("a bug"), True),
+    ],
+)
+def test_retry_is_offered_if_it_may_succeed(
+    database: Database, settings: Settings, error: Exception, is_offered: bool
+) -> None:
+    def refuse(document: DocumentDraft) -> ScoredDocument:
+        raise error
+
+    job_id = upload(database, settings, ["a"])
+    run_job(database, settings, handlers(database, refuse))
+    assert retrying.can_retry(database, get_job(database, job_id)) is is_offered
+    assert retry(database, settings, job_id).status is JobStatus.enqueued
 
 
 def test_retried_item_is_stored(database: Database, settings: Settings) -> None:
