@@ -64,6 +64,9 @@ def sync(
     include: Include = None,
     exclude: Exclude = None,
     gitignore: Gitignore = False,
+    checksum: Annotated[
+        bool, typer.Option("--checksum", help="Read every file, also those that seem unchanged.")
+    ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Synchronize again after each change, until Ctrl-C.")
     ] = False,
@@ -90,6 +93,10 @@ def sync(
     other files are stored. A file that is empty, not text or too large is reported and fails the command only
     with --strict.
 
+    A file is not read again if its size, its time of modification and its time of change (ctime) are those of
+    an earlier run, and these times were at least 2 seconds old then. --checksum reads every file, for file
+    systems whose times cannot be trusted.
+
     With --watch, the command follows the folder until Ctrl-C and then ends with exit code 0. It needs the
     package watchfiles (`pip install 'shoal[watch]'`). If the folder vanishes, the command waits for it. Files
     are deleted from the library only with --delete, as in a single run. On network file systems, set
@@ -102,7 +109,9 @@ def sync(
         shoal sync notes --watch --exclude drafts/
     """
     selection = selection_of(include, exclude, gitignore=gitignore)
-    options = _Options(folder, selection, split_tags(tags), tag_all, delete, force, dry_run, workers, verbose)
+    options = _Options(
+        folder, selection, split_tags(tags), tag_all, delete, force, dry_run, workers, verbose, checksum
+    )
     if watch:
         for option, is_given in (("--json", session.as_json), ("--dry-run", dry_run), ("--strict", strict)):
             if is_given:
@@ -132,6 +141,7 @@ class _Options:
     dry_run: bool
     workers: int
     verbose: bool
+    checksum: bool
 
 
 def _sync(session: Session, options: _Options) -> SyncResult:
@@ -155,6 +165,7 @@ def _sync(session: Session, options: _Options) -> SyncResult:
             watch=progress_bar.follow,
             watch_reading=lambda n_bytes: progress_bar.advance(n_bytes, 1),
             selection=options.selection,
+            checksum=options.checksum,
         )
 
 

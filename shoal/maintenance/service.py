@@ -77,6 +77,7 @@ class Maintenance:
         watch: Watcher | None = None,
         watch_reading: Callable[[int], None] = lambda _: None,
         selection: Selection | None = None,
+        checksum: bool = False,
     ) -> SyncResult:
         """Update the documents of a folder to match its files.
 
@@ -85,7 +86,8 @@ class Maintenance:
         every document of the folder gets them. `delete` removes documents whose files no longer exist.
         Without `force`, it keeps the documents of empty folders and refuses to delete all documents, because
         a disk may not be mounted. `selection` says which files are read; documents of other files stay as
-        they are. Raises NotFoundError, EmptyFolderError.
+        they are. A file whose size and times are those of an earlier sync is not read, unless `checksum`.
+        Raises NotFoundError, EmptyFolderError.
         """
         from shoal.conversion.folder_listing import EVERYTHING
         from shoal.maintenance.sync import sync
@@ -102,6 +104,7 @@ class Maintenance:
             watch=watch,
             watch_reading=watch_reading,
             selection=selection or EVERYTHING,
+            checksum=checksum,
         )
 
     def evaluate(

@@ -20,7 +20,7 @@ from shoal.storage.file_lock import alone
 if TYPE_CHECKING:
     from alembic.script import Script
 
-HEAD = "0020"
+HEAD = "0021"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
 PREPARED = ("0010", "0014")
 """The revisions whose migrations prepare their data in short transactions, ascending."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.conversion.folder_listing import EVERYTHING, Selection, Skipped, count_skipped
+from shoal.conversion.folder_listing import EVERYTHING, Selection, Skipped, count_skipped, is_listable
 from shoal.errors import DocumentError, EmptyDocumentError, NotFoundError, ShoalError
 from shoal.formats.drafts import checked_tags, make_draft
 from shoal.formats.file_types import format_of
@@ -24,17 +24,20 @@ from shoal.maintenance.sync.folder import (
     Failed,
     Folder,
     TextFile,
+    basis_of_hashes,
     folder_above,
     hash_of,
     is_refusal,
     read,
     read_folder,
+    root_of,
 )
 from shoal.maintenance.sync.ownership import HASH_OF_FILE, documents_of
 from shoal.maintenance.sync.plan import Pair, Plan, Stored, make_plan
 from shoal.models import DocumentDraft, FileDraft
-from shoal.storage import document_queries, document_writer, source_files
+from shoal.storage import document_queries, source_files
 from shoal.storage.file_lock import alone
+from shoal.storage.file_stamps import StampedFile, stamps_below, write_stamps
 from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
@@ -114,12 +117,16 @@ def sync(
     watch: Watcher | None,
     watch_reading: Callable[[int], None],
     selection: Selection = EVERYTHING,
+    checksum: bool = False,
 ) -> SyncResult:
     """Update the documents of a folder to match its files; `Maintenance.sync` describes the arguments."""
     given_tags = checked_tags(tags, library.settings)
     # Serialized: the slower of two concurrent syncs would undo the changes of the other.
     with alone(library.database.path, "sync"):
-        content = read_folder(folder, library.settings, watch_reading, selection)
+        basis = basis_of_hashes(library.settings)
+        with library.database.snapshot() as snapshot:
+            known = stamps_below(snapshot, root_of(folder), basis)
+        content = read_folder(folder, library.settings, watch_reading, selection, {} if checksum else known)
         with library.database.snapshot() as snapshot:
             stored, elsewhere = documents_of(snapshot, content)
         plan = make_plan(content, stored, elsewhere)
@@ -133,9 +140,22 @@ def sync(
         ]
         if dry_run:
             return _dry_run(plan, content, to_delete)
+        _write_stamps(library, content, known, basis)
         return _apply(
             library, plan, content, given_tags, to_delete, tag_all=tag_all, processes=processes, watch=watch
         )
+
+
+def _write_stamps(library: Library, content: Folder, known: Mapping[str, StampedFile], basis: str) -> None:
+    """Write the stamps of files that were read, and forget those of files that are gone."""
+    present = {file.name: StampedFile(file.stamp, file.content_hash) for file in content.files if file.stamp}
+    new = {name: file for name, file in present.items() if known.get(name) != file}
+    gone = [
+        name
+        for name in known.keys() - present.keys()
+        if is_listable(name, content.root, content.selection) and folder_above(name, content.unseen) is None
+    ]
+    write_stamps(library.database, new, gone, basis)
 
 
 def _empty_folder_message(folder: Path, plan: Plan, content: Folder) -> str:
@@ -254,6 +274,8 @@ def _rename(library: Library, pair: Pair, failed: list[Failed]) -> bool:
 
 def _rename_converted(library: Library, document_id: int, file: FileDraft) -> bool:
     """Give a converted document the new name of its file, without converting it again."""
+    from shoal.storage import document_writer
+
     with library.database.write() as transaction:
         stored = document_queries.get_draft(transaction, document_id)
         draft = dataclasses.replace(stored, source_path=file.source_path, tags=file.tags)
@@ -368,6 +390,8 @@ def _replacement(
 
 def _tag(library: Library, changes: Sequence[Change], tags: tuple[str, ...]) -> int:
     """Add tags to existing documents. Returns how many lacked a tag."""
+    from shoal.storage import document_writer
+
     if not tags:
         return 0
     ids = sorted({change.document_id for change in changes if change.document_id is not None})

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Collection
+import stat
+import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
+from shoal.conversion.converted import CONVERTER_VERSION
 from shoal.conversion.drafts import draft_of_file
 from shoal.conversion.folder_listing import EVERYTHING, Selection, Skipped, SkipReason, list_folder
 from shoal.errors import (
@@ -20,18 +24,27 @@ from shoal.errors import (
 from shoal.formats.decoding import clean
 from shoal.models import DocFormat, DocumentDraft, FileDraft
 from shoal.settings import Settings
+from shoal.storage.file_stamps import Stamp, StampedFile
+from shoal.version import __version__
+
+SETTLED_NS = 2_000_000_000
+"""Age of a file's times, in nanoseconds, from which an equal stamp means equal content. A younger file may
+change again within the same tick of its clock, which is 2 s long on FAT."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
     """A file and its hash, as `hash_of` defines it. `name`: its absolute path in the form of a source path.
-    `folder`: the folder that was listed."""
+
+    `folder`: the folder that was listed. `stamp`: that of the file when it was read, if it was settled.
+    """
 
     path: Path
     name: str
     content_hash: str
     size: int
     folder: Path | None = None
+    stamp: Stamp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +107,15 @@ def read_folder(
     settings: Settings,
     watch: Callable[[int], None] = lambda _: None,
     selection: Selection = EVERYTHING,
+    known: Mapping[str, StampedFile] = MappingProxyType({}),
 ) -> Folder:
-    """Read the files that the listing of a folder names, and nothing else.
+    """Read the files that the listing of a folder names, and nothing else; not those that `known` has with
+    their present stamp, by name.
 
     Calls `watch` with the bytes of each file. Raises NotFoundError if the folder does not exist.
     """
     root = root_of(folder)
+    settled_at = time.time_ns() - SETTLED_NS
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100
     listing = list_folder(absolute, selection)
     files: dict[str, TextFile] = {}
@@ -115,6 +131,12 @@ def read_folder(
                 Failed(name, "another file has the same name except for characters that are not stored")
             )
             continue
+        stamp = _stamp_of(path)
+        before = known.get(name)
+        if stamp is not None and before is not None and before.stamp == stamp:
+            watch(stamp.size)
+            files[name] = TextFile(path, name, before.file_hash, stamp.size, absolute, stamp)
+            continue
         try:
             draft = read(path, absolute, settings)
         except RefusedKindError as error:
@@ -127,7 +149,9 @@ def read_folder(
             failed.append(Failed(name, str(error), is_refused=is_refusal(error)))
             continue
         watch(draft.n_bytes)
-        files[name] = TextFile(path, name, hash_of(draft), draft.n_bytes, absolute)
+        if stamp is not None and max(stamp.mtime_ns, stamp.ctime_ns) > settled_at:
+            stamp = None
+        files[name] = TextFile(path, name, hash_of(draft), draft.n_bytes, absolute, stamp)
     return Folder(
         root=root,
         files=tuple(sorted(files.values(), key=lambda file: file.name)),
@@ -135,6 +159,25 @@ def read_folder(
         skipped=tuple(sorted(skipped, key=lambda entry: entry.path)),
         empty=tuple(clean(str(path)) for path in listing.empty),
         selection=selection,
+    )
+
+
+def _stamp_of(path: Path) -> Stamp | None:
+    """Return the stamp of a regular file. A change after this call gives the file another one."""
+    try:
+        status = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - in half the time
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def basis_of_hashes(settings: Settings) -> str:
+    """Return what the hash of a file depends on besides its bytes."""
+    return (
+        f"{__version__} {CONVERTER_VERSION} {settings.min_charset_confidence} {settings.max_document_bytes} "
+        f"{settings.max_file_bytes}"
     )
 
 
