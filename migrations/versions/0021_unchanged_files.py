@@ -12,7 +12,7 @@ STATEMENTS = (
         size        INTEGER NOT NULL,        -- bytes
         mtime_ns    INTEGER NOT NULL,        -- time of its last modification, nanoseconds since the epoch
         ctime_ns    INTEGER NOT NULL,        -- time of the last change of content, name or rights
-        basis       TEXT NOT NULL,           -- what its hash depends on besides the bytes: version and settings
+        basis       TEXT NOT NULL,           -- what its hash depends on besides: version and settings
         file_hash   TEXT NOT NULL            -- SHA-256 (hex) of its text, or of a file to convert
     ) WITHOUT ROWID""",
     # Of the stage that works on it, 0 to 1; NULL: unknown. It ends with the lease.

@@ -29,9 +29,10 @@ def summary(job: Mapping[str, Any]) -> str:
 
 
 def progress_line(job: Mapping[str, Any]) -> str:
-    """The progress of a job, for output without a progress bar."""
+    """The progress of a job, for output without a progress bar: items that have passed its stage."""
     progress = job["progress"]
-    items = f"{progress['done']:,} of {quantity(progress['total'], 'item')}"
+    done = progress["done"] if progress.get("stage_done") is None else progress["stage_done"]
+    items = f"{done:,} of {quantity(progress['total'], 'item')}"
     megabytes = f"{progress['bytes_done'] / 1e6:,.1f} of {progress['bytes_total'] / 1e6:,.1f} MB"
     parts = [items, megabytes, pace(progress)]
     return f"job {job['id']} {job['stage'] or job['status']}: {', '.join(part for part in parts if part)}"

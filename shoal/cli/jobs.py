@@ -329,7 +329,7 @@ def follow(session: Session, client: Client, job_id: int) -> Job:
             progress_bar.move_to(
                 # `fraction` counts discovered documents as half done, so one big file moves before its end.
                 max(progress.bytes_done, int(progress.fraction * progress.bytes_total)),
-                progress.done,
+                progress.done if progress.stage_done is None else progress.stage_done,
                 bytes_total=progress.bytes_total,
                 items_total=progress.total,
             )

@@ -17,8 +17,8 @@ ENDED = frozenset(JobStatus) - {JobStatus.enqueued, JobStatus.processing}
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a job. `done`: items that have ended in any state. `fraction`: share of the work, 0 to
-    1.
+    """The progress of a job. `done`: items that have ended in any state; `stage_done`: those that have passed
+    the current stage, None if that is unknown. `fraction`: share of the work, 0 to 1.
 
     Rates are those of the last minute, None while they are unknown.
     """
@@ -35,6 +35,7 @@ class Progress:
     items_per_second: float | None = None
     bytes_per_second: float | None = None
     seconds_left: float | None = None
+    stage_done: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,8 @@ class Item:
 
     `seq`: its position in the upload, from 0. `document_id`: the document that it became, or that has its
     content already. `error`: the reason of a failure, `error_code`: its stable code. `warnings`: doubts about
-    the text; for a duplicate, also the fields that the stored document lacks.
+    the text; for a duplicate, also the fields that the stored document lacks. `stage_share`: share of the
+    stage, 0 to 1, that a worker has passed with it, None if it is unknown.
     """
 
     seq: int
@@ -83,6 +85,7 @@ class Item:
     error: str | None
     warnings: tuple[str, ...] = ()
     error_code: str | None = None
+    stage_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from shoal.conversion import progress
 from shoal.conversion.converted import ConversionError, Converted, broken
 from shoal.conversion.protocol import ANSWER_HEAD, OUT_OF_MEMORY_STATUS, REQUEST_HEAD
 from shoal.errors import DocumentTooLargeError, UndecodableDocumentError
@@ -46,9 +47,11 @@ def main(settings: Mapping[str, int]) -> None:
         while head := _read(requests, REQUEST_HEAD.size):
             n_request, n_data = REQUEST_HEAD.unpack(head)
             request = json.loads(_read(requests, n_request))
-            answer = _answer(request, _read(requests, n_data), settings)
-            _write(answers, ANSWER_HEAD.pack(len(answer)))
-            _write(answers, answer)
+            data = _read(requests, n_data)
+            progress.report_to(lambda share: _send(answers, json.dumps({"share": share}).encode()))
+            answer = _answer(request, data, settings)
+            progress.report_to(None)
+            _send(answers, answer)
     except MemoryError:
         os._exit(OUT_OF_MEMORY_STATUS)
     os._exit(0)
@@ -135,6 +138,11 @@ def _read(descriptor: int, length: int) -> bytes:
             os._exit(0)
         data += piece
     return bytes(data)
+
+
+def _send(descriptor: int, message: bytes) -> None:
+    _write(descriptor, ANSWER_HEAD.pack(len(message)))
+    _write(descriptor, message)
 
 
 def _write(descriptor: int, data: bytes) -> None:

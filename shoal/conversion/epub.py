@@ -12,6 +12,7 @@ from shoal.conversion.html_tree import HEADINGS, HtmlTree, parse_html
 from shoal.conversion.main_content import RemovedTexts, find_main_content
 from shoal.conversion.markdown_text import TextBuilder, heading, one_line
 from shoal.conversion.package import Package
+from shoal.conversion.progress import report
 from shoal.conversion.texts import decode_markup
 from shoal.conversion.xml_elements import XmlElement, xml_elements
 from shoal.models import DocFormat
@@ -43,7 +44,8 @@ def convert_epub(data: bytes, name: str) -> Converted:
     text, removed = TextBuilder(), RemovedTexts()
     unreadable: list[str] = []
     number = 0
-    for path in book.spine:
+    for done, path in enumerate(book.spine):
+        report(done, len(book.spine))
         if path not in members:
             unreadable.append(path)
             continue

@@ -9,6 +9,7 @@ from shoal.conversion.converted import ConversionError, Converted, LocatorKind
 from shoal.conversion.main_content import RemovedTexts
 from shoal.conversion.markdown_text import TextBuilder, escaped, heading
 from shoal.conversion.mime import MAX_PARTS, Part, decode_header, read_part
+from shoal.conversion.progress import report
 from shoal.conversion.texts import decode_markup
 from shoal.conversion.web_pages import render_page
 from shoal.models import DocFormat
@@ -52,6 +53,7 @@ def _messages(data: bytes) -> Iterator[bytes]:
         raise ConversionError("broken" if data.strip() else "no_text", "the file has no message of a mailbox")
     ends = [mark.start() for mark in marks[1:]] + [len(data)]
     for mark, end in zip(marks, ends, strict=True):
+        report(mark.end(), len(data))
         yield _QUOTED_FROM.sub(rb"\1", data[mark.end() : end])
 
 

@@ -18,6 +18,7 @@ from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
 from shoal.conversion.converted import ConversionError, broken
+from shoal.conversion.progress import report
 
 MAX_PACKAGE_BYTES = 256 * 2**20
 """Of the members that are read, unpacked. The XML of a novel has about 5 MB."""
@@ -89,6 +90,8 @@ class Package:
         self._members = {info.filename: info for info in infos}
         self._left = MAX_PACKAGE_BYTES
         self._counted: set[str] = set()
+        self._n_parsed = 0
+        self._n_xml_bytes = sum(info.file_size for info in infos if info.filename.endswith(".xml"))
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
@@ -121,6 +124,8 @@ class Package:
     def xml(self, name: str) -> Element:
         """Return the root of a member."""
         data = self._checked_xml(name)
+        self._n_parsed += len(data)
+        self._report(0)
         with _xml_errors(name):
             return ET.fromstring(data)  # noqa: S314 - without a document type there are no entities
 
@@ -162,10 +167,15 @@ class Package:
         parser: ET.XMLPullParser[Element] = ET.XMLPullParser(kinds)
         with _xml_errors(name):
             for start in range(0, len(data), _XML_STEP):
+                self._report(start)
                 parser.feed(data[start : start + _XML_STEP])
                 yield from parser.read_events()  # type: ignore[misc]
+            self._n_parsed += len(data)
             parser.close()
             yield from parser.read_events()  # type: ignore[misc]
+
+    def _report(self, n_more: int) -> None:
+        report(self._n_parsed + n_more, self._n_xml_bytes)
 
     def _checked_xml(self, name: str) -> bytes:
         data = self.read(name)

@@ -14,6 +14,7 @@ from shoal.conversion.pdf_headings import OutlineItem
 from shoal.conversion.pdf_layout import BlockKind, PdfBlock, read_blocks
 from shoal.conversion.pdf_lines import Line, PageReader
 from shoal.conversion.pdf_repeated import split_contents, split_repeated
+from shoal.conversion.progress import report
 
 MAX_PAGES = 20_000
 """Further pages are left out with a warning."""
@@ -77,7 +78,10 @@ class _Reader:
         if n_pages > MAX_PAGES:
             self._draft.warn(f"the pages after {MAX_PAGES:,} are left out; the file has {n_pages:,}")
         reader = PageReader(self._raw)
-        pages = [self._read_page(reader, number) for number in range(min(n_pages, MAX_PAGES))]
+        pages: list[list[Line]] = []
+        for number in range(min(n_pages, MAX_PAGES)):
+            pages.append(self._read_page(reader, number))
+            report(number + 1, min(n_pages, MAX_PAGES))
         if not any(pages) and not self._recognised:
             raise self._no_text(n_pages)
         kept, removed = split_repeated(pages, self._labels)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -89,10 +89,12 @@ class ConversionProcess:
         name: str,
         kind: FileKind | None = None,
         options: Mapping[str, str | bool] | None = None,
+        watch: Callable[[float], None] = lambda _share: None,
     ) -> Converted:
         """Convert a file; `kind` is recognised unless given. Raises ConversionError.
 
-        `options`: keyword arguments of this kind's converter, such as `ocr` of that of PDF.
+        `options`: keyword arguments of this kind's converter, such as `ocr` of that of PDF. `watch` is called
+        now and then with the share of the file that is read, 0 to 1.
         """
         kind = kind or recognise(data, name)
         if kind.refusal:
@@ -102,7 +104,7 @@ class ConversionProcess:
         with self._lock:
             child = self._take_child() or _Child(self.limits)
             try:
-                answer = child.ask(kind, data, name, options or {}, self.limits)
+                answer = child.ask(kind, data, name, options or {}, self.limits, watch)
             except BaseException:
                 child.kill()
                 raise
@@ -172,7 +174,13 @@ class _Child:
         os.set_blocking(self._answers, False)
 
     def ask(
-        self, kind: FileKind, data: bytes, name: str, options: Mapping[str, str | bool], limits: Limits
+        self,
+        kind: FileKind,
+        data: bytes,
+        name: str,
+        options: Mapping[str, str | bool],
+        limits: Limits,
+        watch: Callable[[float], None],
     ) -> dict[str, Any]:
         """Send a file and return the answer as the child wrote it. Raises ConversionError; kill it then."""
         deadline = time.monotonic() + limits.seconds + (0.0 if self.n_files else START_SECONDS)
@@ -182,19 +190,26 @@ class _Child:
         try:
             self._write(REQUEST_HEAD.pack(len(request), len(data)) + request, deadline)
             self._write(data, deadline)
-            (length,) = ANSWER_HEAD.unpack(self._read(ANSWER_HEAD.size, deadline))
-            if length > limits.output_bytes:
-                raise _too_much_output(limits)
-            answer = json.loads(self._read(length, deadline))
+            answer = self._read_message(limits, deadline)
+            while isinstance(answer, dict) and answer.keys() == {"share"}:
+                watch(min(max(float(answer["share"]), 0.0), 1.0))
+                answer = self._read_message(limits, deadline)
         except TimeoutError:
             raise _too_slow(limits) from None
         except (EOFError, BrokenPipeError):
             raise self._death(limits) from None
-        except (ValueError, RecursionError):
+        except (ValueError, TypeError, RecursionError):
             raise _crashed("its answer could not be read") from None
         if not isinstance(answer, dict):
             raise _crashed("its answer could not be read")
         return answer
+
+    def _read_message(self, limits: Limits, deadline: float) -> Any:
+        """Return the next report or the answer. Raises ConversionError and what `_read` raises."""
+        (length,) = ANSWER_HEAD.unpack(self._read(ANSWER_HEAD.size, deadline))
+        if length > limits.output_bytes:
+            raise _too_much_output(limits)
+        return json.loads(self._read(length, deadline))
 
     def kill(self) -> None:
         """End the process and all that it started, and free its pipes."""

@@ -16,6 +16,7 @@ from shoal.conversion.converted import ConversionError, Converted, broken
 from shoal.conversion.draft import Draft
 from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
 from shoal.conversion.pptx import attribute_of_relation
+from shoal.conversion.progress import report
 from shoal.conversion.sheets import MAX_CELLS, NumberedRow, SheetWriter, cell_text
 from shoal.errors import ShoalError
 from shoal.formats.decoding import CERTAIN_ENCODINGS, decode
@@ -39,6 +40,7 @@ _MIN_CONFIDENCE = 0.5  # of a guessed encoding
 _SAMPLE_CHARS = 20_000
 _SAMPLE_LINES = 50
 _TRUE = ("1", "true")
+_ROWS_BETWEEN_REPORTS = 1000
 
 
 @dataclass(slots=True)
@@ -295,4 +297,6 @@ def _delimited_rows(text: str, delimiter: str, draft: Draft) -> Iterator[Numbere
         except csv.Error:
             draft.warn(f"row {number:,} has a cell that is too long, and is left out")
             continue
+        if number % _ROWS_BETWEEN_REPORTS == 0:
+            report(lines.tell(), len(text))
         yield NumberedRow(number, {i: cell_text(cell) for i, cell in enumerate(row)})

@@ -20,7 +20,7 @@ from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.job_items import NewDraft
 from shoal.jobs.queue.transitions import Outcome
-from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError
+from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError, Report, no_report
 from shoal.models import DocumentDraft, DocumentFields, FileDraft, IngestResult, ItemStatus, OnConflict
 from shoal.settings import Settings
 from shoal.storage import document_writer
@@ -159,8 +159,11 @@ class _LastError(ItemHandler):
         self._handler.prepare_together(items)
 
     def prepare(self, item: WorkItem) -> Any:
+        return self.prepare_reporting(item, no_report)
+
+    def prepare_reporting(self, item: WorkItem, report: Report) -> Any:
         try:
-            return self._handler.prepare(item)
+            return self._handler.prepare_reporting(item, report)
         except Exception as error:
             self.error = error
             raise

@@ -53,6 +53,7 @@ def test_job_reports_its_progress(client: FlaskClient, worker: Worker) -> None:
         "items_per_second": None,
         "bytes_per_second": None,
         "seconds_left": None,
+        "stage_done": None,
     }
     assert job["started_at"] is None
     assert job["finished_at"] is None
@@ -77,7 +78,7 @@ def test_item_list_has_pages_and_filters_by_status(client: FlaskClient, worker: 
     assert [item["status"] for item in page["items"]] == ["succeeded", "failed", "succeeded", "duplicate"]
     assert set(page["items"][0]) == {
         "seq", "title", "source_path", "bytes", "status", "stage", "document_id", "warnings", "attempts", "error",
-        "error_code",
+        "error_code", "stage_share",
     }  # fmt: skip
     failed = client.get(f"{address}/items?status=failed").get_json()
     assert [item["seq"] for item in failed["items"]] == [1]

@@ -25,6 +25,17 @@ def with_options(data: bytes, name: str, *, ocr: bool = False, language: str = "
     return Converted(f"{data.decode()} {ocr} {language}", DocFormat.plaintext)
 
 
+def reports(data: bytes, name: str) -> Converted:
+    """Report the numbers in the file, as shares of 4."""
+    from shoal.conversion import progress
+
+    progress.SECONDS_BETWEEN_REPORTS = -1.0
+    progress.report_to(progress._reports.send)
+    for number in data.split():
+        progress.report(float(number), 4)
+    return Converted(data.decode(), DocFormat.plaintext)
+
+
 def exits(data: bytes, name: str) -> Converted:
     os._exit(0)
 

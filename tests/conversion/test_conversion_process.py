@@ -55,6 +55,16 @@ def test_passes_options_to_the_converter(process: ConversionProcess) -> None:
     assert converted.content == "text True eng"
 
 
+def test_passes_reports_on_before_the_answer(process: ConversionProcess) -> None:
+    shares: list[float] = []
+    converted = process.convert(b"1 2 9 -1 4", "a.test", kind("reports"), watch=shares.append)
+    assert converted.content == "1 2 9 -1 4"
+    assert shares == [0.25, 0.5, 1.0, 0.0, 1.0]
+    # The next file, in the same process, has no reports of the last one.
+    assert process.convert(b"x", "a.test", kind("fine"), watch=shares.append).content == "x"
+    assert len(shares) == 5
+
+
 def test_converts_a_large_file_while_its_answer_is_as_large() -> None:
     with ConversionProcess(Limits(seconds=30, output_bytes=64 * MIB)) as process:
         assert len(process.convert(b"word " * 4_000_000, "a.test", kind("fine")).content) == 20_000_000

@@ -33,7 +33,16 @@ class ProgressSchema(Schema):
     fraction = fields.Float(
         required=True,
         metadata={
-            "description": "share of the work done, 0 to 1; items discovered but not yet stored count half"
+            "description": "share of the work done, 0 to 1: items count for the stages that they have "
+            "passed, and large files for their share of a conversion"
+        },
+    )
+    stage_done = fields.Integer(
+        required=True,
+        allow_none=True,
+        metadata={
+            "description": "items that have passed the current stage, or have ended; null in a stage that "
+            "takes many items at once, and after the end"
         },
     )
     items_per_second = fields.Float(
@@ -172,6 +181,14 @@ class ItemSchema(Schema):
         required=True,
         allow_none=True,
         metadata={"description": "stable code of the error, for programs; null without an error"},
+    )
+    stage_share = fields.Float(
+        required=True,
+        allow_none=True,
+        metadata={
+            "description": "share of the current stage that a worker has passed with it, 0 to 1; null if it "
+            "is not known, as for all items that take a few seconds"
+        },
     )
     warnings = fields.List(
         fields.String(),

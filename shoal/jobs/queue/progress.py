@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import threading
 import time
@@ -42,11 +43,13 @@ class Estimate:
 
     `fraction` is the share of the work that is done, 0 to 1. Documents that are not stored yet count for the
     stages that they have passed, also in `bytes_per_second`. Both speeds leave out items that the upload
-    refused. A value is None while it cannot be estimated: before the job starts or, for `seconds_left`, while
-    the job makes no progress.
+    refused. `stage_done` counts the items that have passed the current stage, or have ended; it is None in
+    stages of whole waves, and when the job has ended. Other values are None while they cannot be estimated:
+    before the job starts or, for `seconds_left`, while the job makes no progress.
     """
 
     fraction: float
+    stage_done: int | None = None
     items_per_second: float | None = None
     bytes_per_second: float | None = None
     seconds_left: float | None = None
@@ -76,6 +79,19 @@ def _items_processed(job: Job, waves: Sequence[WaveProgress]) -> int:
     return max(0, job.progress.done - refused)
 
 
+def _items_past_stage(job: Job, waves: Sequence[WaveProgress]) -> int | None:
+    """Return the number of items that have passed the current stage; those that the upload refused, too."""
+    if job.ended or job.stage not in WORK or job.stage not in job.plan:
+        return None
+    n = job.progress.total - sum(wave.total for wave in waves)
+    for wave in waves:
+        if wave.stage is None or job.plan.index(wave.stage) > job.plan.index(job.stage):
+            n += wave.total
+        elif wave.stage is job.stage:
+            n += wave.total - wave.pending
+    return n
+
+
 def _share_passed(wave: WaveProgress, stage: Stage, plan: Sequence[Stage]) -> float:
     """Return the share of a wave that has passed a stage, by bytes if they are known, else by items."""
     if wave.stage is None or plan.index(stage) < plan.index(wave.stage):
@@ -85,7 +101,8 @@ def _share_passed(wave: WaveProgress, stage: Stage, plan: Sequence[Stage]) -> fl
     left = wave.pending / wave.total
     if wave.bytes_pending is not None and wave.bytes:
         left = wave.bytes_pending / wave.bytes
-    return min(1.0, max(0.0, 1 - left))
+    running = wave.bytes_running / wave.bytes if wave.bytes else 0.0
+    return min(1.0, max(0.0, 1 - left + running))
 
 
 class ProgressEstimator:
@@ -100,6 +117,10 @@ class ProgressEstimator:
 
     def estimate(self, job: Job, waves: Sequence[WaveProgress]) -> Estimate:
         """Return the progress of a job and its recent speed."""
+        estimate = self._estimate(job, waves)
+        return dataclasses.replace(estimate, stage_done=_items_past_stage(job, waves))
+
+    def _estimate(self, job: Job, waves: Sequence[WaveProgress]) -> Estimate:
         fraction, items = fraction_done(job, waves), _items_processed(job, waves)
         n_bytes = sum(wave.bytes for wave in waves)
         if job.started_at is None or job.status is JobStatus.enqueued:
@@ -140,7 +161,7 @@ class ProgressEstimator:
 def _estimate(fraction: float, fraction_gained: float, items: int, n_bytes: int, seconds: float) -> Estimate:
     """Return the estimate for a job that completed `fraction_gained` and `items` in the last `seconds`."""
     if fraction_gained <= 0:
-        return Estimate(fraction, 0.0, 0.0)
+        return Estimate(fraction, None, 0.0, 0.0)
     return Estimate(
         fraction=fraction,
         items_per_second=max(0, items) / seconds,

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from shoal.errors import NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.duplicates import duplicate_warnings
-from shoal.jobs.queue.states import FINAL, WAVE_DONE, Stage, plan_from_json
+from shoal.jobs.queue.states import FINAL, RUNNING, WAVE_DONE, Stage, plan_from_json
 from shoal.models import ItemStatus, JobKind, JobStatus
 from shoal.storage.database import Database, Row, listed
+
+_RUNNING = frozenset(RUNNING.values())
 
 POLL_SECONDS = 0.05
 """Polling interval of a waiting request. A poll reads one row by index: a hundred waiting clients cost a few
@@ -64,9 +66,9 @@ class JobItem:
     """One document of a job.
 
     `document_id` is the document it became or duplicates. `stage` is that of its wave while the item is open.
-    `attempts` counts the worker processes that died while they processed this item alone, and the fetches
-    that failed for a time. `warnings` name
-    doubtful parts of the text and, for a duplicate, the fields that were not stored.
+    `attempts` counts the worker processes that died while they processed this item alone. `warnings` name
+    doubtful parts of the text and, for a duplicate, the fields that were not stored. `stage_share`: the share
+    of the stage, 0 to 1, that a worker has passed with it; None if it is unknown, as for nearly all items.
     """
 
     seq: int
@@ -80,13 +82,15 @@ class JobItem:
     error: str | None
     warnings: tuple[str, ...] = ()
     error_code: str | None = None
+    stage_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WaveProgress:
     """A wave of a job. `stage` is None when it is done; `pending` of its items have not ended the stage.
 
-    `bytes_pending`: the bytes of these items, if they are known.
+    `bytes_pending`: the bytes of these items, if they are known. `bytes_running`: how many of them workers
+    have passed, as far as they report it.
     """
 
     stage: Stage | None
@@ -94,6 +98,7 @@ class WaveProgress:
     pending: int
     bytes: int
     bytes_pending: int | None = None
+    bytes_running: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +174,15 @@ def get_waves(database: Database, job_id: int) -> list[WaveProgress]:
     with database.snapshot() as snapshot:
         rows = snapshot.rows(statements.WAVES, {"job_id": job_id})
     return [
-        WaveProgress(None if stage == WAVE_DONE else Stage(stage), total, pending, n_bytes, bytes_pending)
-        for stage, total, pending, n_bytes, bytes_pending in rows
+        WaveProgress(
+            stage=None if stage == WAVE_DONE else Stage(stage),
+            total=total,
+            pending=pending,
+            bytes=n_bytes,
+            bytes_pending=bytes_pending,
+            bytes_running=bytes_running or 0.0,
+        )
+        for stage, total, pending, n_bytes, bytes_pending, bytes_running in rows
     ]
 
 
@@ -323,4 +335,5 @@ def _item(row: Row) -> JobItem:
         error=row["error"],
         warnings=_warnings(row),
         error_code=row["error_code"],
+        stage_share=row["stage_share"] if status in _RUNNING else None,
     )

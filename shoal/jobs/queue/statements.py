@@ -32,6 +32,7 @@ _REFUSED_ITEM = sql_list([ItemStatus.failed, ItemStatus.duplicate])
 """Statuses of items that end with the upload."""
 _RETRIABLE_JOB = sql_list([JobStatus.enqueued, JobStatus.processing, JobStatus.partial, JobStatus.failed])
 _LEARN_STAGES = sql_list(sorted(WHOLE_WAVE_STAGES))
+_RUNNING_AT = " ".join(f"WHEN '{stage}' THEN '{status}'" for stage, status in RUNNING.items())
 _STATUS_AFTER = " ".join(f"WHEN '{stage}' THEN '{status}'" for stage, status in STATUS_AFTER.items())
 MAX_SUMMED_ITEMS = 1000
 """Items of a wave whose bytes are summed whenever somebody looks at the progress. Among more items, the share
@@ -260,7 +261,7 @@ ITEM_SOURCE = "SELECT source FROM job_item_files WHERE item_id = :item_id"
 
 CLAIM_ITEM = """
     UPDATE job_items SET status = :running, lease_owner = :owner, lease_expires_at = :expires, alone = :alone,
-        updated_at = :now
+        stage_share = NULL, updated_at = :now
     WHERE id = :item_id AND status = :ready AND lease_owner IS NULL
 """
 
@@ -296,6 +297,10 @@ RENEW_ITEM = "UPDATE job_items SET lease_expires_at = :expires WHERE id = :item_
 RENEW_WAVE = """
     UPDATE waves SET lease_expires_at = :expires WHERE job_id = :job_id AND n = :wave AND lease_owner = :owner
 """
+
+# How far an item is in its stage; only running items have a share.
+REPORT_SHARE = "UPDATE job_items SET stage_share = :share WHERE id = :item_id AND lease_owner = :owner"
+CHANGE_JOB = "UPDATE jobs SET updated_at = :now, revision = revision + 1 WHERE id = :job_id"
 
 RELEASE_ITEM = """
     UPDATE job_items SET status = :ready, lease_owner = NULL, lease_expires_at = NULL, updated_at = :now,
@@ -515,12 +520,14 @@ DELETE_STALE_WORKERS = "DELETE FROM workers WHERE seen_at < :moment"
 
 JOB = f"SELECT * FROM jobs WHERE id = :job_id AND status NOT IN ('{RECEIVING}', '{DROPPED}')"
 # Bytes done, all bytes, ended items, all items. A document that is not stored yet counts for the stages that
-# it has passed: half after the discover stage, or half after conversion and then three quarters.
+# it has passed: half after the discover stage, or half after conversion and then three quarters. In a
+# conversion, it counts for its share of this half.
 LOCAL_PROGRESS = f"""
     SELECT SUM(CASE WHEN i.status IN ('{ItemStatus.discovered}', '{ItemStatus.scoring}')
                     THEN CASE p.converts WHEN 1 THEN i.n_bytes * 3 / 4 ELSE i.n_bytes / 2 END
                     WHEN i.status = '{ItemStatus.converted}'
                          OR (i.status = '{ItemStatus.discovering}' AND p.converts) THEN i.n_bytes / 2
+                    WHEN i.status = '{ItemStatus.converting}' THEN COALESCE(i.stage_share, 0) * i.n_bytes / 2
                     WHEN i.status IN {_UNDISCOVERED_ITEM} THEN 0 ELSE i.n_bytes END),
            SUM(i.n_bytes),
            SUM(CASE WHEN i.status IN {OPEN_ITEM} THEN 0 ELSE 1 END),
@@ -543,14 +550,19 @@ JOBS = """
 COUNT_JOBS = """
     SELECT COUNT(*) FROM jobs WHERE status IN ({statuses}) AND kind IN ({kinds}) AND local_owner IS NULL
 """
-# The last column, for a wave of few items that is in the middle of a stage: bytes of those that have not
-# passed it. Only few waves are, and an index answers it.
+# The fifth column, for a wave of few items that is in the middle of a stage: bytes of those that have not
+# passed it. Only few waves are, and an index answers it. The last column: bytes that workers have passed in
+# running items.
 WAVES = f"""
     SELECT w.stage, w.total, w.pending, w.bytes,
            CASE WHEN w.total <= {MAX_SUMMED_ITEMS} AND w.pending BETWEEN 1 AND w.total - 1 THEN (
                SELECT SUM(i.n_bytes) FROM job_items i
                WHERE i.status IN {OPEN_ITEM} AND i.job_id = w.job_id AND i.wave = w.n
-                 AND i.status <> CASE w.stage {_STATUS_AFTER} ELSE '' END) END
+                 AND i.status <> CASE w.stage {_STATUS_AFTER} ELSE '' END) END,
+           CASE WHEN w.pending > 0 THEN (
+               SELECT SUM(i.n_bytes * i.stage_share) FROM job_items i
+               WHERE i.status IN {OPEN_ITEM} AND i.job_id = w.job_id AND i.wave = w.n
+                 AND i.status = CASE w.stage {_RUNNING_AT} ELSE '' END) END
     FROM waves w WHERE w.job_id = :job_id ORDER BY w.n
 """
 # Open documents whose texts take disk space. Delete and rescore jobs hold no text and are left out.
@@ -567,7 +579,7 @@ _ITEMS_OF_JOB = "FROM job_items WHERE job_id = :job_id {has_status}"
 # `report` is that of the document an item became, as long as the document still has the item's text.
 ITEMS = f"""
     SELECT i.seq, i.title, i.source_path, i.metadata, i.warnings, i.n_bytes, i.status, i.document_id,
-           i.attempts, i.error, i.error_code, w.stage, d.title AS title_stored,
+           i.attempts, i.error, i.error_code, i.stage_share, w.stage, d.title AS title_stored,
            d.source_path AS source_path_stored, d.metadata AS metadata_stored, s.report
     FROM job_items i
     LEFT JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shoal.jobs.queue.claims import WaveRef, WorkItem
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Outcome
 from shoal.storage.database import Transaction
+
+Report = Callable[[float], None]
+"""Takes the share of an item's stage that is done, 0 to 1."""
+
+
+def no_report(_share: float) -> None:
+    """Report nothing."""
 
 
 class NotPreparedError(Exception):
@@ -29,6 +36,10 @@ class ItemHandler(ABC):
     def prepare(self, item: WorkItem) -> Any:
         """Do the long part, outside any transaction. May raise DocumentError, LeaseLostError,
         StorageError."""
+
+    def prepare_reporting(self, item: WorkItem, report: Report) -> Any:
+        """Like `prepare`; a stage that can take long for one item calls `report` now and then."""
+        return self.prepare(item)
 
     @abstractmethod
     def store(self, transaction: Transaction, item: WorkItem, prepared: Any) -> Outcome:

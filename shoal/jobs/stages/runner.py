@@ -26,6 +26,7 @@ from shoal.models import ItemStatus
 from shoal.scorer import Scorer
 from shoal.settings import KIB, Settings
 from shoal.storage.database import Database, Transaction
+from shoal.support.clock import timestamp
 
 WRITE_BYTES = 512 * KIB
 WRITE_ITEMS = 128
@@ -34,6 +35,9 @@ disk syncs once for all of them."""
 
 CHANGING_DOCUMENTS = frozenset({Stage.score, Stage.rescore, Stage.delete})
 """Stages after which the index is brought up to date."""
+
+REPORT_SECONDS = 2.0
+"""Between two reports of the progress in an item, each a small transaction."""
 
 STORE_RETRY_SECONDS = 60.0
 """How long finished work waits for a locked database or full disk before its lease is released."""
@@ -174,7 +178,8 @@ class _Run:
 
     def _prepare(self, item: WorkItem) -> Any:
         try:
-            return self._handler.prepare(item)
+            report = _ItemReport(self._database, item, self._batch.owner, self._watch)
+            return self._handler.prepare_reporting(item, report)
         except (LeaseLostError, StorageError, MemoryError):
             raise
         except Exception as error:
@@ -238,6 +243,31 @@ class _Run:
         return [
             (item, prepared if isinstance(prepared, Outcome) else next(stored)) for item, prepared in group
         ]
+
+
+class _ItemReport:
+    """Writes the share of an item's stage that is done, at most once in REPORT_SECONDS.
+
+    Most items end before their first report. The share is lost with the lease.
+    """
+
+    def __init__(self, database: Database, item: WorkItem, owner: str, watch: Callable[[], None]) -> None:
+        self._database, self._item, self._owner, self._watch = database, item, owner, watch
+        self._next = time.monotonic() + REPORT_SECONDS
+
+    def __call__(self, share: float) -> None:
+        if time.monotonic() < self._next:
+            return
+        row = {"item_id": self._item.id, "owner": self._owner, "share": round(share, 4)}
+        try:
+            with self._database.write() as transaction:
+                if transaction.execute(statements.REPORT_SHARE, row):
+                    job = {"job_id": self._item.job_id, "now": timestamp()}
+                    transaction.execute(statements.CHANGE_JOB, job)
+        except StorageError as error:
+            log.info("progress of item %s not written: %s", self._item.id, error)
+        self._next = time.monotonic() + REPORT_SECONDS
+        self._watch()
 
 
 def _process_wave(

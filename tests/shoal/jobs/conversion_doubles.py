@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from shoal.conversion import progress
 from shoal.conversion.converted import ConversionError, Converted, Locator, LocatorKind, Removed
 from shoal.conversion.file_kinds import FileKind
 from shoal.models import DocFormat
@@ -19,6 +20,10 @@ def convert(data: bytes, name: str) -> Converted:
         raise ConversionError("encrypted", f"{name} has a password; save it without one")
     if text.startswith("crash"):
         os._exit(3)
+    if text.startswith("halfway"):
+        progress.SECONDS_BETWEEN_REPORTS = -1.0
+        progress.report_to(progress._reports.send)
+        progress.report(1, 2)
     if text.startswith("slow"):
         time.sleep(60)
     locators, at = [], 0

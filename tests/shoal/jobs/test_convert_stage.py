@@ -17,10 +17,11 @@ from shoal.formats.drafts import make_draft, make_file_draft
 from shoal.jobs import embedded
 from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.claims import claim, release
+from shoal.jobs.queue.progress import fraction_done
 from shoal.jobs.queue.retry import retry
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_replacement
-from shoal.jobs.stages import convert
+from shoal.jobs.stages import convert, runner
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models import FileDraft, JobStatus, Locator, LocatorKind, SourceFile
@@ -122,6 +123,31 @@ def test_file_that_cannot_be_converted_is_one_failed_item(
     assert item.error_code in CONVERSION_CODES
     assert item.attempts == 0
     assert_consistent(database)
+
+
+def test_progress_in_a_file_shows_until_its_conversion_ends(
+    database: Database, settings: Settings, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "REPORT_SECONDS", 0.0)
+    job_id = submit(database, settings, file_draft("halfway " + WHALES, settings))
+    batch = claim_now(database, settings)
+    assert batch is not None
+    seen: list[tuple[float, float | None, float]] = []
+
+    def look() -> None:
+        job, waves = queries.get_job(database, job_id), queries.get_waves(database, job_id)
+        (item,) = queries.get_items(database, job_id)
+        done, total, *_ = embedded.progress(database, job_id)
+        seen.append((fraction_done(job, waves), item.stage_share, done / total))
+
+    before = queries.get_job(database, job_id).revision
+    process(batch, database, handlers, settings, look)
+    # Without learning, conversion is two thirds of the work of a file; for the bar of a command it is half.
+    assert seen[0] == (pytest.approx(1 / 3), 0.5, pytest.approx(0.25, abs=0.01))
+    assert seen[-1] == (pytest.approx(2 / 3), None, pytest.approx(0.5, abs=0.01))
+    assert queries.get_job(database, job_id).revision >= before + 2
+    run(database, settings, handlers)
+    assert statuses(database, job_id) == ["succeeded"]
 
 
 def test_slow_conversion_ends_at_its_limit(database: Database, settings: Settings, scorer: Any) -> None:

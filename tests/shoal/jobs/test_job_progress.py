@@ -95,6 +95,19 @@ def test_discovered_documents_count_half(state: Job, waves: list[WaveProgress], 
     assert fraction_done(state, waves) == pytest.approx(fraction)
 
 
+def test_bytes_of_running_items_count_for_the_share_that_is_passed() -> None:
+    assert fraction_done(job(), [WaveProgress(Stage.discover, 1, 1, 1000, None, 500.0)]) == 0.25
+    assert fraction_done(job(), [WaveProgress(Stage.discover, 10, 5, 1000, 400, 100.0)]) == 0.35
+
+
+def test_items_past_the_stage_are_counted() -> None:
+    waves = [wave(Stage.discover, 30, total=50), wave(Stage.learn, 0, total=40)]
+    estimator = ProgressEstimator()
+    # 10 items were refused by the upload.
+    assert estimator.estimate(job(total=100), waves).stage_done == 10 + 20 + 40
+    assert estimator.estimate(job(status=JobStatus.succeeded, finished_after=1), waves).stage_done is None
+
+
 @given(
     st.lists(st.tuples(st.sampled_from([*INGEST, None]), st.integers(0, 9), st.integers(0, 99)), max_size=4),
     st.integers(0, 500),
