@@ -38,7 +38,8 @@ from shoal import Engine
 from shoal.cli.json_form import json_form
 from shoal.client.decoding import decode
 from shoal.conversion.drafts import draft_of_file
-from shoal.models import LocatorKind, Modality, SearchResponse, SearchResult, timecode
+from shoal.file_models import LocatorKind, timecode
+from shoal.models import Modality, SearchResponse, SearchResult
 from shoal.search.library_index import IndexCache
 
 QUERIES_PER_KIND = 30

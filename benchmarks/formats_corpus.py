@@ -16,7 +16,7 @@ import subprocess
 import sysconfig
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
 from itertools import islice
@@ -371,6 +371,15 @@ def _workbook(sections: tuple[Section, ...], path: Path) -> Made:
     rows = _rows(sections)
     half = (len(rows) + 1) // 2
     sheets = {"First part": rows[:half], "Second part": [rows[0], *rows[half:]]}
+    write_workbook(sheets, path)
+    parts = tuple(
+        Part(at, at, _row_text(row), name) for name, own in sheets.items() for at, row in enumerate(own, 1)
+    )
+    return Made("XLSX", path, " ".join(map(" ".join, rows)), (), parts)
+
+
+def write_workbook(sheets: Mapping[str, Sequence[Sequence[str]]], path: Path) -> None:
+    """Write the rows of sheets into a workbook."""
     files = {
         "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
         '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
@@ -384,11 +393,10 @@ def _workbook(sections: tuple[Section, ...], path: Path) -> Made:
         )
         + "</sheets></workbook>",
         "xl/_rels/workbook.xml.rels": _relations(
-            [("worksheet", f"worksheets/sheet{number}.xml") for number in (1, 2)]
+            [("worksheet", f"worksheets/sheet{number}.xml") for number in range(1, len(sheets) + 1)]
         ),
     }
-    parts = []
-    for number, (name, own) in enumerate(sheets.items(), 1):
+    for number, own in enumerate(sheets.values(), 1):
         lines = (
             f'<row r="{at}">'
             + "".join(f'<c t="inlineStr"><is><t>{escape(cell)}</t></is></c>' for cell in row)
@@ -397,11 +405,9 @@ def _workbook(sections: tuple[Section, ...], path: Path) -> Made:
         )
         sheet = f'<worksheet xmlns="{_SHEET}"><sheetData>{"".join(lines)}</sheetData></worksheet>'
         files[f"xl/worksheets/sheet{number}.xml"] = sheet
-        parts += [Part(at, at, _row_text(row), name) for at, row in enumerate(own, 1)]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for member, text in files.items():
             archive.writestr(member, text)
-    return Made("XLSX", path, " ".join(map(" ".join, rows)), (), tuple(parts))
 
 
 _SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -516,7 +522,7 @@ def pdf_of_pages(sections: tuple[Section, ...], path: Path) -> Made:
             "/Resources<</Font<</F 3 0 R>>>>>>"
         )
         objects.append(f"<</Length {len(stream)}>>stream\n{stream}\nendstream")
-    data, offsets = b"%PDF-1.4\n", []
+    data, offsets = bytearray(b"%PDF-1.4\n"), []
     for number, text in enumerate(objects, 1):
         offsets.append(len(data))
         data += f"{number} 0 obj\n{text}\nendobj\n".encode("latin-1")

@@ -195,14 +195,14 @@ def upload_damaged(
     (folder / "service").mkdir()
     with running(folder / "service", WORKERS) as service:
         # The first conversion starts a process below each worker, which lives on.
-        before = _workers(service.pid)
+        before = workers(service.pid)
         started = time.monotonic()
         with httpx.Client(base_url=f"{service.address}/api/v1", timeout=JOB_SECONDS) as client:
             while piece := list(islice(files, N_PER_UPLOAD)):
                 _send(client, piece, report)
             report.seconds = time.monotonic() - started
             _check_stored(client, report)
-        if lost := before - _workers(service.pid):
+        if lost := before - workers(service.pid):
             report.problems.append(f"lost workers: {sorted(lost)}")
     log = (folder / "service" / "up.log").read_text()
     if "Traceback" in log:
@@ -218,7 +218,7 @@ def upload_damaged(
     return report
 
 
-def _workers(pid: int) -> set[int]:
+def workers(pid: int) -> set[int]:
     """Processes of the service, without those that convert files, which are replaced after a crash."""
     return {each for each in descendants(pid) if "shoal.conversion" not in _command(each)}
 

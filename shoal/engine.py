@@ -15,11 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
+from shoal.file_models import FileDraft
 from shoal.library.library import Library, make_settings
 from shoal.models import (
     DocumentDraft,
     DocumentFields,
-    FileDraft,
     IngestResult,
     OnConflict,
     SearchFilters,

@@ -382,7 +382,11 @@ class Settings:
     keep_originals: bool = _setting(
         False, "1 keeps the files that documents were converted from, for download and for PDF pages"
     )
-    conversion_seconds: float = _setting(90.0, "longest conversion of one file, seconds", _between(1, 3600))
+    conversion_seconds: float = _setting(
+        90.0,
+        "longest conversion of a file of 16 MiB, seconds; larger files get proportionally more",
+        _between(1, 3600),
+    )
     conversion_memory_bytes: int = _setting(
         2 * GIB, "most memory of the process that converts a file, bytes", _at_least(256 * MIB)
     )

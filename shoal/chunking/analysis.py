@@ -6,7 +6,7 @@ import dataclasses
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from typing import Any
@@ -86,12 +86,16 @@ def score_document(
     return scored_document(analyzed, scorer, vocabulary_version=vocabulary_version)
 
 
-def analyze(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> AnalyzedDocument:
+def analyze(
+    draft: DocumentDraft, scorer: Scorer, settings: Settings, *, parsed_now: Callable[[], None] = lambda: None
+) -> AnalyzedDocument:
     """Parse a draft, segment it where the topic changes, and score the segments.
 
-    Raises EmptyDocumentError if the draft has no sentence, and DocumentTooLargeError.
+    `parsed_now` is called after the first of these steps. Raises EmptyDocumentError if the draft has no
+    sentence, and DocumentTooLargeError.
     """
     parsed = _parse(draft, settings)
+    parsed_now()
     if not parsed.sentences:
         raise EmptyDocumentError(NO_TEXT)
     contexts = section_contexts(draft, parsed, settings)

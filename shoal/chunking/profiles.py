@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from lagoon.spans import code_points
 from shoal.chunking.file_places import file_places
-from shoal.models import Chunk, FilePlace, Locator, Reef, SentenceSpan
+from shoal.file_models import FilePlace, Locator
+from shoal.models import Chunk, Reef, SentenceSpan
 from shoal.scorer import Topic
 from shoal.storage.profiles import PROBABILITY_STEPS, Profiles
 

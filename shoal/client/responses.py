@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shoal.models import ContextChunk, FilePlace, JobStatus, Label, Modality
+from shoal.file_models import FilePlace
+from shoal.models import ContextChunk, JobStatus, Label, Modality
 from shoal.storage.records import DocumentFile, DocumentReport, StoredChunk, StoredDocument, StoredSection
 
 ENDED = frozenset(JobStatus) - {JobStatus.enqueued, JobStatus.processing}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from shoal.models import DocFormat, Locator, LocatorKind, Removed
+from shoal.file_models import Locator, LocatorKind, Removed
+from shoal.models import DocFormat
 
 __all__ = ["ConversionError", "Converted", "Converter", "Locator", "LocatorKind", "Removed"]
 

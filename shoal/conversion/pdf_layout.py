@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from shoal.conversion.pdf_headings import OutlineItem, find_headings
 from shoal.conversion.pdf_lines import Cell, Line, ends_sentence
+from shoal.conversion.progress import report
 
 # Tried only where a run of dots begins.
 _LEADER = re.compile(
@@ -25,6 +26,9 @@ _LEADER = re.compile(
 _BULLET = re.compile(r"[•‣◦▪▫●○■□◆◇➢➤✓❖⁃·\uf0b7\uf0a7]\s*(?=\S)|[-*–] (?=\S)")
 _NUMBERED = re.compile(r"\(?(\d{1,3})[.)] (?=\S)")
 _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+
+_BEFORE_BLOCKS = 0.75
+"""Share of the conversion that is done before blocks are found."""
 
 # Sizes of letters as multiples of that of the body.
 _NOTE_SIZE = 0.92
@@ -74,8 +78,9 @@ def read_blocks(pages: Sequence[Sequence[Line]], outline: Sequence[OutlineItem])
     body = body_size(pages)
     headings = find_headings(pages, outline, body)
     builder = _BlockBuilder(pages, headings, body)
-    for page in pages:
+    for number, page in enumerate(pages):
         builder.add_page(page)
+        report(_BEFORE_BLOCKS * len(pages) + (1 - _BEFORE_BLOCKS) * number, len(pages))
     return builder.finish()
 
 

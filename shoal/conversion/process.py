@@ -36,6 +36,9 @@ MAX_FILES_PER_CHILD = 200
 START_SECONDS = 30.0
 """Added to the time limit of a child's first file, for the start of Python on a busy machine."""
 
+FULL_TIME_BYTES = 16 * 1024**2
+"""A larger file may take proportionally more time."""
+
 _GRACE_SECONDS = 0.5
 _PIECE_BYTES = 1024 * 1024
 _PASSED_ON = ("PATH", "TMPDIR", "TESSDATA_PREFIX")
@@ -53,7 +56,8 @@ _CODES = frozenset(code.removeprefix("file_") for code in CONVERSION_CODES)
 class Limits:
     """What the conversion of one file may take.
 
-    `seconds` of real time; `memory_bytes` of address space, libraries included; `output_bytes` of the answer.
+    `seconds` of real time, for a file of up to FULL_TIME_BYTES; `memory_bytes` of address space, libraries
+    included; `output_bytes` of the answer.
     """
 
     seconds: float = 120.0
@@ -183,10 +187,11 @@ class _Child:
         watch: Callable[[float], None],
     ) -> dict[str, Any]:
         """Send a file and return the answer as the child wrote it. Raises ConversionError; kill it then."""
-        deadline = time.monotonic() + limits.seconds + (0.0 if self.n_files else START_SECONDS)
+        seconds = seconds_for(len(data), limits.seconds)
+        deadline = time.monotonic() + seconds + (0.0 if self.n_files else START_SECONDS)
         self.n_files += 1
         fields = {"converter": kind.converter, "kind": kind.name, "extra": kind.extra, "name": name}
-        request = json.dumps({**fields, "options": dict(options), "seconds": limits.seconds}).encode()
+        request = json.dumps({**fields, "options": dict(options), "seconds": seconds}).encode()
         try:
             self._write(REQUEST_HEAD.pack(len(request), len(data)) + request, deadline)
             self._write(data, deadline)
@@ -195,9 +200,9 @@ class _Child:
                 watch(min(max(float(answer["share"]), 0.0), 1.0))
                 answer = self._read_message(limits, deadline)
         except TimeoutError:
-            raise _too_slow(limits) from None
+            raise _too_slow(seconds) from None
         except (EOFError, BrokenPipeError):
-            raise self._death(limits) from None
+            raise self._death(limits, seconds) from None
         except (ValueError, TypeError, RecursionError):
             raise _crashed("its answer could not be read") from None
         if not isinstance(answer, dict):
@@ -249,7 +254,7 @@ class _Child:
             length -= len(piece)
         return b"".join(pieces)
 
-    def _death(self, limits: Limits) -> ConversionError:
+    def _death(self, limits: Limits, seconds: float) -> ConversionError:
         """Return the error for a child that closed its pipes."""
         try:
             status = self.process.wait(_GRACE_SECONDS)
@@ -261,7 +266,7 @@ class _Child:
                 f"the conversion needs more than {limits.memory_bytes // 1024**2:,} MiB of memory",
             )
         if status == -signal.SIGALRM:
-            return _too_slow(limits)
+            return _too_slow(seconds)
         ending = f"signal {-status}" if status < 0 else f"exit status {status}"
         return _crashed(ending)
 
@@ -286,8 +291,13 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     return passed_on | {"LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def _too_slow(limits: Limits) -> ConversionError:
-    return ConversionError("time_limit", f"the conversion took more than {limits.seconds:g} seconds")
+def seconds_for(n_bytes: int, seconds: float) -> float:
+    """Return how long the conversion of a file may take, if one of FULL_TIME_BYTES may take `seconds`."""
+    return seconds * max(1.0, n_bytes / FULL_TIME_BYTES)
+
+
+def _too_slow(seconds: float) -> ConversionError:
+    return ConversionError("time_limit", f"the conversion took more than {seconds:.4g} seconds")
 
 
 def _too_much_output(limits: Limits) -> ConversionError:

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from shoal.models import Locator, LocatorKind, ParsedDocument, SentenceSpan
+from shoal.file_models import Locator, LocatorKind
+from shoal.models import ParsedDocument, SentenceSpan
 
 
 def find_windows(content: str, locators: Sequence[Locator]) -> list[tuple[int, int]]:

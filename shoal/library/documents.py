@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from shoal.errors import NotFoundError
+from shoal.file_models import FileDraft
 from shoal.library.library import Library
-from shoal.models import DocumentDraft, DocumentFields, FileDraft, IngestResult
+from shoal.models import DocumentDraft, DocumentFields, IngestResult
 from shoal.search.request import check_characters, check_context, check_page
 from shoal.storage import (
     chunk_queries,

@@ -8,7 +8,8 @@ from itertools import chain
 from typing import Any
 
 from shoal.errors import NotFoundError
-from shoal.models import DocFormat, DocumentDraft, LeftOut, Removed
+from shoal.file_models import Removed
+from shoal.models import DocFormat, DocumentDraft, LeftOut
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
 from shoal.storage.records import (
     DocumentDetail,

@@ -6,17 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.models import (
-    ContextChunk,
-    DocFormat,
-    FilePlace,
-    IslandScore,
-    Label,
-    LeftOut,
-    Modality,
-    ReefScore,
-    Removed,
-)
+from shoal.file_models import FilePlace, Removed
+from shoal.models import ContextChunk, DocFormat, IslandScore, Label, LeftOut, Modality, ReefScore
 
 
 @dataclass(frozen=True, slots=True)

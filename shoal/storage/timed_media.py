@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from shoal.models import EvidenceBundle, EvidenceChunk, FilePlace, LocatorKind, Modality, timecode
+from shoal.file_models import FilePlace, LocatorKind, timecode
+from shoal.models import EvidenceBundle, EvidenceChunk, Modality
 from shoal.storage.database import Snapshot
 from shoal.storage.source_files import place_from_json
 

@@ -7,7 +7,8 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal.models import DocFormat, LocatorKind
+from shoal.file_models import LocatorKind
+from shoal.models import DocFormat
 from shoal.search.request import MAX_CONTEXT
 from shoal_api.schemas.common import BoundedList, Moment, PageSchema, Record, Records, Schema, between
 

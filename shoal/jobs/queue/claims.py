@@ -93,7 +93,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The open rest of a claim: items of `n_bytes` in total, or a wave."""
+    """The open rest of a claim: items of `n_bytes` in total, of files to convert or of texts, or a wave."""
 
     owner: str
     expires_at: float
@@ -101,6 +101,7 @@ class Lease:
     item_ids: frozenset[int]
     n_bytes: int
     wave: WaveRef | None
+    is_conversion: bool = False
 
 
 def claim(
@@ -181,6 +182,7 @@ def leases(database: Database) -> list[Lease]:
             item_ids=frozenset(row["id"] for row in rows),
             n_bytes=sum(row["n_bytes"] for row in rows),
             wave=None,
+            is_conversion=any(row["stage"] == Stage.convert for row in rows),
         )
         for owner, rows in by_owner.items()
     ]

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from shoal.errors import IdempotencyError, InvalidFieldError, UploadDroppedError, refusal_code
+from shoal.file_models import FileDraft
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.job_items import (
     NewDraft,
@@ -27,7 +28,7 @@ from shoal.jobs.queue.job_items import (
 from shoal.jobs.queue.rescore_selection import N_CHANGES, SET_CHANGES, has_nothing_to_do, selected
 from shoal.jobs.queue.states import RECEIVING, Stage, plan_for, plan_from_json, plan_to_json, with_conversion
 from shoal.jobs.queue.transitions import close_if_done
-from shoal.models import DocumentDraft, FileDraft, ItemStatus, JobKind, OnConflict
+from shoal.models import DocumentDraft, ItemStatus, JobKind, OnConflict
 from shoal.settings import MIB, Settings
 from shoal.storage.database import Database, Transaction
 from shoal.support.clock import timestamp

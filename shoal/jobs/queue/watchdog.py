@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from shoal.conversion.process import START_SECONDS, seconds_for
 from shoal.errors import StorageError
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import Lease, leases, renew
@@ -107,7 +108,11 @@ def time_limit(held: Lease | None, settings: Settings) -> float:
         return settings.item_time_limit
     if held.wave is not None:
         return settings.task_time_limit
-    return settings.item_time_limit * max(MIN_TIME_SHARE, held.n_bytes / FULL_TIME_BYTES)
+    limit = settings.item_time_limit * max(MIN_TIME_SHARE, held.n_bytes / FULL_TIME_BYTES)
+    if held.is_conversion:
+        # It ends by itself before, as one failed item.
+        limit = max(limit, seconds_for(held.n_bytes, settings.conversion_seconds) + 2 * START_SECONDS)
+    return limit
 
 
 def round_seconds(settings: Settings) -> float:

@@ -11,12 +11,13 @@ from shoal.conversion.converted import CONVERTER_VERSION, ConversionError
 from shoal.conversion.file_kinds import FILE_KINDS
 from shoal.conversion.process import ConversionProcess, Limits
 from shoal.errors import AmbiguousPathError, FileConversionError, LeaseLostError
+from shoal.file_models import SourceFile
 from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError, Report, no_report
-from shoal.models import DocumentDraft, ItemStatus, SourceFile
+from shoal.models import DocumentDraft, ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer, source_files
 from shoal.storage.database import Database, Row, Snapshot, Transaction

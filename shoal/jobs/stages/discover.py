@@ -19,7 +19,7 @@ from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, draft_of
 from shoal.jobs.queue.rescore_selection import basis_of, observed_settings, source_of
 from shoal.jobs.queue.transitions import Outcome
-from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
+from shoal.jobs.stages.contract import ItemHandler, NotPreparedError, Report, no_report
 from shoal.learning.observations import discover, discover_many
 from shoal.learning.scorers import MAX_LOOKED_UP_TEXTS
 from shoal.models import DocumentDraft, ItemStatus
@@ -31,6 +31,9 @@ from shoal.storage.document_queries import get_draft
 from shoal.storage.observations import Observed, Source
 from shoal.storage.staleness import mark_whole
 from shoal.storage.vocabulary_records import EvidenceRow
+
+PARSED_SHARE, ANALYZED_SHARE = 0.25, 0.6
+"""Shares of the discovery of a long text that are done after these steps."""
 
 ANALYSES_BYTES = MIB
 """Bytes of text whose analyses a process keeps from discover to score; an analysis takes a hundred times as
@@ -77,9 +80,10 @@ class Discovery:
         """Everything that the observations of a draft depend on."""
         return Source(self.basis, draft.title, draft.format, self.observed_settings)
 
-    def observe(self, draft: DocumentDraft) -> Discovered:
+    def observe(self, draft: DocumentDraft, report: Report = no_report) -> Discovered:
         """Analyze and observe one draft. Raises EmptyDocumentError if it has no text."""
-        document = analyze(draft, self.scorer, self.settings)
+        document = analyze(draft, self.scorer, self.settings, parsed_now=lambda: report(PARSED_SHARE))
+        report(ANALYZED_SHARE)
         return Discovered(document, discover(document, self.settings), self.source_of(draft))
 
     def observe_many(self, drafts: Sequence[DocumentDraft]) -> dict[str, Discovered]:
@@ -200,6 +204,9 @@ class Discovering(ItemHandler):
         self._expected = ready
 
     def prepare(self, item: WorkItem) -> Discovered | None:
+        return self.prepare_reporting(item, no_report)
+
+    def prepare_reporting(self, item: WorkItem, report: Report) -> Discovered | None:
         if not self._discovery.is_possible:
             return None
         if item.id in self._expected:
@@ -210,7 +217,7 @@ class Discovering(ItemHandler):
             draft = draft_of(snapshot, item)
         if draft is None:
             raise LeaseLostError("the item has ended since it was claimed")
-        discovered = self._discovery.observe(draft)
+        discovered = self._discovery.observe(draft, report)
         self._kept.keep(item, discovered.document)
         return dataclasses.replace(discovered, packed=pack(discovered.document, self._discovery.basis))
 

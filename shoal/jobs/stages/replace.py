@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Unpack, cast
 
 from shoal.errors import DocumentGoneError, DuplicateContentError
+from shoal.file_models import SourceFile
 from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
@@ -26,7 +27,7 @@ from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.jobs.stages.discover import keep_rows, rows_to_withdraw
 from shoal.jobs.stages.responses import keep_response
 from shoal.jobs.stages.score import Scored, Scoring
-from shoal.models import DocumentDraft, DocumentFields, ItemStatus, SourceFile
+from shoal.models import DocumentDraft, DocumentFields, ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_queries, document_writer, source_files
 from shoal.storage.database import Database, Snapshot, Transaction

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from shoal.conversion.folder_listing import EVERYTHING, Selection, Skipped, count_skipped, is_listable
 from shoal.errors import DocumentError, EmptyDocumentError, NotFoundError, ShoalError
+from shoal.file_models import FileDraft
 from shoal.formats.drafts import checked_tags, make_draft
 from shoal.formats.file_types import format_of
 from shoal.library.library import Library
@@ -34,7 +35,7 @@ from shoal.maintenance.sync.folder import (
 )
 from shoal.maintenance.sync.ownership import HASH_OF_FILE, documents_of
 from shoal.maintenance.sync.plan import Pair, Plan, Stored, make_plan
-from shoal.models import DocumentDraft, FileDraft
+from shoal.models import DocumentDraft
 from shoal.storage import document_queries, source_files
 from shoal.storage.file_lock import alone
 from shoal.storage.file_stamps import StampedFile, stamps_below, write_stamps

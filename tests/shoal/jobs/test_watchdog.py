@@ -198,6 +198,11 @@ def test_time_limit_grows_with_size_and_learning_has_its_own(database: Database,
     assert limit(32 * MIB) == settings.item_time_limit
     assert limit(64 * MIB) == 2 * settings.item_time_limit
     assert limit(1) == limit(MIB) == settings.item_time_limit / 5
+    # A conversion ends by its own limit before.
+    patient = dataclasses.replace(settings, conversion_seconds=10 * settings.item_time_limit)
+    converting = dataclasses.replace(held, n_bytes=32 * MIB, is_conversion=True)
+    assert time_limit(converting, settings) == settings.item_time_limit
+    assert time_limit(converting, patient) > 20 * settings.item_time_limit
     learning = dataclasses.replace(settings, learning=True)
     submit_rescore(database, learning)
     wave: Batch = must_claim(database, learning)

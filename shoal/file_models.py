@@ -1,0 +1,139 @@
+"""Values about files of other formats: files to convert, and the places of passages in them.
+
+All dataclasses are frozen. Character offsets are Unicode code points into the converted text, end exclusive.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class LocatorKind(enum.StrEnum):
+    """The unit of a file that a locator names."""
+
+    page = "page"
+    slide = "slide"
+    sheet = "sheet"
+    chapter = "chapter"
+    message = "message"
+    cell = "cell"
+    time = "time"
+
+
+class Locator(NamedTuple):
+    """The place in a file that `content[start_char:end_char]` comes from.
+
+    | kind    | name              | first, last                                    |
+    |---------|-------------------|------------------------------------------------|
+    | page    | printed label     | number of the page, from 1                     |
+    | slide   | title             | number of the slide, from 1                    |
+    | sheet   | name of the sheet | rows, from 1 as in the file, both included     |
+    | chapter | title             | number of the chapter in reading order, from 1 |
+    | message | subject           | number of the message, from 1                  |
+    | cell    | kind of the cell  | number of the notebook's cell, from 1          |
+    | time    | speaker           | seconds from the start of the recording        |
+
+    `name` is empty if the file has none.
+    """
+
+    start_char: int
+    end_char: int
+    kind: LocatorKind
+    name: str
+    first: float
+    last: float
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlace:
+    """The place of a passage in its file: fields of `Locator`, and `label`, the place in words.
+
+    Labels are such as `page 12`, `pages 12-13`, `slide 3: Results`, `Sheet1, rows 2-40` or `1:04-2:10`.
+    """
+
+    kind: LocatorKind
+    name: str
+    first: float
+    last: float
+    label: str
+
+    @classmethod
+    def of(cls, kind: LocatorKind, name: str, first: float, last: float) -> FilePlace:
+        """Return the place with its label."""
+        return cls(kind, name, first, last, _label(kind, name, first, last))
+
+
+def _label(kind: LocatorKind, name: str, start: float, end: float) -> str:
+    if kind is LocatorKind.time:
+        return f"{_clock(start)}-{_clock(end)}" + (f", {name}" if name else "")
+    first, last = int(start), int(end)
+    span = f"{first}" if first == last else f"{first}-{last}"
+    plural = "" if first == last else "s"
+    if kind is LocatorKind.sheet:
+        return f"{name}, row{plural} {span}" if name else f"row{plural} {span}"
+    text = f"{kind}{plural} {span}"
+    if kind is LocatorKind.page:
+        return f"{text} ({name})" if name not in ("", span) else text
+    return f"{text}: {name}" if name and kind is not LocatorKind.cell else text
+
+
+def timecode(seconds: float) -> str:
+    """Return a time in a recording as HH:MM:SS, to the second before it."""
+    minutes, secs = divmod(int(seconds), 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{secs:02}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Removed(NamedTuple):
+    """Text of a file that is not in the content. `reason`: such as `navigation`, `page number` or `repeated
+    header`; `text`: its beginning, at most 200 characters; `times`: how often it was removed."""
+
+    reason: str
+    text: str
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """The file that a document was converted from.
+
+    `kind`: such as `pdf`; `name`: without folders, may be empty; `file_hash`: SHA-256 (hex) of its bytes;
+    `converter`: version of the converters. `locators` are in the order of their starts and do not overlap.
+    """
+
+    kind: str
+    name: str
+    file_hash: str
+    n_bytes: int
+    converter: int
+    locators: tuple[Locator, ...] = ()
+    removed: tuple[Removed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileDraft:
+    """A validated file that is not yet converted.
+
+    `title` is None if none was given: then it comes from the file. `file_hash`: SHA-256 (hex) of `data`.
+    """
+
+    data: bytes
+    kind: str
+    name: str
+    file_hash: str
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    source_path: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_bytes(self) -> int:
+        return len(self.data)
