@@ -34,7 +34,7 @@ from benchmarks.process_tree import descendants, private_mb
 BYTES = 100_000_000
 N_PAGES = 10_000
 N_CELLS = 1_000_000
-LINES_OF_PAGE = 40
+LINES_OF_PAGE = 30
 POLL_SECONDS = 0.5
 WAIT_SECONDS = 1800.0
 WORKERS = 2

@@ -92,8 +92,7 @@ PERMANENT_CODES = frozenset(
         UndecodableDocumentError.code,
     }
 )
-"""Codes of items that fail again when they are retried: they depend on the bytes of the file alone. A file
-without text may have some with OCR switched on."""
+"""Codes of items that fail again when they are retried: they depend on the bytes of the file alone."""
 
 
 class FileConversionError(DocumentError):

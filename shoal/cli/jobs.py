@@ -31,7 +31,7 @@ DEFAULT_SERVER = f"http://127.0.0.1:{DEFAULT_PORT}"
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 FAILED_SHOWN = 50
 """Failed items printed after an upload; `shoal jobs ID --status failed` has all of them."""
-WARNED_SHOWN = 50
+WARNED_SHOWN = 10
 """Items printed with their warnings after an upload; `shoal jobs ID` has all of them."""
 PROGRESS_LINE_SECONDS = 10.0
 """Time between two progress lines of a job if stderr is not a terminal."""

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 
 from shoal.conversion.converted import ConversionError, Converted, LocatorKind, Removed
-from shoal.conversion.markdown_text import TextBuilder
+from shoal.conversion.markdown_text import TextBuilder, heading, table
 from shoal.models import DocFormat
 
 MAX_CONTENT_CHARS = 100_000_000
 """A longer text is refused. The longest books have 5 million characters."""
-MAX_HEADING_LEVEL = 6
 MAX_REMOVED_CHARS = 200
 _MAX_REMOVED = 1000
 _MAX_LIST_DEPTH = 8
@@ -76,9 +75,9 @@ class Draft:
         self._place = self._place_start = None
 
     def heading(self, level: int, text: str) -> None:
-        text = one_line(text)
+        text = heading(level, one_line(text))
         if text:
-            self._block(f"{'#' * min(max(level, 1), MAX_HEADING_LEVEL)} {text}")
+            self._block(text)
 
     def paragraph(self, text: str) -> None:
         text = escape(clean(text))
@@ -106,8 +105,7 @@ class Draft:
 
     def table(self, rows: Iterable[Sequence[str]]) -> None:
         """Add a table; the first row is its head. Empty rows and columns are left out."""
-        kept = [[one_line(cell).replace("|", "\\|") for cell in row] for row in rows]
-        kept = [row for row in kept if any(row)]
+        kept = [row for row in ([one_line(cell) for cell in row] for row in rows) if any(row)]
         width = max(map(len, kept), default=0)
         kept = [row + [""] * (width - len(row)) for row in kept]
         columns = [i for i in range(width) if any(row[i] for row in kept)]
@@ -116,9 +114,7 @@ class Draft:
             for row in kept:
                 self.paragraph(" ".join(filter(None, row)))
         elif kept:
-            rule = "|" + " --- |" * len(columns)
-            lines = [f"| {' | '.join(row)} |" for row in kept]
-            self._block("\n".join([lines[0], rule, *lines[1:]]))
+            self._block(table(kept))
 
     def remove(self, reason: str, text: str, times: int = 1) -> None:
         """Record text of the original that is not in the content."""

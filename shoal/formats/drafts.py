@@ -154,11 +154,15 @@ def _checked_content(content: object, settings: Settings) -> tuple[str, int, str
     limit = settings.max_document_bytes
     # A cheap check first: UTF-8 has at least as many bytes as characters.
     if len(content) > limit:
-        raise DocumentTooLargeError(f"the document has over {limit:,} bytes, which is the limit")
+        raise DocumentTooLargeError(
+            f"the document has over {limit:,} bytes, which is the limit; split it into several"
+        )
     text = clean(content)
     encoded = text.encode()
     if len(encoded) > limit:
-        raise DocumentTooLargeError(f"the document has {len(encoded):,} bytes; the limit is {limit:,}")
+        raise DocumentTooLargeError(
+            f"the document has {len(encoded):,} bytes; the limit is {limit:,}; split it into several"
+        )
     if not text or text.isspace():
         raise EmptyDocumentError("the document has no text")
     return text, len(encoded), hashlib.sha256(encoded).hexdigest()

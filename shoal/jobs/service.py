@@ -200,5 +200,5 @@ class Jobs:
         return retry.retry(self._database, self._settings, job_id)
 
     def can_retry(self, job: Job) -> bool:
-        """Whether `retry` would find an item."""
-        return retry.can_retry(self._database, job)
+        """Whether `retry` would find an item that may succeed."""
+        return retry.can_retry(self._database, self._settings, job)

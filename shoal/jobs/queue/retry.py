@@ -44,12 +44,13 @@ def retry(database: Database, settings: Settings, job_id: int) -> Job:
     return get_job(database, job_id)
 
 
-def can_retry(database: Database, job: Job) -> bool:
+def can_retry(database: Database, settings: Settings, job: Job) -> bool:
     """Whether `retry` would requeue an item of a job that may succeed then."""
     if not job.progress.failed or job.progress.canceled:
         return False
     with database.snapshot() as snapshot:
-        return snapshot.first(statements.MAY_SUCCEED, {"job_id": job.id}) is not None
+        row = {"job_id": job.id, "ocr": int(settings.ocr)}
+        return snapshot.first(statements.MAY_SUCCEED, row) is not None
 
 
 def _nothing_to_retry(database: Database, job_id: int) -> str:

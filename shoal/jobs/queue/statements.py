@@ -441,10 +441,12 @@ RETRIABLE_ITEMS = f"""
           AND p.status NOT IN ('{ItemStatus.failed}', '{ItemStatus.canceled}')))
     ORDER BY i.seq
 """
-# Those that do not fail again for certain.
+# Those that do not fail again for certain. Text recognition may have been switched on since.
 MAY_SUCCEED = f"""
     SELECT 1 FROM ({RETRIABLE_ITEMS})
-    WHERE error_code IS NULL OR error_code NOT IN {sql_list(sorted(PERMANENT_CODES))} LIMIT 1
+    WHERE error_code IS NULL
+       OR (error_code NOT IN {sql_list(sorted(PERMANENT_CODES))} AND (:ocr OR error_code <> 'file_no_text'))
+    LIMIT 1
 """
 NEXT_WAVE = "SELECT COALESCE(MAX(n), -1) + 1 FROM waves WHERE job_id = :job_id"
 # `alone` stays: an item that crashed its worker keeps running alone.

@@ -81,7 +81,7 @@ def failed_job(database: Database, settings: Settings, *contents: str) -> int:
         (FileConversionError("encrypted", "it has a password"), False),
         (EmptyDocumentError("it has no text"), False),
         (FileConversionError("memory_limit", "it needs more memory"), True),
-        (FileConversionError("no_text", "text recognition is off"), True),
+        (FileConversionError("no_text", "it is a scan"), False),
         (ValueError("a bug"), True),
     ],
 )
@@ -93,7 +93,10 @@ def test_retry_is_offered_if_it_may_succeed(
 
     job_id = upload(database, settings, ["a"])
     run_job(database, settings, handlers(database, refuse))
-    assert retrying.can_retry(database, get_job(database, job_id)) is is_offered
+    assert retrying.can_retry(database, settings, get_job(database, job_id)) is is_offered
+    with_ocr = dataclasses.replace(settings, ocr=True)
+    is_scan = getattr(error, "code", "") == "file_no_text"
+    assert retrying.can_retry(database, with_ocr, get_job(database, job_id)) is (is_offered or is_scan)
     assert retry(database, settings, job_id).status is JobStatus.enqueued
 
 
