@@ -7,6 +7,7 @@ changes.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections import Counter
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.conversion.folder_listing import EVERYTHING, Selection, Skipped, count_skipped, is_listable
-from shoal.errors import DocumentError, EmptyDocumentError, NotFoundError, ShoalError
+from shoal.errors import DocumentError, EmptyDocumentError, NotFoundError, ShoalError, StorageError
 from shoal.file_models import FileDraft
 from shoal.formats.drafts import checked_tags, make_draft
 from shoal.formats.file_types import format_of
@@ -156,7 +157,9 @@ def _write_stamps(library: Library, content: Folder, known: Mapping[str, Stamped
         for name in known.keys() - present.keys()
         if is_listable(name, content.root, content.selection) and folder_above(name, content.unseen) is None
     ]
-    write_stamps(library.database, new, gone, basis)
+    # They are a cache: a full disk must not fail a sync that has nothing else to write.
+    with contextlib.suppress(StorageError):
+        write_stamps(library.database, new, gone, basis)
 
 
 def _empty_folder_message(folder: Path, plan: Plan, content: Folder) -> str:
