@@ -14,7 +14,7 @@ from typing import IO, Any
 import flask
 import marshmallow as ma
 
-from shoal.conversion.drafts import draft_of_data, largest_file
+from shoal.conversion.drafts import draft_of_data, draft_of_fields, largest_file
 from shoal.errors import (
     INVALID_ARCHIVE_ENTRY,
     MALFORMED_JSON,
@@ -26,7 +26,7 @@ from shoal.errors import (
 )
 from shoal.file_models import FileDraft
 from shoal.formats.drafts import make_draft
-from shoal.models import DocumentDraft
+from shoal.models import DocumentDraft, UrlDraft
 from shoal.settings import Settings
 from shoal_api import archives, multipart, strict_json
 from shoal_api.limits import max_beside_content, max_body_bytes
@@ -64,7 +64,7 @@ class Refusal:
     code: str
 
 
-Documents = Iterator[DocumentDraft | FileDraft | Refusal]
+Documents = Iterator[DocumentDraft | FileDraft | UrlDraft | Refusal]
 
 
 @dataclass(frozen=True)
@@ -312,13 +312,13 @@ def _line_documents(file: IO[bytes], settings: Settings) -> Documents:
 
 def _line_document(
     line: bytes, number: int, schema: DocumentInputSchema, settings: Settings
-) -> DocumentDraft | Refusal:
+) -> DocumentDraft | UrlDraft | Refusal:
     value: dict[str, Any] = {}
     try:
         # Without the line break, which the message for an unclosed string would otherwise mention.
         value = strict_json.parse_object(line.rstrip(b"\r\n"), max_beside_content(settings))
         strict_json.check_surrogates(value, exempt=frozenset({"content"}))
-        return make_draft(**schema.load(value), settings=settings)
+        return draft_of_fields(schema.load(value), settings=settings)
     except strict_json.MalformedJSONError as error:
         reason, code = str(error), MALFORMED_JSON
     except strict_json.LoneSurrogateError as error:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from shoal.conversion.recognition import recognise
 from shoal.errors import RefusedKindError
 from shoal.file_models import FileDraft
-from shoal.formats.drafts import draft_from_bytes, make_file_draft, read_regular_file
-from shoal.models import DocumentDraft, DocumentFields
+from shoal.formats.drafts import (
+    draft_from_bytes,
+    make_draft,
+    make_file_draft,
+    make_url_draft,
+    read_regular_file,
+)
+from shoal.models import DocumentDraft, DocumentFields, UrlDraft
 from shoal.settings import Settings
 
 
@@ -43,6 +50,28 @@ def draft_of_file(
     if fields.get("source_path") is None:
         fields["source_path"] = str(path)
     return draft_of_data(data, settings=settings, **fields)
+
+
+def draft_of_url(url: str, *, settings: Settings, **fields: Unpack[DocumentFields]) -> UrlDraft:
+    """Return the draft of a page or file that a worker fetches.
+
+    `fields` are title, tags and metadata. Raises InvalidFieldError, and FetchError if the settings do not
+    allow the URL.
+    """
+    # A late import: the library that fetches takes a while to load.
+    from shoal.conversion.web_addresses import FetchPolicy, parse_url
+
+    address = parse_url(url, settings.max_source_path_chars)
+    FetchPolicy(settings).check_url(address)
+    return make_url_draft(str(address), settings=settings, **fields)
+
+
+def draft_of_fields(fields: Mapping[str, Any], *, settings: Settings) -> DocumentDraft | UrlDraft:
+    """Return the draft of a submitted object with `content` or `url`. Raises DocumentError."""
+    given = dict(fields)
+    if "url" in given:
+        return draft_of_url(given.pop("url"), settings=settings, **given)
+    return make_draft(content=given.pop("content"), settings=settings, **given)
 
 
 def largest_file(settings: Settings) -> int:

@@ -23,7 +23,7 @@ from shoal.formats.decoding import CERTAIN_ENCODINGS, UTF8, clean, decode
 from shoal.formats.file_types import format_of
 from shoal.formats.front_matter import FrontMatter, find_front_matter
 from shoal.formats.headings import MAX_HEADING_CHARS, atx_heading, plain_heading, without_title_label
-from shoal.models import DocFormat, DocumentDraft, DocumentFields
+from shoal.models import DocFormat, DocumentDraft, DocumentFields, UrlDraft
 from shoal.settings import Settings
 from shoal.support.regular_files import IrregularFileError, read_file
 
@@ -73,7 +73,7 @@ def make_draft(
         n_bytes=n_bytes,
         tags=own_tags,
         source_path=path,
-        metadata=_checked_metadata(fields.get("metadata"), settings),
+        metadata=checked_metadata(fields.get("metadata"), settings),
         warnings=_warnings(content, text, encoding),
     )
 
@@ -143,7 +143,24 @@ def make_file_draft(
         title=_checked_title(fields.get("title"), settings) or None,
         tags=() if tags is None else checked_tags(tags, settings),
         source_path=path,
-        metadata=_checked_metadata(fields.get("metadata"), settings),
+        metadata=checked_metadata(fields.get("metadata"), settings),
+    )
+
+
+def make_url_draft(url: str, *, settings: Settings, **fields: Unpack[DocumentFields]) -> UrlDraft:
+    """Check the fields of a page or file that will be fetched: title, tags and metadata.
+
+    Raises InvalidFieldError.
+    """
+    for name in fields.keys() - {"title", "tags", "metadata"}:
+        if fields.get(name) is not None:
+            raise InvalidFieldError(name, "cannot be given together with a URL, which decides it")
+    tags = fields.get("tags")
+    return UrlDraft(
+        url,
+        title=_checked_title(fields.get("title"), settings) or None,
+        tags=() if tags is None else checked_tags(tags, settings),
+        metadata=checked_metadata(fields.get("metadata"), settings),
     )
 
 
@@ -249,7 +266,7 @@ def _usable_tags(matter: FrontMatter, settings: Settings) -> tuple[str, ...]:
     return tuple(valid_tags)[: settings.max_tags]
 
 
-def _checked_metadata(metadata: object, settings: Settings) -> dict[str, Any]:
+def checked_metadata(metadata: object, settings: Settings) -> dict[str, Any]:
     if metadata is None:
         return {}
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):

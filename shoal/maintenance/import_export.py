@@ -1,7 +1,8 @@
-"""Imports the documents of an export as new documents.
+"""Imports the documents of an export as new documents, and its notes as new notes.
 
 Chunks, reefs and learned words are computed again by this version; the import ignores those of the export.
-Ids, times and the history of jobs are not imported.
+Ids, the times of documents and the history of jobs are not imported. A note keeps its owner, evidence, state,
+times and history.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import dataclasses
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
-from shoal.errors import DocumentError, InvalidFieldError, ShoalError
+from shoal.errors import DocumentError, InvalidFieldError, NoteError, ShoalError
 from shoal.file_models import SourceFile
 from shoal.formats.decoding import clean
 from shoal.formats.drafts import checked_tags, make_draft
@@ -22,6 +23,7 @@ from shoal.jobs.rescoring import rescore as rescore_library
 from shoal.library.documents import Documents
 from shoal.library.library import Library
 from shoal.models import DocumentDraft
+from shoal.notes.note_records import ImportedNote, checked_note, store_notes
 from shoal.settings import MIB, Settings
 from shoal.storage.export import FORMAT
 from shoal.storage.source_files import file_from_json
@@ -38,11 +40,13 @@ GZIP = b"\x1f\x8b"
 MAX_BAD_LINES = 1000
 """Bad lines kept with their reasons. In a wrong file every line may be bad, and there may be millions."""
 MAX_REASON_CHARS = 300
+NOTES_TOGETHER = 100
+"""Notes of one transaction."""
 MAX_WARNINGS = 100
 MAX_WARNING_CHARS = 1000
 """Limits for the warnings of a document. Those of Shoal are a few lines."""
 
-RECORD_TYPES = frozenset({"export", "document", "chunk", "custom_word"})
+RECORD_TYPES = frozenset({"export", "document", "chunk", "custom_word", "note"})
 
 
 class NotAnExportError(ShoalError):
@@ -65,7 +69,8 @@ class Imported:
 
     `stored`: number of new documents. `duplicates`: number of documents whose text was stored already. `bad`:
     the first of the `n_bad` lines that could not be imported. `is_rescored`: words were learned again at the
-    end, so that they do not depend on the order of the documents.
+    end, so that they do not depend on the order of the documents. `notes`: number of new notes;
+    `duplicate_notes`: notes whose text the owner has already.
     """
 
     stored: int
@@ -73,6 +78,8 @@ class Imported:
     bad: tuple[BadLine, ...]
     is_rescored: bool
     n_bad: int = 0
+    notes: int = 0
+    duplicate_notes: int = 0
 
 
 def import_export(
@@ -89,12 +96,17 @@ def import_export(
     bad = _BadLines()
     line_numbers: list[int] = []
     n_bytes = 0
+    notes = _NoteImport(library)
     had_documents = Documents(library).list(limit=0).total > 0
     with library.ingest_session() as ingest_session:
         for number, line in lines:
             try:
-                draft = _draft(line, library.settings)
-            except (DocumentError, _BadRecordError) as error:
+                record = _record(line)
+                if record is not None and record["type"] == "note":
+                    notes.add(record)
+                    continue
+                draft = _draft(record, library.settings)
+            except (DocumentError, NoteError, _BadRecordError) as error:
                 bad.add(number, str(error))
                 continue
             if draft is not None:
@@ -102,6 +114,7 @@ def import_export(
                 line_numbers.append(number)
                 n_bytes += draft.n_bytes
         results = ingest_session.finish(processes=processes, watch=watch)
+    notes.finish()
     numbered_results = list(zip(line_numbers, results, strict=True))
     for number, result in numbered_results:
         if result.error is not None:
@@ -114,7 +127,30 @@ def import_export(
         checksum = library.scorer.data_checksum
         rescore_library(library.database, library.handlers, library.settings, checksum, watch)
     duplicates = sum(result.duplicate is not None for _, result in numbered_results)
-    return Imported(stored, duplicates, bad.first(), is_rescored, bad.n)
+    return Imported(stored, duplicates, bad.first(), is_rescored, bad.n, notes.n_stored, notes.n_duplicates)
+
+
+class _NoteImport:
+    """Stores the notes of an export in short transactions, in the order of their lines."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._waiting: list[ImportedNote] = []
+        self.n_stored = self.n_duplicates = 0
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Check a note. Raises NoteError."""
+        self._waiting.append(checked_note(self._library.settings, record))
+        if len(self._waiting) >= NOTES_TOGETHER:
+            self.finish()
+
+    def finish(self) -> None:
+        """Store the checked notes."""
+        library = self._library
+        n_new = store_notes(library.database, library.scorer, library.settings, self._waiting)
+        self.n_stored += n_new
+        self.n_duplicates += len(self._waiting) - n_new
+        self._waiting = []
 
 
 class _BadLines:
@@ -200,9 +236,8 @@ def _record(line: bytes | None) -> dict[str, Any] | None:
     return record
 
 
-def _draft(line: bytes | None, settings: Settings) -> DocumentDraft | None:
-    """The document of a line, None for other records. Raises DocumentError, _BadRecordError."""
-    record = _record(line)
+def _draft(record: dict[str, Any] | None, settings: Settings) -> DocumentDraft | None:
+    """The document of a record, None for other records. Raises DocumentError, _BadRecordError."""
     if record is None or record["type"] in RECORD_TYPES - {"document"}:
         return None
     if record["type"] != "document":

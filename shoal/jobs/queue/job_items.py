@@ -7,12 +7,18 @@ from typing import Any
 
 from shoal.file_models import FileDraft, SourceFile
 from shoal.jobs.queue import statements
-from shoal.models import DocFormat, DocumentDraft, ItemStatus
+from shoal.models import DocFormat, DocumentDraft, ItemStatus, UrlDraft
 from shoal.storage.database import Transaction
 from shoal.storage.source_files import file_to_json
 from shoal.support.clock import timestamp
 
 UNNAMED_FILE = "(a file without a name)"
+
+URL_KIND = "url"
+"""Kind of the file of an item that is not fetched yet. Its URL is the source path."""
+
+NewDraft = DocumentDraft | FileDraft | UrlDraft
+"""What an upload may add: a document, a file to convert, or a page to fetch."""
 
 
 class WaveAssigner:
@@ -38,6 +44,7 @@ def insert_items(transaction: Transaction, job_id: int, items: list[dict[str, An
     rows = [
         {
             "by_path": 0,
+            "alone": 0,
             **{name: value for name, value in item.items() if name != "file"},
             "job_id": job_id,
             "now": now,
@@ -55,9 +62,13 @@ def insert_items(transaction: Transaction, job_id: int, items: list[dict[str, An
 
 
 def _file_row(job_id: int, item: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a file to convert, or of the file that an exported document was converted from."""
-    file: FileDraft | SourceFile = item["file"]
-    row = {"job_id": job_id, "seq": item["seq"], "kind": file.kind, "name": file.name}
+    """Return the row of a file to fetch or convert, or of the file that an exported document was converted
+    from."""
+    file: FileDraft | SourceFile | UrlDraft = item["file"]
+    row = {"job_id": job_id, "seq": item["seq"]}
+    if isinstance(file, UrlDraft):
+        return {**row, "kind": URL_KIND, "name": "", "title": file.title, "source": None, "data": None}
+    row |= {"kind": file.kind, "name": file.name}
     if isinstance(file, SourceFile):
         return {**row, "title": None, "source": file_to_json(file), "data": None}
     return {**row, "title": file.title, "source": None, "data": file.data}
@@ -84,22 +95,37 @@ def accepted_item(draft: DocumentDraft, wave: int) -> dict[str, Any]:
     }
 
 
-def new_item(draft: DocumentDraft | FileDraft, wave: int) -> dict[str, Any]:
-    """Return an item for a new document or a file to convert."""
+def new_item(draft: NewDraft, wave: int) -> dict[str, Any]:
+    """Return an item for a new document, or a file to convert or fetch."""
+    if isinstance(draft, UrlDraft):
+        return accepted_url(draft, wave)
     return accepted_file(draft, wave) if isinstance(draft, FileDraft) else accepted_item(draft, wave)
+
+
+def accepted_url(draft: UrlDraft, wave: int) -> dict[str, Any]:
+    """Return an item for a page or file to fetch. It runs alone, because it may take long."""
+    item = _waiting_item(draft, draft.title or draft.url, draft.url, None, wave)
+    return {**item, "by_path": 1, "alone": 1}
 
 
 def accepted_file(file: FileDraft, wave: int) -> dict[str, Any]:
     """Return an item for a file to convert. Until then it has the hash of the file."""
+    title = file.title or file.name or UNNAMED_FILE
+    return _waiting_item(file, title, file.source_path, file.file_hash, wave)
+
+
+def _waiting_item(
+    file: FileDraft | UrlDraft, title: str, source_path: str | None, content_hash: str | None, wave: int
+) -> dict[str, Any]:
     return {
-        "title": file.title or file.name or UNNAMED_FILE,
-        "source_path": file.source_path,
+        "title": title,
+        "source_path": source_path,
         "format": DocFormat.plaintext.value,
         "tags": json.dumps(list(file.tags), ensure_ascii=False),
         "metadata": json.dumps(dict(file.metadata), ensure_ascii=False),
         "warnings": "[]",
         "n_bytes": file.n_bytes,
-        "content_hash": file.file_hash,
+        "content_hash": content_hash,
         "content": None,
         "file": file,
         "status": ItemStatus.enqueued.value,

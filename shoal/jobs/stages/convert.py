@@ -1,27 +1,36 @@
-"""The convert stage: files become texts. It comes first in jobs that have files; their texts pass through."""
+"""The convert stage: URLs become files, and files become texts.
+
+It comes first in jobs that have any; texts pass through."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from shoal.conversion.converted import CONVERTER_VERSION, ConversionError
 from shoal.conversion.file_kinds import FILE_KINDS
 from shoal.conversion.process import ConversionProcess, Limits
 from shoal.errors import AmbiguousPathError, FileConversionError, LeaseLostError
 from shoal.file_models import SourceFile
-from shoal.formats.drafts import make_draft
+from shoal.formats.drafts import draft_from_bytes, make_draft
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
+from shoal.jobs.queue.job_items import URL_KIND
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError, Report, no_report
-from shoal.models import DocumentDraft, ItemStatus
+from shoal.jobs.stages.responses import is_path_awaited, keep_response, take_fields
+from shoal.models import DocFormat, DocumentDraft, DocumentFields, ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer, source_files
 from shoal.storage.database import Database, Row, Snapshot, Transaction
 from shoal.support.clock import timestamp
+
+if TYPE_CHECKING:
+    from shoal.jobs.stages.fetch import Fetched, Fetching
 
 MAX_ANSWER_SHARE = 4
 """Bytes of a converter's answer per byte of the largest document: JSON with escapes, and locators."""
@@ -54,10 +63,17 @@ class Converting(ItemHandler):
         )
         self._process = ConversionProcess(limits)
 
-    def prepare(self, item: WorkItem) -> DocumentDraft | KnownFile | None:
+    @functools.cached_property
+    def fetching(self) -> Fetching:
+        """Loaded on first use, because few jobs have URLs."""
+        from shoal.jobs.stages.fetch import Fetching
+
+        return Fetching(self._database, self._settings)
+
+    def prepare(self, item: WorkItem) -> DocumentDraft | KnownFile | Fetched | None:
         return self.prepare_reporting(item, no_report)
 
-    def prepare_reporting(self, item: WorkItem, report: Report) -> DocumentDraft | KnownFile | None:
+    def prepare_reporting(self, item: WorkItem, report: Report) -> DocumentDraft | KnownFile | Fetched | None:
         """None for an item that has a text. Raises DocumentError."""
         with self._database.snapshot() as snapshot:
             row = snapshot.first(statements.ITEM_FILE, {"item_id": item.id})
@@ -65,13 +81,16 @@ class Converting(ItemHandler):
                 if snapshot.first(statements.ITEM_CONTENT, {"item_id": item.id}) is None:
                     raise LeaseLostError("the item has ended since it was claimed")
                 return None
-            # After a failure in a later stage, the item has the hash of its text.
-            file_hash = hashlib.sha256(row["data"]).hexdigest()
-            known = _document_of(snapshot, item, file_hash, row["kind"], row["title"])
+            if row["kind"] != URL_KIND:
+                # After a failure in a later stage, the item has the hash of its text.
+                file_hash = hashlib.sha256(row["data"]).hexdigest()
+                known = _document_of(snapshot, item, file_hash, row["kind"], row["title"])
+        if row["kind"] == URL_KIND:
+            return self.fetching.prepare(item, row["title"])
         return self._draft(item, row, file_hash, report) if known is None else known
 
     def store(
-        self, transaction: Transaction, item: WorkItem, prepared: DocumentDraft | KnownFile | None
+        self, transaction: Transaction, item: WorkItem, prepared: DocumentDraft | KnownFile | Fetched | None
     ) -> Outcome:
         if prepared is None:
             return Outcome(ItemStatus.converted)
@@ -80,19 +99,17 @@ class Converting(ItemHandler):
             if known is None:
                 # It was deleted or replaced since.
                 raise NotPreparedError
-            head, now = item.head, timestamp()
-            if known.is_at_path:
-                head = document_writer.with_stored_fields(transaction, known.document_id, head)
-                document_writer.update_head(transaction, known.document_id, head, now=now)
-            else:
-                document_writer.merge_tags(transaction, known.document_id, head.tags, now=now)
+            take_fields(transaction, item, known.document_id, is_at_path=known.is_at_path, now=timestamp())
+            keep_response(transaction, item, known.document_id)
             return Outcome(ItemStatus.duplicate, known.document_id)
-        assert prepared.file is not None, "a converted draft names its file"
+        if not isinstance(prepared, DocumentDraft):
+            return self.fetching.store(transaction, item, prepared)
         key = {"item_id": item.id}
         transaction.execute(statements.SET_CONTENT, {**key, "content": prepared.content})
-        transaction.execute(
-            statements.SET_SOURCE, {**key, "source": source_files.file_to_json(prepared.file)}
-        )
+        if prepared.file is not None:
+            transaction.execute(
+                statements.SET_SOURCE, {**key, "source": source_files.file_to_json(prepared.file)}
+            )
         transaction.execute(
             statements.CONVERT_ITEM,
             {
@@ -114,23 +131,33 @@ class Converting(ItemHandler):
         known = FILE_KINDS.get(kind)
         if known is None:
             raise FileConversionError("unsupported", f"this version of Shoal has no converter for {kind}")
+        fields: DocumentFields = {
+            "title": row["title"],
+            "tags": item.head.tags,
+            "metadata": item.head.metadata,
+            # The default title comes from the name of the file, which a URL may not have.
+            "source_path": name if row["is_fetched"] else item.head.source_path,
+        }
+        if known.converter is None:
+            fields["format"] = DocFormat.markdown if kind == "markdown" else DocFormat.plaintext
+            draft = draft_from_bytes(data, settings=self._settings, **fields)
+            return dataclasses.replace(draft, source_path=item.head.source_path)
         try:
             converted = self._process.convert(data, name, known, self._options(kind), report)
         except ConversionError as error:
             raise FileConversionError(error.code, str(error)) from None
-        draft = make_draft(
-            content=converted.content,
-            settings=self._settings,
-            title=row["title"] or converted.title[: self._settings.max_title_chars] or None,
-            format=converted.format,
-            tags=item.head.tags,
-            metadata=item.head.metadata,
-            source_path=item.head.source_path,
-        )
+        fields["title"] = row["title"] or converted.title[: self._settings.max_title_chars] or None
+        fields["format"] = converted.format
+        draft = make_draft(content=converted.content, settings=self._settings, **fields)
         file = SourceFile(
             kind, name, file_hash, len(data), CONVERTER_VERSION, converted.locators, converted.removed
         )
-        return dataclasses.replace(draft, warnings=(*converted.warnings, *draft.warnings), file=file)
+        return dataclasses.replace(
+            draft,
+            source_path=item.head.source_path,
+            warnings=(*converted.warnings, *draft.warnings),
+            file=file,
+        )
 
 
 def _document_of(
@@ -138,7 +165,7 @@ def _document_of(
 ) -> KnownFile | None:
     """The document that a file equals, unless its content is about to be replaced, or the file replaces
     another document or its title."""
-    if item.document_id is not None:
+    if item.document_id is not None or is_path_awaited(snapshot, item):
         return None
     try:
         at_path = (
