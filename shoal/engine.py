@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from shoal.library.documents import Documents
     from shoal.library.words_and_reefs import Vocabulary
     from shoal.maintenance.service import Maintenance
+    from shoal.note_models import UnitResponse
     from shoal.notes.service import Notes
     from shoal.notes.similarity import Similarity
     from shoal.search.audit import AuditLog
@@ -265,6 +266,32 @@ class Engine:
             self._library.index,
             trace_id=trace_id,
             audit=self._audit,
+        )
+
+    def search_units(
+        self,
+        query: str,
+        *,
+        units: Sequence[str] = ("chunk", "note"),
+        owner: str = "default",
+        trace_id: str | None = None,
+        **search: Any,
+    ) -> UnitResponse:
+        """The passages and the owner's notes that match a query best, in one order.
+
+        A note is scored as a document of one passage: by the same formulas, with the statistics of all
+        passages and the owner's active notes together, and relative to the best of both. So the scores of
+        both kinds can be compared. `units` may be one of them; that changes no score.
+
+        `**search` takes the arguments of `search`. Of its filters, only `tags` can be met by notes; with
+        another filter, no note is found. Raises QueryError and NoteError.
+        """
+        from shoal.search.request import make_request
+
+        request = make_request(query, settings=self.settings, **search)
+        notes = self.notes.of(owner)
+        return notes.search_with_passages(
+            request, units, self._library.index, trace_id=trace_id, audit=self._audit
         )
 
     def explain(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from shoal.models import Label
+from shoal.models import Label, QueryInfo, Scores, SearchResult, SharedReef
 
 KINDS = ("lesson", "atom", "knowledge")
 SOURCES = ("manual", "agent", "extraction", "import")
@@ -277,6 +277,40 @@ class Recall:
     results: tuple[RecalledNote, ...]
     topics: tuple[str, ...]
     similarities: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteHit:
+    """A note among passages; the fields are those of `SearchResult`.
+
+    match_score     sort key
+    relevance       0 to 1, as that of a passage with this title and text
+    shared_reefs    on request: reasons first
+    matched_words   words of the query that are in title or text, in any inflection
+    """
+
+    note: Note
+    match_score: float
+    relevance: float
+    scores: Scores
+    n_shared_reefs: int
+    provenance: tuple[str, ...]
+    term_coverage: float | None
+    matched_words: tuple[str, ...]
+    highlights: tuple[tuple[int, int], ...]
+    shared_reefs: tuple[SharedReef, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitResponse:
+    """The response to a search in passages and notes, in one order; otherwise as `SearchResponse`."""
+
+    results: tuple[SearchResult | NoteHit, ...]
+    query_info: QueryInfo
+    trace_id: str
+    took_ms: float
+    warnings: tuple[str, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

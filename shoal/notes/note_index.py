@@ -49,6 +49,7 @@ class TermNumbers:
 
     def __init__(self) -> None:
         self._numbers: defaultdict[str, int] = defaultdict(itertools.count().__next__)
+        self._names: list[str] = []
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -60,12 +61,18 @@ class TermNumbers:
         with self._lock:
             return np.fromiter(map(self._numbers.__getitem__, terms), dtype=np.uint32, count=len(terms))
 
+    def names(self, numbers: NDArray[np.uint32]) -> list[str]:
+        """Return the terms of some numbers."""
+        with self._lock:
+            self._names += itertools.islice(self._numbers, len(self._names), None)
+        return [self._names[number] for number in numbers.tolist()]
+
     def find(self, term: str) -> int | None:
         """Return the number of a term, None if no note has it."""
         return self._numbers.get(term)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Block:
     """Some notes, ascending by id. A note's ordinal is its place in the block, a token's position its place
     among all tokens of the block, where each note has its title first.
@@ -100,7 +107,7 @@ class Block:
 
     @property
     def n_bytes(self) -> int:
-        return sum(getattr(self, name).nbytes for name in self.__slots__)
+        return sum(getattr(self, name).nbytes for name in self.__dataclass_fields__)
 
     def tokens_of(self, term: int) -> slice:
         """Return where the tokens of a term are in `positions` and `notes`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import InvalidFieldError, NoteError, QueryError
 from shoal.note_models import (
@@ -23,6 +23,7 @@ from shoal.note_models import (
     NotePage,
     NoteResponse,
     Recall,
+    UnitResponse,
 )
 from shoal.notes import adding, changing, drafts, judging, remembering, searching
 from shoal.notes.context import NoteContext
@@ -37,6 +38,11 @@ from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.notes import NoteRows
 from shoal.support.clock import timestamp
+
+if TYPE_CHECKING:
+    from shoal.search.audit import AuditLog
+    from shoal.search.library_index import IndexCache
+    from shoal.search.request import SearchRequest
 
 MAX_TOP_K = 50
 DEFAULT_TOP_K = 3
@@ -377,6 +383,28 @@ class OwnerNotes:
             include_scores=include_scores,
         )
         return searching.search(self._context, self.owner, request)
+
+    def search_with_passages(
+        self,
+        request: SearchRequest,
+        units: Iterable[str],
+        index_cache: IndexCache,
+        *,
+        trace_id: str | None = None,
+        audit: AuditLog | None = None,
+    ) -> UnitResponse:
+        """The passages and notes that match best, in one order; see `Engine.search_units`."""
+        from shoal.notes.unit_search import checked_units, search_units
+
+        return search_units(
+            self._context,
+            self.owner,
+            request,
+            checked_units(units),
+            index_cache,
+            trace_id=trace_id,
+            audit=audit,
+        )
 
     def explain(
         self, note_id: int, query: str, *, environment: Environment | Mapping[str, Any] | None = None

@@ -1,0 +1,342 @@
+"""One search in passages and notes, ranked by the same formulas (`shoal.search.ranking`).
+
+A note takes part as a document of one passage without headings. The notes of an owner are segments in memory,
+which stand beside those of the library in one index: its numbers of passages, of passages with a word and of
+words are those of both, and so is the best score that normalizes each signal. Feedback comes from passages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+import weakref
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import QueryError
+from shoal.index.building import IndexedDocument, Words, segment_bytes
+from shoal.index.building import Profiles as IndexedProfiles
+from shoal.index.format import MAX_CHUNKS
+from shoal.index.index import Index
+from shoal.index.index import Part as IndexPart
+from shoal.index.segment import Segment
+from shoal.index.terms import Terms
+from shoal.models import SearchMode, SearchResponse, SearchResult
+from shoal.note_models import NoteHit, UnitResponse
+from shoal.notes.context import NoteContext
+from shoal.notes.note_index import Block, NoteIndex, Part, TermNumbers, parse_list
+from shoal.notes.texts import joined
+from shoal.search.audit import AuditLog, complete_entry, make_entry
+from shoal.search.feedback import MAX_REEFS, MAX_REEFS_WITH_WORDS, apply_feedback
+from shoal.search.filters import CompiledFilters, compile_filters
+from shoal.search.highlights import find_highlights, make_highlighter, read_words
+from shoal.search.lexical_ranking import score_chunks
+from shoal.search.library_index import IndexCache, LibraryIndex
+from shoal.search.matched_terms import format_term
+from shoal.search.ordering import Order
+from shoal.search.query_analysis import AnalyzedQuery, analyze_query
+from shoal.search.ranking import Ranked, Ranking, rank
+from shoal.search.relevance import find_evidence, relevance
+from shoal.search.request import SearchRequest
+from shoal.search.results import (
+    build_results,
+    find_shared_reefs,
+    name_words,
+    provenance_of,
+    reef_part,
+    scores_of,
+)
+from shoal.search.searching import milliseconds_since, with_filter_warnings, with_relevance_warning
+from shoal.storage.chunk_queries import StoredProfiles
+from shoal.storage.database import Snapshot
+from shoal.storage.notes import NoteRows
+from shoal.storage.profiles import Profiles
+
+UNITS = ("chunk", "note")
+FIRST_NOTE = 1 << 62
+"""In an index of both kinds, a note has this number more than its id; no passage has so large an id."""
+
+_SEGMENTS: weakref.WeakKeyDictionary[Block, tuple[Segment, ...]] = weakref.WeakKeyDictionary()
+"""The segments of blocks that this process has searched together with passages."""
+_WITHOUT_CHANGE = Terms(lambda parts: parts)
+"""Terms of texts that are terms already."""
+
+
+def checked_units(units: object) -> tuple[str, ...]:
+    """Return the kinds to search. Raises QueryError."""
+    if isinstance(units, str | bytes) or not isinstance(units, Iterable):
+        raise QueryError("units", f"must be a list of {' and '.join(UNITS)}")
+    given = list(units)
+    if not given or any(unit not in UNITS for unit in given):
+        raise QueryError("units", f"must be one or both of {', '.join(UNITS)}")
+    return tuple(unit for unit in UNITS if unit in given)
+
+
+def search_units(
+    context: NoteContext,
+    owner: str,
+    request: SearchRequest,
+    units: Sequence[str],
+    index_cache: IndexCache,
+    *,
+    trace_id: str | None = None,
+    audit: AuditLog | None = None,
+) -> UnitResponse:
+    """Run a search; `Engine.search_units` describes it."""
+    started = time.perf_counter()
+    settings, scorer = context.settings, context.get_scorer()
+    compiled = compile_filters(request.filters, scorer, settings.label_threshold)
+    index_cache.prepare()
+    with context.database.snapshot() as snapshot:
+        rows = NoteRows(snapshot, owner)
+        notes, passages = context.index_of(rows), index_cache.of(snapshot)
+        library = _with_notes(passages, notes)
+        analyzed = _analyze(context, snapshot, passages, library, request)
+        ranking = rank(
+            snapshot, library, analyzed, CompiledFilters({}, {}), mode=request.mode, fusion=request.fusion
+        )
+        is_met = _meets(snapshot, library, notes, analyzed, compiled, request, units)
+        order = Order(library.index, ranking.order.keys, ranking.is_found & is_met)
+        ranking = dataclasses.replace(ranking, order=order)
+        analyzed = with_filter_warnings(snapshot, analyzed, request, is_met=bool(order.is_result.any()))
+        last = request.offset + request.top_k
+        ranked = ranking.first(last, request.max_per_document)[request.offset :]
+        results = _results(context, snapshot, rows, library, ranked, analyzed, request)
+        if request.offset == 0:
+            analyzed = with_relevance_warning(analyzed, results)  # type: ignore[arg-type]
+        entry = _audit_entry(context, snapshot, audit, request, analyzed, ranking, ranked, units)
+        took_ms = milliseconds_since(started)
+    response = UnitResponse(
+        results=tuple(result for result in results if result.relevance >= request.min_relevance),
+        query_info=analyzed.info,
+        trace_id=trace_id or uuid.uuid4().hex,
+        took_ms=took_ms,
+        warnings=analyzed.warnings,
+        weights=analyzed.weights._asdict(),
+    )
+    if audit and entry is not None:
+        # The entry takes the trace id and the time.
+        logged = SearchResponse((), response.query_info, response.trace_id, response.took_ms)
+        audit.write(complete_entry(entry, logged))
+    return response
+
+
+def _audit_entry(
+    context: NoteContext,
+    snapshot: Snapshot,
+    audit: AuditLog | None,
+    request: SearchRequest,
+    analyzed: AnalyzedQuery,
+    ranking: Ranking,
+    ranked: Sequence[Ranked],
+    units: Sequence[str],
+) -> dict[str, object] | None:
+    if audit is None:
+        return None
+    chunks = [each for each in ranked if each.chunk_id < FIRST_NOTE]
+    entry = make_entry(
+        audit.level, snapshot, context.get_scorer(), context.settings, request, analyzed, ranking, chunks
+    )
+    note_ids = [each.chunk_id - FIRST_NOTE for each in ranked if each.chunk_id >= FIRST_NOTE]
+    return {**entry, "units": list(units), "notes": note_ids}
+
+
+# The index of both kinds
+
+
+def _with_notes(passages: LibraryIndex, notes: NoteIndex) -> LibraryIndex:
+    """The index of a library and of notes. The places of passages stay, and those of notes follow."""
+    parts = [part for own in notes.parts for part in _index_parts(own, notes.terms)]
+    return LibraryIndex(Index.of_parts([*passages.index.parts, *parts]), passages.n_missing)
+
+
+def _index_parts(part: Part, terms: TermNumbers) -> list[IndexPart]:
+    segments = _SEGMENTS.get(part.block)
+    if segments is None:
+        n = len(part)
+        ranges = [(first, min(first + MAX_CHUNKS, n)) for first in range(0, n, MAX_CHUNKS)]
+        segments = tuple(_segment(part.block, terms, first, end) for first, end in ranges)
+        _SEGMENTS[part.block] = segments
+    if part.live is None:
+        return [IndexPart(segment) for segment in segments]
+    hidden = part.block.note_ids[~part.live] + FIRST_NOTE
+    return [IndexPart.without(segment, hidden.tolist()) for segment in segments]
+
+
+def _segment(block: Block, terms: TermNumbers, first: int, end: int) -> Segment:
+    """A segment of the notes `first:end` of a block."""
+    names = terms.names(block.terms)
+    words = np.empty(len(block.positions), dtype=np.int64)
+    words[block.positions] = np.repeat(np.arange(len(names)), np.diff(block.term_starts))
+    by_note = np.argsort(block.reef_notes, kind="stable")
+    reef_ids = np.repeat(np.arange(len(block.reef_starts) - 1), np.diff(block.reef_starts))[by_note]
+    weights = block.reef_weights[by_note]
+    reef_starts = np.searchsorted(block.reef_notes[by_note], np.arange(len(block) + 1))
+    one_section, no_confidence = np.zeros(1, dtype=np.int64), np.zeros(1)
+    documents = []
+    for ordinal in range(first, end):
+        start, title_end, stop = (
+            int(block.token_starts[ordinal]),
+            int(block.title_ends[ordinal]),
+            int(block.token_starts[ordinal + 1]),
+        )
+        reefs = slice(int(reef_starts[ordinal]), int(reef_starts[ordinal + 1]))
+        number = int(block.note_ids[ordinal]) + FIRST_NOTE
+        documents.append(
+            IndexedDocument(
+                document_id=number,
+                chunk_ids=np.array([number], dtype=np.int64),
+                words=Words(names, words[title_end:stop], np.array([0, stop - title_end])),
+                title=[names[word] for word in words[start:title_end].tolist()],
+                sections=one_section,
+                headings={},
+                profiles=IndexedProfiles(
+                    np.array([0, reefs.stop - reefs.start]), reef_ids[reefs], weights[reefs]
+                ),
+                confidence=no_confidence,
+            )
+        )
+    return Segment(segment_bytes(documents, _WITHOUT_CHANGE))
+
+
+# Ranking
+
+
+def _analyze(
+    context: NoteContext,
+    snapshot: Snapshot,
+    passages: LibraryIndex,
+    library: LibraryIndex,
+    request: SearchRequest,
+) -> AnalyzedQuery:
+    """Analyze a query for both kinds, with feedback from passages."""
+    settings = context.settings
+    without_feedback = dataclasses.replace(settings, feedback_weight=0.0)
+    analyzed = analyze_query(snapshot, library, context.get_scorer(), without_feedback, request)
+    share = settings.feedback_weight if settings.learning else 0.0
+    if request.mode is SearchMode.lexical or not analyzed.profile.reefs or not share:
+        return analyzed
+    lexical_scores = score_chunks(library, analyzed.parsed, analyzed.matches)
+    feedback = apply_feedback(
+        snapshot,
+        passages,
+        analyzed.profile.reefs,
+        analyzed.parsed,
+        lexical_scores[: len(passages)],
+        share=share,
+        max_reefs=MAX_REEFS if request.mode is SearchMode.reef else MAX_REEFS_WITH_WORDS,
+        other_data_than=analyzed.other_data,
+    )
+    return dataclasses.replace(analyzed, lexical_scores=lexical_scores, feedback=feedback)
+
+
+def _meets(
+    snapshot: Snapshot,
+    library: LibraryIndex,
+    notes: NoteIndex,
+    analyzed: AnalyzedQuery,
+    compiled: CompiledFilters,
+    request: SearchRequest,
+    units: Sequence[str],
+) -> NDArray[np.bool_]:
+    """Whether each place meets the filters and the query's own conditions, and is of a wanted kind."""
+    with_required = request.mode is not SearchMode.reef
+    of_query = CompiledFilters({}, {}).and_of_query(analyzed.parsed, with_required=with_required)
+    is_met = of_query.met_by(snapshot, library, analyzed.matches)
+    n_passages = len(library) - len(notes)
+    if compiled:
+        is_met[:n_passages] &= compiled.met_by(snapshot, library)[:n_passages]
+    if "chunk" not in units:
+        is_met[:n_passages] = False
+    if "note" not in units or compiled.by_filter.keys() - {"tags"}:
+        is_met[n_passages:] = False
+    elif request.filters.tags:
+        wanted = set(request.filters.tags)
+        needs_all = request.filters.tags_match == "all"
+        tags = notes.facets.values("tags")
+        is_tagged = np.array(
+            [
+                wanted <= own if needs_all else bool(wanted & own)
+                for own in (set(parse_list(each)) for each in tags)
+            ],
+            dtype=np.bool_,
+        )
+        is_met[n_passages:] &= is_tagged[notes.facet("tags")]
+    return is_met
+
+
+# Results
+
+
+def _results(
+    context: NoteContext,
+    snapshot: Snapshot,
+    rows: NoteRows,
+    library: LibraryIndex,
+    ranked: Sequence[Ranked],
+    analyzed: AnalyzedQuery,
+    request: SearchRequest,
+) -> list[SearchResult | NoteHit]:
+    threshold = context.settings.label_threshold
+    chunks = [each for each in ranked if each.chunk_id < FIRST_NOTE]
+    passages = build_results(snapshot, library, chunks, analyzed, request, context.get_scorer(), threshold)
+    in_notes = [each for each in ranked if each.chunk_id >= FIRST_NOTE]
+    hits = _hits(context, snapshot, rows, library, in_notes, analyzed, request)
+    by_id: dict[int, SearchResult | NoteHit] = {result.chunk_id: result for result in passages}
+    by_id |= {hit.note.id + FIRST_NOTE: hit for hit in hits}
+    return [by_id[each.chunk_id] for each in ranked]
+
+
+def _hits(
+    context: NoteContext,
+    snapshot: Snapshot,
+    rows: NoteRows,
+    library: LibraryIndex,
+    ranked: Sequence[Ranked],
+    analyzed: AnalyzedQuery,
+    request: SearchRequest,
+) -> list[NoteHit]:
+    """The results for notes, with what results for passages have."""
+    if not ranked:
+        return []
+    scorer, threshold = context.get_scorer(), context.settings.label_threshold
+    numbers = [each.chunk_id for each in ranked]
+    notes = rows.get_many([number - FIRST_NOTE for number in numbers], label_threshold=threshold)
+    stored = {note.id + FIRST_NOTE: note for note in rows.packed([note.id for note in notes])}
+    profiles = Profiles.of([stored[number].profile for number in numbers])
+    checksums = [stored[number].data_checksum for number in numbers]
+    comparable = StoredProfiles(numbers, profiles, checksums).scored_with(scorer.data_checksum)
+    shared = {}
+    if request.include_scores or request.mode is SearchMode.lexical:
+        parts = {each.chunk_id: reef_part(each, request.mode, analyzed) for each in ranked}
+        shared = find_shared_reefs(comparable, parts, analyzed, threshold)
+    if request.include_scores:
+        texts = {note.id + FIRST_NOTE: joined(note.title, note.text) for note in notes}
+        shared = name_words(snapshot, shared, texts, analyzed, scorer)
+    coverage = analyzed.term_statistics.term_coverage(library, analyzed.matches, numbers)
+    words, heads = read_words([note.text for note in notes]), read_words([note.title for note in notes])
+    highlighter = make_highlighter(analyzed.parsed, request.mode)
+    highlights = find_highlights([note.text for note in notes], highlighter, words)
+    evidence = find_evidence(comparable, analyzed, numbers, coverage, words, heads)
+    places = library.index.places_of(numbers)
+    is_matched = {term: found.are_in(places) for term, found in analyzed.matches.items()}
+    return [
+        NoteHit(
+            note=note,
+            match_score=each.score,
+            relevance=relevance(evidence[i]),
+            scores=scores_of(each, request.mode),
+            n_shared_reefs=len(shared.get(each.chunk_id, ()))
+            if request.mode is SearchMode.lexical
+            else each.n_shared,
+            provenance=provenance_of(each),
+            term_coverage=coverage.get(each.chunk_id),
+            matched_words=tuple(format_term(term) for term, found in is_matched.items() if found[i]),
+            highlights=highlights[i],
+            shared_reefs=shared.get(each.chunk_id, ()) if request.include_scores else None,
+        )
+        for i, (each, note) in enumerate(zip(ranked, notes, strict=True))
+    ]
