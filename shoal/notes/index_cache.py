@@ -74,7 +74,7 @@ class NoteIndexes:
             base = older[-1]
             index = base.updated(rows.changed_after(base.change_number), state.change_number, data_checksum)
             # Purged notes leave no change behind; without them, the numbers of active notes differ.
-            if not _is_at(index, state) or index.is_sparse:
+            if not _is_at(index, state) or index.has_too_many_values:
                 index = None
         if index is None:
             index = NoteIndex.empty(self._terms).updated(

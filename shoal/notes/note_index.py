@@ -40,8 +40,9 @@ BLOCK_FACTOR = 2
 """A block is merged with the next one if it has at most this many times its notes."""
 SMALL_BLOCK = 256
 """A block of at most this many notes is merged with any later one, which takes less than a millisecond."""
-SPARE_PLACES = 1_000
-"""Places of hidden notes that an index may have beside as many as active notes."""
+SPARE_VALUES = 5_000
+"""Values of facets that an index may have beside those of its active notes: every judgement makes a new
+one."""
 
 
 class TermNumbers:
@@ -200,6 +201,11 @@ class Facets:
                     self._tag_of.append(self._tags.setdefault(tag, len(self._tags)))
         return number
 
+    @property
+    def n_values(self) -> int:
+        """The number of all values."""
+        return sum(map(len, self._values))
+
     def tag_sets(self) -> TagSets:
         """Return the values of `tags`."""
         # Copies, because an array cannot grow while it is shared.
@@ -229,6 +235,10 @@ class Part:
         text = int((block.token_starts[1:] - block.title_ends)[live].sum())
         title = int((block.title_ends - block.token_starts[:-1])[live].sum())
         return Totals(len(block.note_ids[live]), text, title)
+
+    def compacted(self) -> Part:
+        """Return the part without the places of hidden notes, if these are the majority."""
+        return self if 2 * self.totals.n_notes >= len(self) else Part(_block(_live_columns(self)))
 
     def without(self, note_ids: Ints) -> Part:
         """Return the part with more hidden notes, given by ids that need not be in it."""
@@ -265,7 +275,7 @@ class NoteIndex:
         newest = {row.id: row for row in rows}
         changed = np.fromiter(newest, dtype=np.int64, count=len(newest))
         parts = [part.without(changed) for part in self.parts]
-        parts = [part for part in parts if part.totals.n_notes]
+        parts = [part.compacted() for part in parts if part.totals.n_notes]
         active = [row for row in newest.values() if row.is_active]
         if active:
             parts.append(Part(_block(self._columns(active, data_checksum))))
@@ -329,9 +339,9 @@ class NoteIndex:
         return np.concatenate([_NOTHING, *(part.block.note_ids for part in self.parts)])
 
     @property
-    def is_sparse(self) -> bool:
-        """Whether so many notes are hidden that the index should be read anew."""
-        return len(self) > 2 * self.n_active + SPARE_PLACES
+    def has_too_many_values(self) -> bool:
+        """Whether facets have so many former values that the index should be read anew."""
+        return self.facets.n_values > len(FACETS) * self.n_active + SPARE_VALUES
 
     @property
     def n_bytes(self) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,7 @@ import shoal.storage.notes as note_statements
 from shoal import Engine
 from shoal.errors import NoteError, NotFoundError
 from shoal.notes.service import OwnerNotes
+from shoal.settings import Settings
 
 SECRET = "The volcano of user one throws secret lava and ash every winter."
 QUERY = "secret lava of a volcano"
@@ -125,3 +128,18 @@ def test_hostile_owner_finds_nothing(engine: Engine, owner: str) -> None:
     own = stranger.add("Rain and storm of the monsoon season.").note
     assert [result.note.id for result in stranger.search("monsoon storm and lava").results] == [own.id]
     assert engine.notes.of("user1").list().total == 1
+
+
+def test_hook_without_a_service_starts_quickly(settings: Settings) -> None:
+    """A recall in a process of its own loads nothing that takes long to load."""
+    with Engine(settings=settings) as engine:
+        engine.notes.of("me").add(SECRET)
+    script = f"""if True:
+        import sys
+        from shoal import Engine
+        with Engine({str(settings.database_path)!r}) as engine:
+            assert engine.notes.of("me").recall({QUERY!r}, threshold=0).count == 1
+        print([name for name in ("numba", "scipy", "sqlalchemy", "alembic", "flask") if name in sys.modules])
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

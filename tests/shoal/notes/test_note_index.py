@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -164,14 +164,23 @@ def test_owners_without_notes_take_no_memory(engine: Engine) -> None:
     assert len(cache) == 0
 
 
-def test_much_changed_notes_do_not_fill_the_index(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(note_index, "SPARE_PLACES", 4)
-    monkeypatch.setattr(note_index, "SMALL_BLOCK", 0)
+def test_hidden_notes_do_not_fill_the_index() -> None:
+    index = NoteIndex.empty(TermNumbers())
+    notes = [ModelNote(note_id, text=("ash",), z_scores={1: 5}) for note_id in range(1, 1_001)]
+    index = index.updated([note.row() for note in notes], 1, CHECKSUM)
+    for change, note in enumerate(notes[:990], 2):
+        index = index.updated([dataclasses.replace(note, is_active=False).row()], change, CHECKSUM)
+        assert len(index) <= 2 * index.n_active
+    assert [note_id for note_id in range(1, 1_001) if index.place_of(note_id) is not None] == [
+        *range(991, 1_001)
+    ]
+
+
+def test_former_values_do_not_fill_the_index(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(note_index, "SPARE_VALUES", 10)
     cache = NoteIndexes(1 << 30)
     notes = engine.notes.of("a")
-    ids = [notes.add(f"Lava number {number}.").note.id for number in range(8)]
-    for turn in range(6):
-        for note_id in ids:
-            notes.update(note_id, title=f"turn {turn}")
-            assert len(index_of(cache, engine)) <= 2 * len(ids) + 4 + 1
-    assert np.all(np.sort(index_of(cache, engine).note_ids)[-1] <= max(ids))
+    note = notes.add("Lava and ash.").note
+    for number in range(30):
+        notes.feedback(note.id, applicable=bool(number % 2), tag_scores={"go": number / 100})
+        assert index_of(cache, engine).facets.n_values <= 10 + 5 + 1

@@ -159,6 +159,17 @@ def test_library_without_passages_is_searched(engine: Engine) -> None:
     assert engine.search_units("copper", owner="nobody").results == ()
 
 
+def test_feedback_comes_from_passages(settings: Settings, migrated_file: Path) -> None:
+    shutil.copyfile(migrated_file, settings.database_path)
+    with Engine(settings=settings, scorer=FakeScorer(), learning=True) as engine:
+        fill(engine, as_notes=True)
+        found = engine.search_units("lava of the volcano", owner="me")
+        alone = engine.search("lava of the volcano")
+    assert found.query_info.feedback
+    assert found.query_info.feedback == alone.query_info.feedback
+    assert {type(result) for result in found.results} == {SearchResult, NoteHit}
+
+
 @pytest.mark.parametrize("mode", ["hybrid", "reef", "lexical"])
 @pytest.mark.parametrize("fusion", ["blend", "rrf"])
 def test_every_mode_finds_both_kinds(engine: Engine, mode: str, fusion: str) -> None:
