@@ -69,6 +69,10 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     )
     yield "Ten thousand notes in one upload, 2 workers", _module("small_notes")
     yield (
+        "Speed and isolation of notes",
+        _module("notes", corpora / "corpora", "--recalls", 20_000) if corpora and running else None,
+    )
+    yield (
         "The library is the same from any number of workers",
         _module("workers", texts[0], "--workers", 1, 2, "--wave-mb", 4),
     )
