@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from shoal.file_models import FileDraft
 from shoal.library.library import Library, make_settings
+from shoal.errors import QueryError
 from shoal.models import (
     DocumentDraft,
     DocumentFields,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from shoal.notes.similarity import Similarity
     from shoal.search.audit import AuditLog
     from shoal.search.explain.explanation import Explanation
+    from shoal.search.retrieval import Retrieval
     from shoal.search.similar_chunks import SimilarChunk
 
 
@@ -318,6 +320,29 @@ class Engine:
             document_id=check_id("document_id", document_id),
             chunk_id=check_id("chunk_id", chunk_id),
         )
+
+    def retrieve(
+        self,
+        query: str,
+        *,
+        top_k: int = 5,
+        threshold: float = 0.0,
+        filters: Mapping[str, Any] | None = None,
+        trace_id: str | None = None,
+    ) -> Retrieval:
+        """The passages of `search` as plain content with metadata and a similarity, their `relevance`.
+
+        At most 50, each at least `threshold` similar. `filters` are values of the documents' metadata;
+        `source` is their source path. Raises QueryError.
+        """
+        from shoal.search.retrieval import FILTER_NAMES, as_retrieval, search_arguments
+
+        arguments = search_arguments(top_k, threshold, filters)
+        try:
+            response = self.search(query, trace_id=trace_id, **arguments)
+        except QueryError as error:
+            raise QueryError(FILTER_NAMES.get(error.field, error.field), str(error)) from None
+        return as_retrieval(query, response.results)
 
     def search_and_explain(
         self, query: str, *, trace_id: str | None = None, **search: Any

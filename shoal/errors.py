@@ -206,6 +206,12 @@ class NoteError(ShoalError):
         self.message = message
 
 
+class NoteStateError(ShoalError):
+    """The state of a note, or of another with its text, does not allow the change."""
+
+    code = "invalid_note_state"
+
+
 class QueryError(ShoalError):
     """A search request is invalid. `field` names the invalid argument."""
 

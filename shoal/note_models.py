@@ -5,10 +5,11 @@ All dataclasses are frozen. Times are UTC in ISO 8601 (`2026-01-31T00:00:00.000Z
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from shoal.errors import NoteError
 from shoal.models import Label, QueryInfo, Scores, SearchResult, SharedReef
 
 KINDS = ("lesson", "atom", "knowledge")
@@ -112,6 +113,41 @@ class AddedNote:
     note: Note
     is_duplicate: bool
     similar: tuple[SimilarNote, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NoteOutcome:
+    """What became of one of several notes: an id, or the reason and the invalid field."""
+
+    note_id: int | None
+    is_duplicate: bool = False
+    similar: tuple[SimilarNote, ...] = ()
+    field: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoteOutcomes:
+    """What became of several notes, in order."""
+
+    results: tuple[NoteOutcome, ...]
+    n_added: int
+    n_duplicates: int
+    n_refused: int
+
+    @classmethod
+    def of(cls, stored: Iterable[AddedNote | NoteError]) -> NoteOutcomes:
+        """Summarize notes that were stored or refused."""
+        results = tuple(map(_outcome, stored))
+        n_refused = sum(result.error is not None for result in results)
+        n_duplicates = sum(result.is_duplicate for result in results)
+        return cls(results, len(results) - n_refused - n_duplicates, n_duplicates, n_refused)
+
+
+def _outcome(stored: AddedNote | NoteError) -> NoteOutcome:
+    if isinstance(stored, NoteError):
+        return NoteOutcome(None, field=stored.field, error=stored.message)
+    return NoteOutcome(stored.note.id, stored.is_duplicate, stored.similar)
 
 
 @dataclass(frozen=True, slots=True)

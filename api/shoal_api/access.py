@@ -10,6 +10,7 @@ rebinding). This module refuses both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import flask
@@ -25,8 +26,10 @@ from shoal_api.problems import ProblemError
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
-READING_POSTS = frozenset({f"{API}/search", f"{API}/explain", f"{API}/similarity", f"{API}/verify"})
-"""Routes that only read although their method is POST: their arguments can be too long for a URL."""
+READING_POSTS = re.compile(
+    f"{API}/(search|explain|similarity|verify|retrieve|notes/(search|pinned|[^/]+/explain)|users/.+/recall)", re.DOTALL
+)
+"""Routes and paths that only read although their method is POST: arguments can be too long for a URL."""
 
 PUBLIC = frozenset({"/health", "/ready", "/docs", "/openapi.json", "/static/<path:filename>"})
 """Routes that need no key: health checks and the API description. They expose no stored content."""
@@ -118,7 +121,7 @@ def _check_scope(key: ApiKey | None, method: str, rule: str, authorization: str 
             else "this service needs a key: send it as `Authorization: Bearer KEY`",
             headers={"WWW-Authenticate": f'{REALM}, error="invalid_token"' if is_given else REALM},
         )
-    if key.scope is not Scope.write and method not in READING and rule not in READING_POSTS:
+    if key.scope is not Scope.write and method not in READING and not READING_POSTS.fullmatch(rule):
         raise ProblemError(
             403,
             "this key may only read and search",

@@ -13,14 +13,17 @@ from shoal.settings import Settings
 from shoal_api import (
     access,
     bulk,
+    bulk_notes,
     chunks,
     documents,
     job_actions,
     jobs,
     limits,
+    notes,
     openapi,
     pages,
     problems,
+    retrieval,
     search,
     similarity,
     system,
@@ -79,7 +82,9 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     limits.register(app, engine.jobs, settings)
     problems.register(app)
     api = openapi.Api(app)
-    for module in (documents, bulk, chunks, jobs, job_actions, search, similarity, vocabulary, system):
+    retrieval.register(app)
+    resources = (documents, bulk, chunks, jobs, job_actions, search, similarity, notes, bulk_notes)
+    for module in (*resources, retrieval, vocabulary, system):
         api.register_blueprint(module.blueprint)
     pages.register(app, api)
     app.register_blueprint(console.blueprint)

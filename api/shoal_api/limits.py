@@ -29,6 +29,10 @@ MAX_JSON_BYTES = MIB
 """Limit of a body without a document, and of the other fields of a document besides content and metadata. A
 search with ten thousand ids in its filters fits."""
 
+MAX_NOTES_BYTES = 16 * MIB
+"""Limit of a bulk upload of notes, whose lines have the limit of other bodies. A thousand notes of average
+length have less than one mebibyte."""
+
 MAX_CALLERS = 10_000
 """Most buckets in memory. Beyond that, the least recently used bucket is evicted; its caller starts with a
 full one."""

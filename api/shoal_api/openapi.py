@@ -28,8 +28,8 @@ Shoal stores documents, splits them into topic-coherent chunks and finds the chu
 the reasons for every match. Uploads are accepted as *jobs* and processed in the background.
 
 Errors are `application/problem+json` (RFC 9457) with a `trace_id`. Every response carries the same id in the
-header `X-Trace-Id`. `POST`s that create something accept an `Idempotency-Key`: the same key and body return
-the same job. If the service has keys, send one as `Authorization: Bearer KEY`. It returns 401 without a valid
+header `X-Trace-Id`. `POST`s that start a job accept an `Idempotency-Key`: the same key and body return the
+same job. If the service has keys, send one as `Authorization: Bearer KEY`. It returns 401 without a valid
 key and 403 if the key may only read. 429 means too many requests or a full queue; `Retry-After` says when to
 try again. An invalid `Prefer` header, such as `wait=abc`, is ignored (RFC 7240).
 """
@@ -37,7 +37,7 @@ try again. An invalid `Prefer` header, such as `wait=abc`, is ignored (RFC 7240)
 
 FAILURES = {
     400: "The request is malformed: not JSON, or not in the form that its content type declares",
-    404: "There is no such document, chunk or job",
+    404: "There is no such document, chunk, job or note",
     409: "The `Idempotency-Key` was used before for another request",
     413: "The body, or a document in it, is larger than the limit",
     415: "The content type or encoding of the body is not supported",
@@ -64,6 +64,11 @@ class StrictParser(FlaskParser):
         "json": ma.RAISE,
     }
 
+    def load_json(self, req: flask.Request, schema: ma.Schema) -> Any:
+        if getattr(schema, "may_be_absent", False) and not has_body(req):
+            return {}
+        return super().load_json(req, schema)
+
     def _raw_load_json(self, req: flask.Request) -> Any:
         return read_json_object(req)
 
@@ -74,6 +79,11 @@ class StrictParser(FlaskParser):
             if len(req.args.getlist(name)) > 1 and not isinstance(field, fields.List | CommaList):
                 raise problems.field_problem(name, "is given more than once")
         return super().load_querystring(req, schema)
+
+
+def has_body(request: flask.Request) -> bool:
+    """Whether a request has a body, which may be empty if its length is not declared."""
+    return bool(request.content_length) or "chunked" in request.headers.get("Transfer-Encoding", "")
 
 
 def check_address(request: flask.Request) -> None:
@@ -137,6 +147,9 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
     def put(self, rule: str, **options: Any) -> Callable[[View], View]:
         return self._typed_route("PUT", rule, options)
 
+    def patch(self, rule: str, **options: Any) -> Callable[[View], View]:
+        return self._typed_route("PATCH", rule, options)
+
     def delete(self, rule: str, **options: Any) -> Callable[[View], View]:
         return self._typed_route("DELETE", rule, options)
 
@@ -151,6 +164,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
     def body(self, schema: type[ma.Schema], **options: Any) -> Callable[[View], View]:
         """Pass the loaded JSON body to the view as its next argument."""
         # An instance, because webargs would build one of a class for every request.
+        options = {"required": not getattr(schema, "may_be_absent", False), **options}
         decorator: Callable[[View], View] = self.arguments(schema(), location="json", **options)
         return decorator
 

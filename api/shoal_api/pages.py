@@ -19,7 +19,7 @@ POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'no
 _CODE = re.compile(r"`([^`]+)`")
 _PLAIN_LIST = re.compile(r"\[\n([^\[\]{}]*+)\]")
 _LINE_BREAK = re.compile(r"\n\s*+")
-METHODS = ("get", "post", "put", "delete")
+METHODS = ("get", "post", "put", "patch", "delete")
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ def for_error(error: errors.ShoalError) -> ProblemError:
 
 def _for_error(error: errors.ShoalError) -> ProblemError:
     match error:
-        case errors.InvalidFieldError():
+        case errors.InvalidFieldError() | errors.NoteError():
             return field_problem(error.field, error.message)
         case errors.QueryError():
             return field_problem(error.field, str(error))
@@ -167,7 +167,7 @@ def _for_error(error: errors.ShoalError) -> ProblemError:
             return ProblemError(404, str(error))
         case errors.DocumentError():
             return ProblemError(422, str(error))
-        case errors.JobStateError():
+        case errors.JobStateError() | errors.NoteStateError():
             return ProblemError(409, str(error))
         case errors.IdempotencyError():
             return ProblemError(409, "this Idempotency-Key was used before for another request")

@@ -22,8 +22,8 @@ from waitress.receiver import ChunkedReceiver
 from shoal.settings import KIB, Settings
 from shoal.support.api_keys import ApiKey, parse_keys
 from shoal_api.access import check_authorization
-from shoal_api.limits import MAX_JSON_BYTES, max_body_bytes
-from shoal_api.paths import DOCUMENTS
+from shoal_api.limits import MAX_JSON_BYTES, MAX_NOTES_BYTES, max_body_bytes
+from shoal_api.paths import DOCUMENTS, NOTES
 from shoal_api.problems import CONTENT_TYPE, DETAILS, ProblemError, code_of_status
 from shoal_api.spool import DISK_FULL
 from shoal_api.trace import SECURITY_HEADERS
@@ -94,6 +94,8 @@ class Admission:
         """Return the size limit, in bytes, for a body sent to `path`."""
         if path.startswith(f"{DOCUMENTS}/bulk"):
             return self._upload_bytes
+        if path.startswith(f"{NOTES}/bulk"):
+            return MAX_NOTES_BYTES
         return self._document_bytes if path.startswith(DOCUMENTS) else MAX_JSON_BYTES
 
     def check(self, method: str, path: str, authorization: str | None) -> Refusal | None:

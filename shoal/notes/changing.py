@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shoal.errors import NoteError
+from shoal.errors import NoteStateError
 from shoal.note_models import Note
 from shoal.notes import drafts
 from shoal.notes.context import NoteContext
@@ -89,7 +89,7 @@ def deprecate(context: NoteContext, owner: str, note_id: int, reason: str) -> No
 
 
 def restore(context: NoteContext, owner: str, note_id: int) -> Note:
-    """Make a note active again. Raises NoteError if an active note has its text."""
+    """Make a note active again. Raises NoteStateError if an active note has its text."""
     now, threshold = timestamp(), context.settings.label_threshold
     with context.database.write() as transaction:
         rows = NoteRows(transaction, owner)
@@ -98,7 +98,7 @@ def restore(context: NoteContext, owner: str, note_id: int) -> Note:
             return note
         same = rows.find_text(drafts.hash_of(note.text))
         if same is not None:
-            raise NoteError("id", f"note {same} is active and has the same text; deprecate it first")
+            raise NoteStateError(f"note {same} is active and has the same text; deprecate it first")
         before = {
             "deprecated_at": note.deprecated_at,
             "deprecated_reason": note.deprecated_reason,
@@ -154,7 +154,7 @@ def pin(
         rows = NoteRows(transaction, owner)
         note = rows.get(note_id, label_threshold=threshold)
         if not note.is_active:
-            raise NoteError("id", f"note {note_id} is deprecated; restore it first")
+            raise NoteStateError(f"note {note_id} is deprecated; restore it first")
         if gates is not None:
             rows.add_history(note_id, "updated", {"prerequisites": _stored(note, "prerequisites")}, now)
             rows.change(note_id, now, prerequisites=compact_json(gates.as_json()))

@@ -120,9 +120,11 @@ class OwnerNotes:
         return adding.add(self._context, self.owner, draft)
 
     def add_many(
-        self, items: Iterable[Mapping[str, Any]], *, find_similar: bool = False
+        self, items: Iterable[Mapping[str, Any] | NoteError], *, find_similar: bool = False
     ) -> list[AddedNote | NoteError]:
         """Store notes given as the arguments of `add`; one result for each, in order.
+
+        An item that could not be read is a NoteError, which is its result.
 
         A bad item does not stop the others. The notes are stored in short transactions: after a crash, the
         first of them are there. Without `find_similar`, results have no `similar` notes, which takes a search

@@ -14,7 +14,10 @@ OPERATIONS = {
     "getDocumentChunks", "getDocumentContent", "getDocumentFile", "setDocumentTags", "addDocuments", "getChunk", "listJobs", "addJob",
     "getJob", "getJobEvents", "getJobItems", "cancelJob", "retryJob", "search", "searchByAddress", "explain",
     "compareTexts", "verify",
-    "getVocabulary", "getStatus", "getReefs", "getHealth", "getReadiness", "getMetrics",
+    "addNote", "listNotes", "addNotes", "getNote", "updateNote", "deprecateNote", "restoreNote", "purgeNotes",
+    "getNoteHistory", "listNoteFeedback", "addNoteFeedback", "pinNote", "unpinNote", "categorizeNote",
+    "listNoteCategories", "getNoteStatus", "searchNotes", "explainNote", "listPinnedNotes", "recordShownNotes",
+    "remember", "recall", "retrieve", "getVocabulary", "getStatus", "getReefs", "getHealth", "getReadiness", "getMetrics",
 }  # fmt: skip
 """Generated clients use these names, so a change breaks programs."""
 
@@ -28,7 +31,7 @@ def spec(empty: FlaskClient) -> dict[str, Any]:
 def operations(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for path, methods in spec["paths"].items():
         for method, operation in methods.items():
-            if method in ("get", "post", "put", "delete"):
+            if method in ("get", "post", "put", "patch", "delete"):
                 yield f"{method.upper()} {path}", operation
 
 

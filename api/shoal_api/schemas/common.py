@@ -163,7 +163,9 @@ class Record(fields.Nested):
         self._names = tuple(members)
         self._values = operator.attrgetter(*self._names)
         self._inner = {
-            name: field.members for name, field in members.items() if isinstance(field, Record | Records)
+            name: field.members
+            for name, field in members.items()
+            if isinstance(field, Record | Records | RecordMap)
         }
 
     def members(self, record: Any) -> Any:
@@ -193,6 +195,30 @@ class Records(fields.List[Any]):
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:
         return self.members(value)
+
+
+class RecordMap(fields.Dict):
+    """Objects by name that are serialized like a `Record`."""
+
+    def __init__(self, schema: type[ma.Schema], **kwargs: Any) -> None:
+        self._record = Record(schema)
+        super().__init__(keys=fields.String(), values=self._record, **kwargs)
+
+    def members(self, records: Any) -> Any:
+        """Return the JSON objects by name."""
+        return {name: self._record.members(record) for name, record in records.items()}
+
+    def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:
+        return self.members(value)
+
+
+class Unchecked(fields.Nested):
+    """An object of a list that is checked later, alone, so that an error in it does not refuse the list."""
+
+    def _deserialize(  # type: ignore[override]
+        self, value: Any, attr: str | None, data: Any, **kwargs: Any
+    ) -> Any:
+        return value
 
 
 class Prepared(fields.List[Any]):

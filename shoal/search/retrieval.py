@@ -1,0 +1,99 @@
+"""Passages as plain content with metadata and a similarity, the form that many agents expect (004)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.errors import QueryError
+from shoal.models import LocatorKind, SearchResult
+
+DEFAULT_TOP_K = 5
+MAX_TOP_K = 50
+SOURCE = "source"
+"""The filter that is about the document's source path; the others are about its metadata."""
+FILTER_NAMES = {"filters.metadata": "filters", "filters.source_path": f"filters.{SOURCE}"}
+"""Filters of a search -> their names in a retrieval."""
+SUMMARY_CHARS = 120
+"""Most characters of a passage in the summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """A passage. `metadata`: that of its document, with its place; `similarity`: its relevance, 0 to 1."""
+
+    content: str
+    metadata: Mapping[str, Any]
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """Passages, best first, and the same in words."""
+
+    results: tuple[Retrieved, ...]
+    query: str
+    total_results: int
+    message: str
+    results_summary: str
+
+
+def search_arguments(top_k: object, threshold: object, filters: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the arguments of `Engine.search`. Raises QueryError, which names the argument of a retrieval."""
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
+        raise QueryError("top_k", f"must be a whole number from 1 to {MAX_TOP_K}")
+    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if not is_number or not 0 <= threshold <= 1:  # type: ignore[operator]
+        raise QueryError("threshold", "must be a number from 0 to 1")
+    if filters is not None and not isinstance(filters, Mapping):
+        raise QueryError("filters", "must be an object")
+    given = dict(filters or {})
+    source = given.pop(SOURCE, None)
+    if source is not None and not isinstance(source, str):
+        raise QueryError(f"filters.{SOURCE}", "must be a text")
+    paths = {"source_path": (source,)} if source is not None else {}
+    metadata = {"metadata": given} if given else {}
+    return {"top_k": top_k, "min_relevance": threshold, "filters": {**paths, **metadata} or None}
+
+
+def as_retrieval(query: str, results: Sequence[SearchResult]) -> Retrieval:
+    """Return the results of a search in the form of a retrieval."""
+    retrieved = tuple(
+        Retrieved(result.text, _metadata(result), round(result.relevance, 4)) for result in results
+    )
+    noun = "document" if len(retrieved) == 1 else "documents"
+    message = (
+        f"Found {len(retrieved)} relevant {noun}" if retrieved else f"No relevant content found for {query!r}"
+    )
+    summary = "\n".join(
+        f"{number}. {item.metadata[SOURCE]} (sim: {item.similarity:.2f}): {_shortened(item.content)}"
+        for number, item in enumerate(retrieved, 1)
+    )
+    return Retrieval(retrieved, query, len(retrieved), message, summary)
+
+
+def _metadata(result: SearchResult) -> dict[str, Any]:
+    """Return the document's metadata with the place of a passage, which wins over a key of the same name."""
+    metadata = {
+        **result.metadata,
+        SOURCE: result.source_path or result.document_title,
+        "title": result.document_title,
+        "section": " > ".join(result.section_path),
+        "start_line": result.start_line,
+        "end_line": result.end_line,
+        "document_id": result.document_id,
+        "chunk_id": result.chunk_id,
+    }
+    if result.place is not None:
+        metadata["place"] = result.place.label
+        if result.place.kind is LocatorKind.page:
+            metadata["page"] = int(result.place.first)
+    if result.time_start is not None:
+        metadata |= {"time_start": result.time_start, "time_end": result.time_end}
+    return metadata
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SUMMARY_CHARS else f"{line[: SUMMARY_CHARS - 1].rstrip()}…"
