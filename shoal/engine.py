@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
+from shoal.errors import QueryError
 from shoal.file_models import FileDraft
 from shoal.library.library import Library, make_settings
-from shoal.errors import QueryError
 from shoal.models import (
     DocumentDraft,
     DocumentFields,
@@ -335,13 +335,13 @@ class Engine:
         At most 50, each at least `threshold` similar. `filters` are values of the documents' metadata;
         `source` is their source path. Raises QueryError.
         """
-        from shoal.search.retrieval import FILTER_NAMES, as_retrieval, search_arguments
+        from shoal.search.retrieval import as_retrieval, own_name, search_arguments
 
         arguments = search_arguments(top_k, threshold, filters)
         try:
             response = self.search(query, trace_id=trace_id, **arguments)
         except QueryError as error:
-            raise QueryError(FILTER_NAMES.get(error.field, error.field), str(error)) from None
+            raise QueryError(own_name(error.field), str(error)) from None
         return as_retrieval(query, response.results)
 
     def search_and_explain(

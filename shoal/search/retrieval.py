@@ -13,8 +13,6 @@ DEFAULT_TOP_K = 5
 MAX_TOP_K = 50
 SOURCE = "source"
 """The filter that is about the document's source path; the others are about its metadata."""
-FILTER_NAMES = {"filters.metadata": "filters", "filters.source_path": f"filters.{SOURCE}"}
-"""Filters of a search -> their names in a retrieval."""
 SUMMARY_CHARS = 120
 """Most characters of a passage in the summary."""
 
@@ -55,6 +53,11 @@ def search_arguments(top_k: object, threshold: object, filters: Mapping[str, Any
     paths = {"source_path": (source,)} if source is not None else {}
     metadata = {"metadata": given} if given else {}
     return {"top_k": top_k, "min_relevance": threshold, "filters": {**paths, **metadata} or None}
+
+
+def own_name(field: str) -> str:
+    """Return the name that an argument of a search has in a retrieval."""
+    return field.replace("filters.metadata", "filters").replace("filters.source_path", f"filters.{SOURCE}")
 
 
 def as_retrieval(query: str, results: Sequence[SearchResult]) -> Retrieval:
