@@ -138,7 +138,12 @@ class NoteOutcomes:
     @classmethod
     def of(cls, stored: Iterable[AddedNote | NoteError]) -> NoteOutcomes:
         """Summarize notes that were stored or refused."""
-        results = tuple(map(_outcome, stored))
+        return cls.summed(map(_outcome, stored))
+
+    @classmethod
+    def summed(cls, outcomes: Iterable[NoteOutcome]) -> NoteOutcomes:
+        """Count outcomes."""
+        results = tuple(outcomes)
         n_refused = sum(result.error is not None for result in results)
         n_duplicates = sum(result.is_duplicate for result in results)
         return cls(results, len(results) - n_refused - n_duplicates, n_duplicates, n_refused)

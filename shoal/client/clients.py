@@ -14,6 +14,8 @@ import httpx
 from shoal.client.documents import DocumentOperations
 from shoal.client.errors import ClientError
 from shoal.client.flows import AsyncRunner, Batch, BlockingRunner, Flow, Pause, Request, Retrying, Stream
+from shoal.client.notes import NoteOperations
+from shoal.client.retrieval import RetrievalOperations
 from shoal.client.searches import SearchOperations, ServiceOperations
 
 PATIENCE_SECONDS = 30.0
@@ -25,7 +27,9 @@ CONNECT_SECONDS = 10.0
 T = TypeVar("T")
 
 
-class Operations(DocumentOperations, SearchOperations, ServiceOperations):
+class Operations(
+    DocumentOperations, SearchOperations, NoteOperations, RetrievalOperations, ServiceOperations
+):
     """All operations of both clients. Those of `AsyncClient` are coroutines and asynchronous iterators."""
 
 

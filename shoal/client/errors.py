@@ -78,12 +78,12 @@ class KeyRefusedError(ClientError):
 
 
 class NotFoundError(ClientError, errors.NotFoundError):  # type: ignore[misc]
-    """404: there is no such document, chunk or job."""
+    """404: there is no such document, chunk or job, or the owner has no such note."""
 
 
 class ConflictError(ClientError):
-    """409: another document has the content, the job is in the wrong state, or an idempotency key came with
-    another body."""
+    """409: another document has the content, the job or note is in the wrong state, or an idempotency key
+    came with another body."""
 
 
 class TooLargeError(ClientError):

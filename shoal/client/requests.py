@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import httpx
 
 from shoal.client.decoding import UnexpectedError, decode
 from shoal.client.errors import unexpected_response
-from shoal.client.flows import Batch, Flow, Request, RetryingSender, Stream
+from shoal.client.flows import Batch, Flow, Repeat, Request, RetryingSender, Stream
 from shoal.client.responses import Job
 
 API = "/api/v1"
@@ -25,6 +25,12 @@ class Requester(RetryingSender):
 
     def _get(self, kind: type[T], path: str) -> Flow[T]:
         return parse(kind, (yield from self._send(Request("GET", API + path))))
+
+    def _post(
+        self, kind: type[T], path: str, body: Mapping[str, Any], repeat: Repeat = Repeat.always
+    ) -> Flow[T]:
+        request = Request("POST", API + path, json=body, repeat=repeat)
+        return parse(kind, (yield from self._send(request)))
 
     def _page(self, kind: type[T], path: str, limit: int, offset: int, /, **query: Any) -> Flow[T]:
         parameters = {**without_none(**query), "limit": limit, "offset": offset}

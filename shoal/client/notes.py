@@ -1,0 +1,398 @@
+"""Operations on the notes of an owner."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
+from shoal.client.requests import API, Requester, json_object, pages, parse, parse_part, without_none
+from shoal.note_models import (
+    AddedNote,
+    CategoryCount,
+    Feedback,
+    HistoryEntry,
+    Note,
+    NoteExplanation,
+    NoteOutcome,
+    NoteOutcomes,
+    NotePage,
+    NoteResponse,
+)
+
+if TYPE_CHECKING:
+    from shoal.notes.environment import Environment
+    from shoal.notes.prerequisites import Prerequisites
+
+    AnyEnvironment = Environment | Mapping[str, Any]
+    AnyPrerequisites = Prerequisites | Mapping[str, Any]
+
+DEFAULT_OWNER = "default"
+NOTES = "/notes"
+NDJSON = "application/x-ndjson"
+BATCH_NOTES = 1000
+BATCH_BYTES = 8 * 1024 * 1024
+"""Most notes of a request of `add_notes`, the limit of the service, and about how many bytes."""
+BULK_SECONDS = 120.0
+"""Additional time for the response to a bulk upload, which stores its notes first."""
+
+
+class NoteOperations(Requester):
+    """Operations on notes. Arguments and results are those of `shoal.notes.service.OwnerNotes`.
+
+    To one owner, the notes of another do not exist: their ids raise NotFoundError. Invalid arguments raise
+    InvalidError.
+    """
+
+    @operation
+    def add_note(
+        self,
+        text: str,
+        *,
+        owner: str = DEFAULT_OWNER,
+        kind: str | None = None,
+        title: str | None = None,
+        domain: str | None = None,
+        tags: Iterable[str] | None = None,
+        categories: Iterable[str] | None = None,
+        prerequisites: AnyPrerequisites | None = None,
+        source: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        session_id: str | None = None,
+        verified: bool | None = None,
+    ) -> Flow[AddedNote]:
+        """Store a note, or count the text again if the owner has it."""
+        body = _body(
+            owner,
+            text=text,
+            kind=kind,
+            title=title,
+            domain=domain,
+            tags=tags,
+            categories=categories,
+            prerequisites=prerequisites,
+            source=source,
+            metadata=metadata,
+            session_id=session_id,
+            verified=verified,
+        )
+        return (yield from self._post(AddedNote, NOTES, body, Repeat.unsent))
+
+    @operation
+    def add_notes(
+        self, notes: Iterable[Mapping[str, Any]], *, owner: str = DEFAULT_OWNER
+    ) -> Flow[NoteOutcomes]:
+        """Store notes, given as objects with the arguments of `add_note`; one result for each, in order.
+
+        A bad note does not stop the others. They are sent in batches of up to a thousand, so that some are
+        stored if a later request fails.
+        """
+        results: list[NoteOutcome] = []
+        for batch in _batches(notes):
+            request = Request(
+                "POST",
+                f"{API}{NOTES}/bulk",
+                query={"owner": owner},
+                headers={"Content-Type": NDJSON},
+                body=[batch],
+                slow=BULK_SECONDS,
+                repeat=Repeat.unsent,
+            )
+            results += parse(NoteOutcomes, (yield from self._send(request))).results
+        return NoteOutcomes.summed(results)
+
+    @operation
+    def notes(
+        self,
+        *,
+        owner: str = DEFAULT_OWNER,
+        category: str | None = None,
+        kind: str | None = None,
+        tag: str | None = None,
+        include_deprecated: bool | None = None,
+        pinned: bool | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Flow[NotePage]:
+        """A page of notes, by id; `category` includes its subcategories."""
+        filters = {
+            "category": category,
+            "kind": kind,
+            "tag": tag,
+            "include_deprecated": include_deprecated,
+            "pinned": pinned,
+        }
+        return (yield from self._page(NotePage, NOTES, limit, offset, owner=owner, **filters))
+
+    @listing
+    def each_note(
+        self,
+        *,
+        owner: str = DEFAULT_OWNER,
+        category: str | None = None,
+        kind: str | None = None,
+        tag: str | None = None,
+        include_deprecated: bool | None = None,
+        pinned: bool | None = None,
+    ) -> Stream[Note]:
+        """All notes of an owner that pass the filters, read page by page."""
+        filters = {
+            "category": category,
+            "kind": kind,
+            "tag": tag,
+            "include_deprecated": include_deprecated,
+            "pinned": pinned,
+        }
+        yield from pages(
+            lambda limit, offset: self._page(NotePage, NOTES, limit, offset, owner=owner, **filters),
+            lambda page: page.notes,
+        )
+
+    @operation
+    def note(self, note_id: int, *, owner: str = DEFAULT_OWNER) -> Flow[Note]:
+        """A note with its evidence, deprecated or not."""
+        return parse(Note, (yield from self._of_owner("GET", _path(note_id), owner)))
+
+    @operation
+    def update_note(
+        self,
+        note_id: int,
+        *,
+        owner: str = DEFAULT_OWNER,
+        text: str | None = None,
+        title: str | None = None,
+        domain: str | None = None,
+        tags: Iterable[str] | None = None,
+        prerequisites: AnyPrerequisites | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        verified: bool | None = None,
+    ) -> Flow[Note]:
+        """Change the given fields of a note; None leaves a field as it is."""
+        body = _body(
+            owner,
+            text=text,
+            title=title,
+            domain=domain,
+            tags=tags,
+            prerequisites=prerequisites,
+            metadata=metadata,
+            verified=verified,
+        )
+        return (yield from self._change("PATCH", _path(note_id), body))
+
+    @operation
+    def deprecate_note(self, note_id: int, *, owner: str = DEFAULT_OWNER, reason: str = "") -> Flow[Note]:
+        """Hide a note from searches and pins, until it is restored or purged."""
+        return (yield from self._change("POST", _path(note_id, "deprecate"), _body(owner, reason=reason)))
+
+    @operation
+    def restore_note(self, note_id: int, *, owner: str = DEFAULT_OWNER) -> Flow[Note]:
+        """Make a deprecated note active again. Raises ConflictError if an active note has its text."""
+        return (yield from self._change("POST", _path(note_id, "restore"), _body(owner)))
+
+    @operation
+    def purge_notes(self, *, owner: str = DEFAULT_OWNER, before: dt.datetime | None = None) -> Flow[int]:
+        """Delete notes that were deprecated before a time (default: all deprecated ones) for good; return
+        their number."""
+        moment = None if before is None else (before if before.tzinfo else before.astimezone()).isoformat()
+        request = Request("POST", f"{API}{NOTES}/purge", json=_body(owner, before=moment))
+        response = yield from self._send(request)
+        return parse_part(int, json_object(response).get("n_purged"), response)
+
+    @operation
+    def categorize_note(
+        self,
+        note_id: int,
+        *,
+        owner: str = DEFAULT_OWNER,
+        add: Iterable[str] = (),
+        remove: Iterable[str] = (),
+    ) -> Flow[Note]:
+        """Add a note to categories, and remove it from others."""
+        body = _body(owner, add=add, remove=remove)
+        return (yield from self._change("PATCH", _path(note_id, "categories"), body))
+
+    @operation
+    def note_categories(self, *, owner: str = DEFAULT_OWNER) -> Flow[Sequence[CategoryCount]]:
+        """The categories in use and those above them, with their numbers of active notes."""
+        response = yield from self._of_owner("GET", f"{NOTES}/categories", owner)
+        return parse_part(tuple[CategoryCount, ...], json_object(response).get("categories"), response)
+
+    @operation
+    def pin_note(
+        self,
+        note_id: int,
+        *,
+        owner: str = DEFAULT_OWNER,
+        tags: Iterable[str] | None = None,
+        prerequisites: AnyPrerequisites | None = None,
+    ) -> Flow[Note]:
+        """Show a note at the start of every session whose environment has all `tags`.
+
+        Raises ConflictError for a deprecated note.
+        """
+        body = _body(owner, tags=tags, prerequisites=prerequisites)
+        return (yield from self._change("PUT", _path(note_id, "pin"), body))
+
+    @operation
+    def unpin_note(self, note_id: int, *, owner: str = DEFAULT_OWNER) -> Flow[Note]:
+        """Take the pin of a note back."""
+        return parse(Note, (yield from self._of_owner("DELETE", _path(note_id, "pin"), owner)))
+
+    @operation
+    def search_notes(
+        self,
+        query: str,
+        *,
+        owner: str = DEFAULT_OWNER,
+        top_k: int | None = None,
+        category: str | None = None,
+        kind: str | None = None,
+        tags: Iterable[str] | None = None,
+        environment: AnyEnvironment | None = None,
+        session_id: str | None = None,
+        threshold: float | None = None,
+        include_scores: bool | None = None,
+    ) -> Flow[NoteResponse]:
+        """The active notes that match a query best, best first."""
+        body = _body(
+            owner,
+            query=query,
+            top_k=top_k,
+            category=category,
+            kind=kind,
+            tags=tags,
+            environment=environment,
+            session_id=session_id,
+            threshold=threshold,
+            include_scores=include_scores,
+        )
+        return (yield from self._post(NoteResponse, f"{NOTES}/search", body))
+
+    @operation
+    def explain_note(
+        self,
+        note_id: int,
+        query: str,
+        *,
+        owner: str = DEFAULT_OWNER,
+        environment: AnyEnvironment | None = None,
+    ) -> Flow[NoteExplanation]:
+        """Why a note is shown for a query, step by step, or why not."""
+        body = _body(owner, query=query, environment=environment)
+        return (yield from self._post(NoteExplanation, _path(note_id, "explain"), body))
+
+    @operation
+    def pinned_notes(
+        self, environment: AnyEnvironment | None = None, *, owner: str = DEFAULT_OWNER
+    ) -> Flow[Sequence[Note]]:
+        """The pinned notes that apply to an environment, by id."""
+        body = _body(owner, environment=environment)
+        return (yield from self._post(NotePage, f"{NOTES}/pinned", body)).notes
+
+    @operation
+    def judge_note(
+        self,
+        note_id: int,
+        *,
+        applicable: bool,
+        owner: str = DEFAULT_OWNER,
+        reason: str = "",
+        tag_scores: Mapping[str, float] | None = None,
+        add_prerequisites: AnyPrerequisites | None = None,
+        session_id: str = "",
+        environment: AnyEnvironment | None = None,
+    ) -> Flow[Note]:
+        """Judge whether a note was applicable (`feedback`)."""
+        body = _body(
+            owner,
+            applicable=applicable,
+            reason=reason,
+            tag_scores=tag_scores,
+            add_prerequisites=add_prerequisites,
+            session_id=session_id,
+            environment=environment,
+        )
+        return (yield from self._change("POST", _path(note_id, "feedback"), body, Repeat.unsent))
+
+    @operation
+    def record_shown_notes(
+        self,
+        session_id: str,
+        note_ids: Sequence[int],
+        *,
+        event: str,
+        owner: str = DEFAULT_OWNER,
+        environment: AnyEnvironment | None = None,
+        context: str = "",
+    ) -> Flow[None]:
+        """Record that a session was shown notes. A search of this session leaves them out from now on."""
+        body = _body(
+            owner,
+            session_id=session_id,
+            note_ids=note_ids,
+            event=event,
+            environment=environment,
+            context=context,
+        )
+        yield from self._send(Request("POST", f"{API}{NOTES}/shown", json=body, repeat=Repeat.unsent))
+
+    @operation
+    def note_history(self, note_id: int, *, owner: str = DEFAULT_OWNER) -> Flow[Sequence[HistoryEntry]]:
+        """The changes of a note, oldest first."""
+        response = yield from self._of_owner("GET", _path(note_id, "history"), owner)
+        return parse_part(tuple[HistoryEntry, ...], json_object(response).get("history"), response)
+
+    @operation
+    def note_judgements(self, note_id: int, *, owner: str = DEFAULT_OWNER) -> Flow[Sequence[Feedback]]:
+        """The judgements of a note, oldest first."""
+        response = yield from self._of_owner("GET", _path(note_id, "feedback"), owner)
+        return parse_part(tuple[Feedback, ...], json_object(response).get("feedback"), response)
+
+    @operation
+    def note_status(self, *, owner: str = DEFAULT_OWNER) -> Flow[Mapping[str, Any]]:
+        """Counts of the notes of an owner."""
+        return json_object((yield from self._of_owner("GET", f"{NOTES}/status", owner)))
+
+    def _of_owner(self, method: str, path: str, owner: str) -> Flow[Any]:
+        return (yield from self._send(Request(method, API + path, query={"owner": owner})))
+
+    def _change(
+        self, method: str, path: str, body: Mapping[str, Any], repeat: Repeat = Repeat.always
+    ) -> Flow[Note]:
+        return parse(Note, (yield from self._send(Request(method, API + path, json=body, repeat=repeat))))
+
+
+def _path(note_id: int, action: str = "") -> str:
+    return f"{NOTES}/{int(note_id)}" + (f"/{action}" if action else "")
+
+
+def _body(owner: str, **fields: Any) -> dict[str, Any]:
+    """The fields that are not None, in the form of the API."""
+    return {"owner": owner, **{name: _json_value(value) for name, value in without_none(**fields).items()}}
+
+
+def _json_value(value: Any) -> Any:
+    if hasattr(value, "as_json"):
+        return value.as_json()
+    if isinstance(value, Mapping):
+        return {name: _json_value(inner) for name, inner in value.items()}
+    is_list = isinstance(value, Iterable) and not isinstance(value, str)
+    return list(value) if is_list else value
+
+
+def _batches(notes: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Yield notes as JSON lines, with at most BATCH_NOTES lines and about BATCH_BYTES bytes."""
+    lines: list[bytes] = []
+    size = 0
+    for note in notes:
+        line = json.dumps(_json_value(note)).encode() + b"\n"
+        if lines and (len(lines) == BATCH_NOTES or size + len(line) > BATCH_BYTES):
+            yield b"".join(lines)
+            lines, size = [], 0
+        lines.append(line)
+        size += len(line)
+    if lines:
+        yield b"".join(lines)

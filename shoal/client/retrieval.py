@@ -1,0 +1,55 @@
+"""Operations of agents: retrieve passages, remember and recall what was learned for a user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from shoal.client.flows import Flow, Repeat, operation
+from shoal.client.requests import Requester, without_none
+from shoal.note_models import NoteOutcomes, Recall
+
+if TYPE_CHECKING:
+    from shoal.search.retrieval import Retrieval
+
+
+class RetrievalOperations(Requester):
+    """Operations of agents. Invalid arguments raise InvalidError."""
+
+    @operation
+    def remember(self, user_id: str, items: Iterable[Mapping[str, Any]]) -> Flow[NoteOutcomes]:
+        """Store what an agent learned for a user: objects with `content`, `topic` and `confidence`.
+
+        One result for each item, in order; a refused item says why.
+        """
+        body = {"items": [dict(item) for item in items]}
+        return (yield from self._post(NoteOutcomes, _user_path(user_id, "remember"), body, Repeat.unsent))
+
+    @operation
+    def recall(
+        self, user_id: str, query: str, *, top_k: int | None = None, threshold: float | None = None
+    ) -> Flow[Recall]:
+        """What is known for a user about a question, most similar first."""
+        body = without_none(query=query, top_k=top_k, threshold=threshold)
+        return (yield from self._post(Recall, _user_path(user_id, "recall"), body))
+
+    @operation
+    def retrieve(
+        self,
+        query: str,
+        *,
+        top_k: int | None = None,
+        threshold: float | None = None,
+        filters: Mapping[str, Any] | None = None,
+    ) -> Flow[Retrieval]:
+        """Passages of the library as plain content with metadata and a similarity."""
+        from shoal.search.retrieval import Retrieval
+
+        body = without_none(query=query, top_k=top_k, threshold=threshold, filters=filters)
+        return (yield from self._post(Retrieval, "/retrieve", body))
+
+
+def _user_path(user_id: str, action: str) -> str:
+    # Dots, too: `..` alone would be a step to the folder above.
+    return f"/users/{quote(user_id, safe='').replace('.', '%2E')}/{action}"
