@@ -17,7 +17,7 @@ from shoal import __version__
 from shoal.cli.progress import long_work_shown
 from shoal.cli.session import Db, Debug, InterruptedCommandError, Json, Session
 from shoal.cli.terminal import ClosedPipeError, discard_stdout, plain, prepare_streams
-from shoal.errors import QueryError, ShoalError
+from shoal.errors import NoteError, QueryError, ShoalError
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -29,6 +29,7 @@ MODULES = {
     "grounding": ("verify",),
     "vocabulary": ("vocabulary",),
     "similarity": ("similarity",),
+    "notes": ("note",),
     "service": ("up", "serve", "worker", "migrate", "settings", "new-key", "version"),
     "jobs": ("upload", "jobs"),
     "sync": ("sync",),
@@ -42,6 +43,7 @@ COMMAND_ALIASES = {
     "query": "search", "ask": "search", "cat": "show", "get": "show", "rm": "delete", "remove": "delete",
     "del": "delete", "stats": "status", "info": "status", "start": "up", "run": "up", "check": "doctor",
     "init": "migrate", "tag": "tags", "config": "settings",
+    "notes": "note", "memory": "note",
 }  # fmt: skip
 """Names that other programs use for these commands. Spelling suggestions do not find them."""
 
@@ -140,6 +142,7 @@ def load(arguments: Sequence[str]) -> None:
 
 def _run(arguments: Sequence[str]) -> int:
     app.registered_commands.clear()
+    app.registered_groups.clear()
     load(arguments)
     try:
         app(args=list(arguments) or ["--help"], prog_name="shoal")
@@ -155,7 +158,7 @@ def _abandon_stdout() -> int:
 
 def _report_error(error: Exception, *, as_json: bool) -> int:
     _print_reason(_reason(error), as_json=as_json)
-    return WRONG_USAGE if isinstance(error, QueryError) else FAILED
+    return WRONG_USAGE if isinstance(error, QueryError | NoteError) else FAILED
 
 
 def _print_reason(reason: str, *, as_json: bool, prefix: str = "error: ") -> None:

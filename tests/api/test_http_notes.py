@@ -110,7 +110,7 @@ def test_note_is_changed_judged_and_pinned_with_a_history(client: FlaskClient) -
     assert (feedback["is_applicable"], feedback["reason"], feedback["session_id"]) == (False, "old", "s")
     pinned = client.put(f"{address}/pin", json={"tags": ["python"]}).get_json()
     assert (pinned["pinned_by"], pinned["pin_tags"]) == ("person", ["python"])
-    assert not client.delete(f"{address}/pin").get_json()["pinned"]
+    assert client.delete(f"{address}/pin").get_json()["pinned_by"] is None
     deprecated = client.post(f"{address}/deprecate", json={"reason": "wrong"}).get_json()
     assert deprecated["deprecated_reason"] == "wrong"
     assert_problem(client.put(f"{address}/pin"), 409)
@@ -147,9 +147,9 @@ def test_search_is_explained(client: FlaskClient) -> None:
     assert scores["final"] == result["score"]
     assert scores["final"] == pytest.approx(scores["fused"] * scores["affinity"] + scores["relevance_part"])
     why = client.post(f"{NOTES}/{lava['id']}/explain", json=body).get_json()
-    assert (why["is_shown"], why["rank"], why["scores"]) == (True, 1, scores)
+    assert (why["rank"], why["scores"]) == (1, scores)
     why_not = client.post(f"{NOTES}/{other['id']}/explain", json=body).get_json()
-    assert not why_not["is_shown"]
+    assert why_not["rank"] is None
     assert "prerequisites" in [step["name"] for step in why_not["steps"] if not step["passed"]]
 
 

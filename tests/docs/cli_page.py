@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,17 @@ KINDS = {
 def page() -> str:
     """Return the whole page as Markdown."""
     app.registered_commands.clear()
+    app.registered_groups.clear()
     load([])
     group: Any = typer.main.get_command(app)
-    return INTRODUCTION + "\n".join(_command(name, group.commands[name]) for name in group.commands)
+    return INTRODUCTION + "\n".join(_commands(group))
+
+
+def _commands(group: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the section of each command, and those of a group after its own."""
+    for name, command in group.commands.items():
+        yield _command(f"{prefix}{name}", command)
+        yield from _commands(command, f"{prefix}{name} ") if hasattr(command, "commands") else ()
 
 
 def _command(name: str, command: Any) -> str:

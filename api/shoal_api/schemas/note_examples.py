@@ -19,7 +19,6 @@ NOTE: dict[str, Any] = {
     "source": "manual",
     "metadata": {},
     "verified": False,
-    "pinned": False,
     "pinned_by": None,
     "pin_tags": [],
     "occurrence_count": 1,

@@ -272,7 +272,6 @@ class NoteSchema(Schema):
     verified = fields.Boolean(
         required=True, metadata={"description": "whether a person or a second source confirmed it"}
     )
-    pinned = fields.Boolean(required=True, metadata={"description": "whether it has a pin"})
     pinned_by = fields.String(
         required=True,
         allow_none=True,
@@ -524,7 +523,6 @@ class NoteStepSchema(Schema):
 class NoteExplanationSchema(Schema):
     note = Record(NoteSchema, required=True, metadata={"description": "the note"})
     query = fields.String(required=True, metadata={"description": "as it was sent"})
-    is_shown = fields.Boolean(required=True, metadata={"description": "whether it passes every step"})
     rank = fields.Integer(
         required=True, allow_none=True, metadata={"description": "from 1; null if it is no result"}
     )

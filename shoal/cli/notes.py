@@ -1,0 +1,639 @@
+"""The commands `shoal note …`: short texts that agents remember, of one owner each."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.json_form import json_form
+from shoal.cli.session import Session, command, split_tags
+from shoal.errors import NoteError
+from shoal.note_models import KINDS, NoteOutcomes
+
+if TYPE_CHECKING:
+    from shoal.notes.environment import Environment
+    from shoal.notes.service import OwnerNotes
+
+DEFAULT_OWNER = "default"
+MAX_INPUT_CHARS = 100_000
+"""Most characters of a text that is read from stdin; the limit of a note is smaller."""
+GATES = {"os": "os", "repo": "repos", "path": "paths", "mcp": "mcp_servers"}
+"""Names of prerequisites in `--requires` -> in a note."""
+
+Owner = Annotated[
+    str,
+    typer.Option("--owner", metavar="NAME", help="Whose notes. To one owner, those of another do not exist."),
+]
+NoteId = Annotated[int, typer.Argument(metavar="NOTE", help="Number of the note.", min=1)]
+Query = Annotated[
+    str, typer.Argument(metavar="QUERY", help="What you want to know: a question, a prompt, a command.")
+]
+Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="A short name.")]
+Domain = Annotated[str | None, typer.Option("--domain", metavar="TEXT", help="The subject.")]
+Tags = Annotated[
+    str | None, typer.Option("--tags", metavar="A,B", help="Where the note helps, separated by commas.")
+]
+Categories = Annotated[
+    list[str] | None,
+    typer.Option("--category", metavar="PATH", help="A category such as build/docker. Repeatable."),
+]
+Category = Annotated[
+    str | None, typer.Option("--category", metavar="PATH", help="Only this category and those below.")
+]
+Kind = Annotated[str | None, typer.Option("--kind", metavar="/".join(KINDS), help="Only notes of this kind.")]
+Requires = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--requires",
+        metavar="GATE=VALUE",
+        help="Show the note only where this holds: os=linux, repo=shop, path=/work/*, mcp=github. "
+        "Repeatable.",
+    ),
+]
+Metadata = Annotated[str | None, typer.Option("--metadata", metavar="JSON", help="A JSON object.")]
+SessionId = Annotated[str | None, typer.Option("--session", metavar="ID", help="The session of the agent.")]
+Here = Annotated[
+    bool, typer.Option("--here", help="Check prerequisites in the working folder, and let its tags weigh.")
+]
+TopK = Annotated[int, typer.Option("--top-k", min=1, max=50, help="How many results.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    group = typer.Typer(
+        no_args_is_help=True,
+        help="Keep short texts that agents remember.\n\nNotes are lessons, facts and experiences, of one owner "
+        "each. They are found by words and reefs, and judged by feedback.",
+    )
+    for name, function in (
+        ("add", add),
+        ("list", list_notes),
+        ("show", show),
+        ("search", search),
+        ("explain", explain),
+        ("update", update),
+        ("deprecate", deprecate),
+        ("restore", restore),
+        ("purge", purge),
+        ("feedback", feedback),
+        ("pin", pin),
+        ("unpin", unpin),
+        ("categorize", categorize),
+        ("categories", categories),
+        ("remember", remember),
+        ("recall", recall),
+    ):
+        command(group, name)(function)
+    app.add_typer(group, name="note")
+
+
+@contextmanager
+def _notes(session: Session, owner: str, *, must_exist: bool = True) -> Iterator[OwnerNotes]:
+    with session.engine(must_exist=must_exist) as engine:
+        yield engine.notes.of(owner)
+
+
+def add(
+    session: Session,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The note; - reads it from stdin.")],
+    owner: Owner = DEFAULT_OWNER,
+    kind: Annotated[str, typer.Option("--kind", metavar="/".join(KINDS), help="What it is.")] = KINDS[0],
+    title: Title = None,
+    domain: Domain = None,
+    tags: Tags = None,
+    category: Categories = None,
+    requires: Requires = None,
+    metadata: Metadata = None,
+    session_id: SessionId = None,
+    verified: Annotated[bool, typer.Option("--verified", help="A person confirmed it.")] = False,
+) -> None:
+    """Add a note.
+
+    A text that the owner has already is counted again. Warns of notes that say nearly the same, or the
+    opposite.
+
+    \b
+        shoal note add "Run the migrations before the tests." --tags python,pytest
+        shoal note add "Use make serve." --requires repo=shop --category build/local
+        git log -1 --format=%B | shoal note add - --owner ann
+    """
+    given = _given(title=title, domain=domain, metadata=_parsed(metadata), prerequisites=_gates(requires))
+    with _notes(session, owner, must_exist=False) as notes:
+        added = notes.add(
+            _read(text),
+            kind=kind,
+            tags=split_tags(tags),
+            categories=category or (),
+            session_id=session_id,
+            verified=verified,
+            **given,
+        )
+    answer = json_form(added)
+    if session.as_json:
+        session.emit(answer)
+        return
+    from shoal.cli.note_lines import print_similar
+
+    note_id, times = added.note.id, added.note.occurrence_count
+    session.say(
+        f"note {note_id} has this text; counted {times} times" if added.is_duplicate else f"note {note_id}"
+    )
+    print_similar(session.err, answer["similar"])
+
+
+def list_notes(
+    session: Session,
+    owner: Owner = DEFAULT_OWNER,
+    category: Category = None,
+    kind: Kind = None,
+    tag: Annotated[str | None, typer.Option("--tag", metavar="T", help="Only notes with this tag.")] = None,
+    deprecated: Annotated[bool, typer.Option("--deprecated", help="Also deprecated notes.")] = False,
+    pinned: Annotated[
+        bool | None, typer.Option("--pinned/--not-pinned", help="Only pinned notes, or only others.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 50,
+    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+) -> None:
+    """List notes by number.
+
+    \b
+        shoal note list --category build
+        shoal note list --owner ann --tag python --json | jq -r '.notes[].text'
+    """
+    with _notes(session, owner) as notes:
+        page = json_form(
+            notes.list(
+                category=category,
+                kind=kind,
+                tag=tag,
+                include_deprecated=deprecated,
+                pinned=pinned,
+                limit=limit,
+                offset=offset,
+            )
+        )
+    if session.as_json:
+        session.emit({**page, "limit": limit, "offset": offset})
+        return
+    from shoal.cli.note_lines import print_notes
+
+    print_notes(session.out, page["notes"], total=page["total"])
+
+
+def show(session: Session, note: NoteId, owner: Owner = DEFAULT_OWNER) -> None:
+    """Show a note with its evidence, its judgements and its history.
+
+    \b
+        shoal note show 7
+    """
+    with _notes(session, owner) as notes:
+        answer = {
+            **json_form(notes.get(note)),
+            "feedback": json_form(notes.feedbacks(note)),
+            "history": json_form(notes.history(note)),
+        }
+    if session.as_json:
+        session.emit(answer)
+        return
+    from shoal.cli.note_lines import print_note
+
+    print_note(session.out, answer)
+
+
+def search(
+    session: Session,
+    query: Query,
+    owner: Owner = DEFAULT_OWNER,
+    top_k: TopK = 3,
+    category: Category = None,
+    kind: Kind = None,
+    tags: Annotated[
+        str | None, typer.Option("--tags", metavar="A,B", help="Only notes with all of these tags.")
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option("--threshold", min=0.0, max=1.0, help="Lowest similarity of a result.")
+    ] = 0.0,
+    session_id: Annotated[
+        str | None,
+        typer.Option("--session", metavar="ID", help="Leave out what this session was shown already."),
+    ] = None,
+    here: Here = False,
+    scores: Annotated[bool, typer.Option("--scores", help="Show the steps of each score.")] = False,
+) -> None:
+    """Find notes for a query, best first.
+
+    QUERY has no operators, so that it may be a prompt. --here leaves out notes whose prerequisites do not
+    hold in the working folder, and those that were judged not applicable there.
+
+    \b
+        shoal note search "why do the tests hang" --here
+        shoal note search "deploy" --owner ann --category build --scores
+    """
+    with _notes(session, owner) as notes:
+        response = notes.search(
+            query,
+            top_k=top_k,
+            category=category,
+            kind=kind,
+            tags=split_tags(tags) or None,
+            threshold=threshold,
+            session_id=session_id,
+            environment=_environment(session, here),
+            include_scores=scores or session.as_json,
+        )
+    answer = json_form(response)
+    if session.as_json:
+        session.emit(answer)
+        return
+    from shoal.cli.note_lines import print_found
+
+    print_found(session.out, answer)
+
+
+def explain(
+    session: Session, note: NoteId, query: Query, owner: Owner = DEFAULT_OWNER, here: Here = False
+) -> None:
+    """Explain step by step why a note is shown for a query, or why not.
+
+    \b
+        shoal note explain 7 "why do the tests hang" --here
+    """
+    with _notes(session, owner) as notes:
+        answer = json_form(notes.explain(note, query, environment=_environment(session, here)))
+    if session.as_json:
+        session.emit(answer)
+        return
+    from shoal.cli.note_lines import print_explanation
+
+    print_explanation(session.out, answer)
+
+
+def update(
+    session: Session,
+    note: NoteId,
+    owner: Owner = DEFAULT_OWNER,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="TEXT", help="The new text; - reads it from stdin.")
+    ] = None,
+    title: Title = None,
+    domain: Domain = None,
+    tags: Annotated[
+        str | None, typer.Option("--tags", metavar="A,B", help='The new tags; "" removes all tags.')
+    ] = None,
+    requires: Requires = None,
+    anywhere: Annotated[bool, typer.Option("--anywhere", help="Remove all prerequisites.")] = False,
+    metadata: Metadata = None,
+    verified: Annotated[
+        bool | None, typer.Option("--verified/--not-verified", help="Whether a person confirmed it.")
+    ] = None,
+) -> None:
+    """Change fields of a note.
+
+    Only the named fields change; tags, prerequisites and metadata replace the old ones.
+
+    \b
+        shoal note update 7 --text "Run make migrate before the tests." --verified
+        shoal note update 7 --tags "" --anywhere
+    """
+    if requires and anywhere:
+        raise typer.BadParameter("cannot be combined with --requires", param_hint="--anywhere")
+    given = _given(
+        text=None if text is None else _read(text),
+        title=title,
+        domain=domain,
+        tags=None if tags is None else split_tags(tags),
+        prerequisites={} if anywhere else _gates(requires),
+        metadata=_parsed(metadata),
+        verified=verified,
+    )
+    if not given:
+        raise typer.BadParameter("name a field to change, such as --text or --tags", param_hint="NOTE")
+    with _notes(session, owner) as notes:
+        _report(session, notes.update(note, **given), "is changed")
+
+
+def deprecate(
+    session: Session,
+    note: NoteId,
+    owner: Owner = DEFAULT_OWNER,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")] = "",
+) -> None:
+    """Hide a note from searches and pins.
+
+    `shoal note restore` takes this back, until a purge.
+
+    \b
+        shoal note deprecate 7 --reason "the tests no longer need it"
+    """
+    with _notes(session, owner) as notes:
+        _report(session, notes.deprecate(note, reason=reason), "is deprecated")
+
+
+def restore(session: Session, note: NoteId, owner: Owner = DEFAULT_OWNER) -> None:
+    """Make a deprecated note active again.
+
+    \b
+        shoal note restore 7
+    """
+    with _notes(session, owner) as notes:
+        _report(session, notes.restore(note), "is active")
+
+
+def purge(
+    session: Session,
+    owner: Owner = DEFAULT_OWNER,
+    before: Annotated[
+        datetime | None,
+        typer.Option("--before", metavar="DATE", help="Only those deprecated before this date, UTC."),
+    ] = None,
+) -> None:
+    """Delete deprecated notes for good.
+
+    \b
+        shoal note purge --before 2026-01-31
+    """
+    from datetime import UTC
+
+    from shoal.cli.terminal import quantity
+
+    moment = None if before is None else before.replace(tzinfo=UTC)
+    with _notes(session, owner) as notes:
+        n_purged = notes.purge(before=moment)
+    if session.as_json:
+        session.emit({"n_purged": n_purged})
+    session.say(f"{quantity(n_purged, 'note')} deleted")
+
+
+def feedback(
+    session: Session,
+    note: NoteId,
+    applicable: Annotated[
+        bool, typer.Option("--applicable/--not-applicable", help="Whether the note helped.")
+    ],
+    owner: Owner = DEFAULT_OWNER,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")] = "",
+    tag_score: Annotated[
+        list[str] | None,
+        typer.Option("--tag-score", metavar="TAG=X", help="Judge one tag, -1 to 1. Repeatable."),
+    ] = None,
+    requires: Requires = None,
+    session_id: SessionId = None,
+    here: Here = False,
+) -> None:
+    """Judge whether a note was applicable.
+
+    Its relevance for the tags of the environment changes, and its pin may. --requires adds prerequisites.
+
+    \b
+        shoal note feedback 7 --applicable --here
+        shoal note feedback 7 --not-applicable --reason "only on the server" --requires os=linux
+    """
+    with _notes(session, owner) as notes:
+        judged = notes.feedback(
+            note,
+            applicable=applicable,
+            reason=reason,
+            tag_scores=_tag_scores(tag_score),
+            add_prerequisites=_gates(requires),
+            session_id=session_id or "",
+            environment=_environment(session, here),
+        )
+        _report(session, judged, "is judged")
+
+
+def pin(
+    session: Session,
+    note: NoteId,
+    owner: Owner = DEFAULT_OWNER,
+    tags: Annotated[
+        str | None,
+        typer.Option(
+            "--tags", metavar="A,B", help="The pin counts where all of these hold; default: everywhere."
+        ),
+    ] = None,
+    requires: Requires = None,
+) -> None:
+    """Show a note at the start of every session.
+
+    --tags limits the pin to environments with all of them. --requires replaces the prerequisites of the note.
+
+    \b
+        shoal note pin 7 --tags python
+    """
+    with _notes(session, owner) as notes:
+        pinned = notes.pin(
+            note, tags=None if tags is None else split_tags(tags), prerequisites=_gates(requires)
+        )
+        _report(session, pinned, "is pinned")
+
+
+def unpin(session: Session, note: NoteId, owner: Owner = DEFAULT_OWNER) -> None:
+    """Take the pin of a note back.
+
+    \b
+        shoal note unpin 7
+    """
+    with _notes(session, owner) as notes:
+        _report(session, notes.unpin(note), "is not pinned")
+
+
+def categorize(
+    session: Session,
+    note: NoteId,
+    owner: Owner = DEFAULT_OWNER,
+    add: Annotated[
+        list[str] | None, typer.Option("--add", metavar="PATH", help="Add to this category. Repeatable.")
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option("--remove", metavar="PATH", help="Remove from this category. Repeatable."),
+    ] = None,
+) -> None:
+    """Add a note to categories, and remove it from others.
+
+    \b
+        shoal note categorize 7 --add build/docker --remove misc
+    """
+    if not (add or remove):
+        raise typer.BadParameter("use --add or --remove", param_hint="NOTE")
+    with _notes(session, owner) as notes:
+        changed = notes.categorize(note, add=add or (), remove=remove or ())
+        _report(session, changed, f"categories: {', '.join(changed.categories) or 'none'}", separator=": ")
+
+
+def categories(session: Session, owner: Owner = DEFAULT_OWNER) -> None:
+    """List categories with their numbers of active notes.
+
+    \b
+        shoal note categories
+    """
+    with _notes(session, owner) as notes:
+        answer = json_form(notes.categories())
+    if session.as_json:
+        session.emit({"categories": answer})
+        return
+    from shoal.cli.note_lines import print_categories
+
+    print_categories(session.out, answer)
+
+
+def remember(
+    session: Session,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What was learned.")] = None,
+    owner: Owner = DEFAULT_OWNER,
+    topic: Annotated[str, typer.Option("--topic", metavar="TEXT", help="Its subject.")] = "",
+    confidence: Annotated[
+        float, typer.Option("--confidence", min=0.0, max=1.0, help="How sure it is; at most 0.8 is refused.")
+    ] = 1.0,
+    tags: Tags = None,
+    session_id: SessionId = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="FILE",
+            help="Items instead of TEXT: one JSON object with content, topic and confidence per line.",
+        ),
+    ] = None,
+) -> None:
+    """Store what an agent learned, unless it is short, doubtful, unspecific or known.
+
+    An item that says nearly the same as a stored note counts as another occurrence of it. With --file, the
+    exit code is 1 if an item is refused.
+
+    \b
+        shoal note remember "List comprehensions are faster than loops." --topic Python
+        shoal note remember --file learned.jsonl --owner ann
+    """
+    if (text is None) == (file is None):
+        raise typer.BadParameter("give either TEXT or --file", param_hint="TEXT")
+    if file is not None:
+        items: list[Any] = list(_lines(file))
+    else:
+        item = {"content": text, "topic": topic, "confidence": confidence, "tags": split_tags(tags)}
+        items = [{**item, **_given(session_id=session_id)}]
+    with _notes(session, owner, must_exist=False) as notes:
+        stored = notes.remember(items)
+    if text is not None and isinstance(stored[0], NoteError):
+        raise stored[0]
+    outcomes = NoteOutcomes.of(stored)
+    if session.as_json:
+        session.emit(json_form(outcomes))
+    else:
+        from shoal.cli.note_lines import print_outcomes
+
+        print_outcomes(session.out, json_form(outcomes))
+    if outcomes.n_refused:
+        raise typer.Exit(1)
+
+
+def recall(
+    session: Session,
+    query: Query,
+    owner: Owner = DEFAULT_OWNER,
+    top_k: TopK = 3,
+    threshold: Annotated[
+        float, typer.Option("--threshold", min=0.0, max=1.0, help="Lowest similarity of a result.")
+    ] = 0.7,
+) -> None:
+    """Recall what is known about a question, as text for a prompt.
+
+    \b
+        shoal note recall "how do I make Python faster" --owner ann
+    """
+    with _notes(session, owner) as notes:
+        recalled = notes.recall(query, top_k=top_k, threshold=threshold)
+    if session.as_json:
+        session.emit(json_form(recalled))
+    session.say(recalled.response)
+
+
+def _report(session: Session, note: Any, change: str, *, separator: str = " ") -> None:
+    """Print a note as JSON, or what happened to it."""
+    if session.as_json:
+        session.emit(json_form(note))
+    session.say(f"note {note.id}{separator}{change}")
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _read(text: str) -> str:
+    """Return a text, or what is on stdin for `-`."""
+    return sys.stdin.read(MAX_INPUT_CHARS) if text == "-" else text
+
+
+def _gates(requires: Sequence[str] | None) -> dict[str, list[str]] | None:
+    """The prerequisites that `--requires` names; None without the option."""
+    if not requires:
+        return None
+    gates: dict[str, list[str]] = {}
+    for given in requires:
+        name, _, value = given.partition("=")
+        if name not in GATES or not value:
+            raise typer.BadParameter(
+                f"{given[:50]!r} must be GATE=VALUE with one of {', '.join(GATES)}", param_hint="--requires"
+            )
+        gates.setdefault(GATES[name], []).append(value)
+    return gates
+
+
+def _tag_scores(given: Sequence[str] | None) -> dict[str, float] | None:
+    if not given:
+        return None
+    scores = {}
+    for each in given:
+        tag, _, number = each.rpartition("=")
+        try:
+            scores[tag] = float(number)
+        except ValueError:
+            scores[tag] = 2.0
+        if not tag or not -1 <= scores[tag] <= 1:
+            raise typer.BadParameter(
+                f"{each[:50]!r} must be TAG=X with X from -1 to 1", param_hint="--tag-score"
+            )
+    return scores
+
+
+def _parsed(metadata: str | None) -> Any:
+    """A JSON object of the command line; None without one."""
+    if metadata is None:
+        return None
+    try:
+        return json.loads(metadata)
+    except (ValueError, RecursionError):
+        raise typer.BadParameter("must be a JSON object", param_hint="--metadata") from None
+
+
+def _lines(file: Path) -> Iterator[Any]:
+    """Yield the items of a file with one JSON object per line; a text in place of one that is not JSON."""
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.strip():
+                yield _parsed_line(line)
+
+
+def _parsed_line(line: str) -> Mapping[str, Any] | str:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return line
+    return value if isinstance(value, dict) else line
+
+
+def _environment(session: Session, here: bool) -> Environment | None:
+    """The environment of the working folder, if it counts."""
+    if not here:
+        return None
+    from shoal.notes.environment import detect
+    from shoal.support.folder_patterns import parse_path_tags
+
+    return detect(Path.cwd(), path_tags=parse_path_tags(session.settings().note_path_tags))
