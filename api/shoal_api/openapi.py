@@ -18,7 +18,7 @@ from webargs.flaskparser import FlaskParser
 
 from shoal import __version__
 from shoal_api import access, limits, problems, service, strict_json
-from shoal_api.schemas.common import CommaList, ProblemSchema
+from shoal_api.schemas.common import AnyOf, CommaList, ProblemSchema
 
 View = TypeVar("View", bound=Callable[..., Any])
 ResponseSchema = type[ma.Schema] | dict[str, Any] | None
@@ -213,6 +213,7 @@ class Api(flask_smorest.Api):  # type: ignore[misc]
         self._building = threading.RLock()
         self._undocumented: list[Blueprint] = []
         super().__init__(app)
+        self.ma_plugin.converter.add_attribute_function(describe_alternatives)
 
     def register_blueprint(self, blueprint: Blueprint) -> None:
         """Register the routes of a blueprint, and its operations for the document."""
@@ -248,6 +249,13 @@ class Api(flask_smorest.Api):  # type: ignore[misc]
         response = {"description": description, "schema": ProblemSchema}
         prepare_response(response, self.spec, problems.CONTENT_TYPE)
         self.spec.components.response(name, response, lazy=True)
+
+
+def describe_alternatives(converter: Any, field: Any, **_: Any) -> dict[str, Any]:
+    """Return the OpenAPI properties of an `AnyOf`; those of other fields follow from their types."""
+    if not isinstance(field, AnyOf):
+        return {}
+    return {"anyOf": [converter.field2property(alternative) for alternative in field.alternatives]}
 
 
 def configuration() -> Mapping[str, Any]:

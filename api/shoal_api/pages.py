@@ -201,7 +201,10 @@ def _sketch(spec: dict[str, Any], node: dict[str, Any], about: str = "") -> Any:
         return {"//": about, **members} if about else members
     kind = schema.get("type", "any")
     if kind == "array" or (isinstance(kind, list) and "array" in kind):
-        return [_sketch(spec, schema.get("items", {}), about)]
+        items = schema.get("items", {})
+        if "anyOf" in items:
+            return [_sketch(spec, option, about) for option in items["anyOf"]]
+        return [_sketch(spec, items, about)]
     text = " or ".join(kind) if isinstance(kind, list) else str(kind)
     if "enum" in schema:
         text = " or ".join(_plain(value) for value in schema["enum"])

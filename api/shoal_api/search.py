@@ -7,15 +7,19 @@ from typing import Any
 
 from shoal.errors import QueryError
 from shoal.models import SearchResponse, SearchResult
+from shoal.note_models import NoteHit, UnitResponse
+from shoal.notes.unit_search import UNITS
 from shoal.search.request import Expand
 from shoal_api import service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import API
+from shoal_api.problems import field_problem
 from shoal_api.schemas.examples import SEARCH_EXAMPLES
 from shoal_api.schemas.explain import ExplainSchema, ExplanationSchema
 from shoal_api.schemas.filters import address_filters
 from shoal_api.schemas.grounding import VerificationSchema, VerifySchema
-from shoal_api.schemas.search import RESULT, SearchQuerySchema, SearchResponseSchema, SearchSchema
+from shoal_api.schemas.notes import DEFAULT_OWNER
+from shoal_api.schemas.search import NOTE_HIT, RESULT, SearchQuerySchema, SearchResponseSchema, SearchSchema
 from shoal_api.trace import trace_id
 
 blueprint = Blueprint("search", __name__, url_prefix=API, description="Ranked, cited, explained results")
@@ -27,8 +31,7 @@ blueprint = Blueprint("search", __name__, url_prefix=API, description="Ranked, c
 @blueprint.fails(400, 413, 415, 503)
 def search(data: dict[str, Any]) -> dict[str, Any]:
     """Search"""
-    query = data.pop("query")
-    return _represent(service.current().engine.search(query, trace_id=trace_id(), **data), data)
+    return _search(data.pop("query"), data)
 
 
 @blueprint.get("/search")
@@ -40,7 +43,7 @@ def search_by_address(data: dict[str, Any]) -> dict[str, Any]:
     query = data.pop("q")
     data["filters"] = address_filters(data)
     try:
-        return _represent(service.current().engine.search(query, trace_id=trace_id(), **data), data)
+        return _search(query, data)
     except QueryError as error:
         # The engine uses the field names of the body; as query parameters, filters are flat and the query is
         # `q`.
@@ -68,7 +71,27 @@ def verify(data: dict[str, Any]) -> Any:
     return service.current().engine.verify(trace_id=trace_id(), **data)
 
 
-def _represent(response: SearchResponse, options: dict[str, Any]) -> dict[str, Any]:
+def _search(query: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Search passages, or passages and notes. Raises a 422 problem for an owner without the unit `note`."""
+    units, owner = tuple(options.pop("units")), options.pop("owner", None)
+    engine = service.current().engine
+    response: SearchResponse | UnitResponse
+    if units == UNITS[:1]:
+        if owner is not None:
+            raise field_problem("owner", "is only for `units` with `note`")
+        response = engine.search(query, trace_id=trace_id(), **options)
+    else:
+        response = engine.search_units(
+            query,
+            units=units,
+            owner=DEFAULT_OWNER if owner is None else owner,
+            trace_id=trace_id(),
+            **options,
+        )
+    return _represent(response, options)
+
+
+def _represent(response: SearchResponse | UnitResponse, options: dict[str, Any]) -> dict[str, Any]:
     service.current().metrics.observe_search(str(options["mode"]), response.took_ms / 1000)
     return {
         "results": [_result(result, options) for result in response.results],
@@ -80,9 +103,15 @@ def _represent(response: SearchResponse, options: dict[str, Any]) -> dict[str, A
     }
 
 
-def _result(result: SearchResult, options: dict[str, Any]) -> dict[str, Any]:
+def _result(result: SearchResult | NoteHit, options: dict[str, Any]) -> dict[str, Any]:
     """Return a result with its requested optional fields only."""
-    values: dict[str, Any] = RESULT.members(result)
+    values: dict[str, Any]
+    if isinstance(result, NoteHit):
+        values = NOTE_HIT.members(result)
+        if not options["include_scores"]:
+            del values["shared_reefs"]
+        return values
+    values = RESULT.members(result)
     if not options["include_scores"]:
         del values["shared_reefs"], values["matched_terms"]
     if not options["context"]:

@@ -69,8 +69,8 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     group = typer.Typer(
         no_args_is_help=True,
-        help="Keep short texts that agents remember.\n\nNotes are lessons, facts and experiences, of one owner "
-        "each. They are found by words and reefs, and judged by feedback.",
+        help="Keep short texts that agents remember.\n\nNotes are lessons, facts and experiences, of one "
+        "owner each. They are found by words and reefs, and judged by feedback.",
     )
     for name, function in (
         ("add", add),

@@ -14,11 +14,12 @@ from shoal.client.errors import ClientError
 from shoal.client.flows import Flow, Request, Stream, listing, operation
 from shoal.client.requests import API, Requester, json_object, pages, parse, parse_part, without_none
 from shoal.client.responses import Readiness, Reefs, Status
-from shoal.models import SearchFilters, SearchMode, SearchResponse
+from shoal.models import SearchFilters, SearchMode, SearchResponse, SearchResult
 
 if TYPE_CHECKING:
     from shoal.grounding.verdicts import Verification
     from shoal.learning.word_details import LearnedWord, WordPage
+    from shoal.note_models import UnitResponse
     from shoal.notes.similarity import Similarity
     from shoal.search.explain.explanation import Explanation
 
@@ -78,6 +79,39 @@ class SearchOperations(Requester):
         if max_per_document is not DEFAULT:
             body["max_per_document"] = max_per_document
         return parse(SearchResponse, (yield from self._send(Request("POST", f"{API}/search", json=body))))
+
+    @operation
+    def search_units(
+        self,
+        /,
+        query: str,
+        *,
+        units: Sequence[str] = ("chunk", "note"),
+        owner: str | None = None,
+        tags: Sequence[str] | None = None,
+        min_confidence: float | None = None,
+        filters: Filters | None = None,
+        **search: Any,
+    ) -> Flow[UnitResponse]:
+        """Search for the best matching chunks and notes of an owner, in one order.
+
+        `search` takes the other arguments of `search`. Raises InvalidError.
+        """
+        from shoal.note_models import NoteHit, UnitResponse
+
+        given = without_none(owner=owner, filters=_filters(filters, tags, min_confidence))
+        body = {"query": query, "units": list(units), **search, **given}
+        response = yield from self._send(Request("POST", f"{API}/search", json=body))
+        answer = json_object(response)
+        found = answer.get("results")
+        unit_response = parse_part(UnitResponse, {**answer, "results": []}, response)
+        results: list[SearchResult | NoteHit] = []
+        for each in found if isinstance(found, list) else ():
+            is_note = isinstance(each, dict) and "note" in each
+            results.append(
+                parse_part(NoteHit, each, response) if is_note else parse_part(SearchResult, each, response)
+            )
+        return dataclasses.replace(unit_response, results=tuple(results))
 
     @operation
     def explain(

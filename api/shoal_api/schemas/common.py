@@ -221,6 +221,14 @@ class Unchecked(fields.Nested):
         return value
 
 
+class AnyOf(fields.Field[Any]):
+    """An object of one of several kinds, for the API document alone: see `openapi.describe_alternatives`."""
+
+    def __init__(self, *alternatives: Record, **kwargs: Any) -> None:
+        self.alternatives = alternatives
+        super().__init__(**kwargs)
+
+
 class Prepared(fields.List[Any]):
     """A list whose elements are JSON already; `inner` only describes them."""
 

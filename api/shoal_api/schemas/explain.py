@@ -13,14 +13,14 @@ from shoal_api.schemas.search import (
     QueryInfoSchema,
     QueryReefSchema,
     ScoresSchema,
-    SearchSchema,
+    SearchArgumentsSchema,
     SharedReefSchema,
     UsedWeightsSchema,
 )
 from shoal_api.schemas.vocabulary import LearnedWordSchema
 
 
-class ExplainSchema(SearchSchema):
+class ExplainSchema(SearchArgumentsSchema):
     """A search, and optionally a document or chunk to explain."""
 
     document_id = fields.Integer(

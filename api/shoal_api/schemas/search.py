@@ -9,12 +9,25 @@ import marshmallow as ma
 from marshmallow import fields, validate
 
 from shoal.models import SearchMode
+from shoal.notes.unit_search import UNITS
 from shoal.search.request import Expand, Fusion
 from shoal.support.presets import BUILT_IN, MAX_WEIGHT
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
-from shoal_api.schemas.common import Prepared, Record, Records, Schema, StrictBoolean, StrictFloat, between
+from shoal_api.schemas.common import (
+    AnyOf,
+    BoundedList,
+    CommaList,
+    Prepared,
+    Record,
+    Records,
+    Schema,
+    StrictBoolean,
+    StrictFloat,
+    between,
+)
 from shoal_api.schemas.documents import ContextChunkSchema, FilePlaceSchema, LabelSchema
 from shoal_api.schemas.filters import ABOUT_FILTERS, AddressFiltersSchema, FiltersSchema
+from shoal_api.schemas.notes import NoteSchema
 
 MODES = [mode.value for mode in SearchMode]
 FUSIONS = [fusion.value for fusion in Fusion]
@@ -53,6 +66,9 @@ ABOUT: dict[str, str] = {
     "page; `offset` counts them",
     "expand": "`time` adds `evidence` to each result: of a recording, the passages within 15 seconds, or 10 "
     "of a frame",
+    "units": "what to search: passages (`chunk`), notes (`note`), or both, in one order. Of the filters, "
+    "notes meet `tags` alone",
+    "owner": "whose notes to search, with the unit `note`; default `default`",
     **ABOUT_FILTERS,
 }
 """Descriptions shared by the body and the query parameters."""
@@ -82,7 +98,9 @@ def _choice(name: str, choices: Sequence[str]) -> fields.String:
     )
 
 
-class SearchSchema(Schema):
+class SearchArgumentsSchema(Schema):
+    """What searches and explanations share."""
+
     query = fields.String(required=True, metadata={"description": "up to 4,096 characters"})
     top_k = fields.Integer(
         strict=True, load_default=DEFAULTS["top_k"], metadata={"description": ABOUT["top_k"]}
@@ -120,6 +138,15 @@ class SearchSchema(Schema):
         load_default=None,
         metadata={"description": "filters that every result passes; absent or null means no filter"},
     )
+
+
+class SearchSchema(SearchArgumentsSchema):
+    units = BoundedList(
+        fields.String(validate=validate.OneOf(UNITS)),
+        load_default=(UNITS[0],),
+        metadata={"description": ABOUT["units"]},
+    )
+    owner = fields.String(metadata={"description": ABOUT["owner"]})
 
 
 class WeightsText(fields.String):
@@ -165,6 +192,12 @@ class SearchQuerySchema(AddressFiltersSchema):
         load_default=DEFAULTS["min_relevance"], metadata={"description": ABOUT["min_relevance"]}
     )
     expand = _choice("expand", EXPANSIONS)
+    units = CommaList(
+        fields.String(validate=validate.OneOf(UNITS)),
+        load_default=(UNITS[0],),
+        metadata={"description": f"{ABOUT['units']}; comma-separated"},
+    )
+    owner = fields.String(metadata={"description": ABOUT["owner"]})
 
 
 RELEVANCE = (
@@ -429,11 +462,48 @@ class QueryInfoSchema(Schema):
     )
 
 
+class NoteHitSchema(Schema):
+    """A note among passages. Its scores can be compared with theirs."""
+
+    note = Record(NoteSchema, required=True, metadata={"description": "the note"})
+    match_score = fields.Float(
+        required=True,
+        metadata={"description": "score by which results are ranked, relative to the best of both kinds"},
+    )
+    relevance = fields.Float(required=True, metadata={"description": RELEVANCE})
+    scores = Record(ScoresSchema, required=True)
+    n_shared_reefs = fields.Integer(required=True)
+    provenance = fields.List(
+        fields.String(),
+        required=True,
+        metadata={"description": "signals that matched it: `lexical`, `reef`, or both"},
+    )
+    term_coverage = fields.Float(required=True, allow_none=True, metadata={"description": TERM_COVERAGE})
+    matched_words = fields.List(
+        fields.String(),
+        required=True,
+        metadata={"description": "words of the query that the note holds, in any inflection"},
+    )
+    highlights = fields.List(
+        fields.List(fields.Integer()),
+        required=True,
+        metadata={"description": "[start, end) of the query's words in the note's text, code points"},
+    )
+    shared_reefs = Records(SharedReefSchema, metadata={"description": "with `include_scores`"})
+
+
 RESULT = Record(ResultSchema)
+NOTE_HIT = Record(NoteHitSchema)
 
 
 class SearchResponseSchema(Schema):
-    results = Prepared(RESULT, required=True, metadata={"description": "best first"})
+    results = Prepared(
+        AnyOf(RESULT, NOTE_HIT),
+        required=True,
+        metadata={
+            "description": "best first: passages, and with the unit `note` also notes, which have `note`"
+        },
+    )
     query_info = Record(QueryInfoSchema, required=True)
     weights = fields.Nested(UsedWeightsSchema, required=True)
     trace_id = fields.String(required=True)

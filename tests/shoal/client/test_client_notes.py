@@ -126,6 +126,18 @@ def test_retrieve_is_that_of_the_library(service: LiveService) -> None:
         assert client.retrieve("lava", filters={"source": "v.md"}) == service.engine.retrieve("lava")
 
 
+def test_search_of_both_kinds_is_that_of_the_library(service: LiveService) -> None:
+    with service.working(), Client(service.url) as client:
+        client.add_document("Lava rose in the volcano.", title="V", tags=["hot"])
+        client.add_note(LAVA, owner="ann", tags=["hot"])
+        remote = client.search_units("lava", owner="ann", tags=["hot"], include_scores=True)
+        local = service.engine.search_units("lava", owner="ann", tags=["hot"], include_scores=True)
+        assert {type(result).__name__ for result in remote.results} == {"SearchResult", "NoteHit"}
+        assert remote.results == local.results
+        assert (remote.query_info, remote.weights) == (local.query_info, local.weights)
+        assert client.search_units("lava", units=["note"]).results == ()
+
+
 def test_async_client_has_notes(service: LiveService) -> None:
     async def use() -> None:
         async with AsyncClient(service.url) as client:
