@@ -51,8 +51,8 @@ NOT_RUN = {
     r".*(search|docs)\.example": "not a real service",
 }
 """Patterns of commands that are not run, with the reason."""
-MAY_FAIL = re.compile(r"/(jobs|documents)/\d+|shoal jobs \d+")
-"""Commands about one job or document by its number, which may be another one in the test service."""
+MAY_FAIL = re.compile(r"/(jobs|documents|notes)/\d+|shoal (jobs|note \w+) \d+")
+"""Commands about one job, document or note by its number, which may be another one in the test service."""
 
 
 def blocks(page: Path, kind: str) -> list[str]:
