@@ -27,7 +27,7 @@ from pathlib import Path
 from fuzz_archives import tarred, zipped
 from fuzz_findings import Finding, Findings, minimised
 from fuzz_process import HARD_LIMIT_S, MIB, Result, Subject, deadline
-from fuzz_requests import address, document, lines, pieces_of_form, query, search, upload
+from fuzz_requests import address, document, lines, note, pieces_of_form, query, search, upload
 from fuzz_seeds import seeds
 from fuzz_texts import mutate, size, text
 
@@ -94,6 +94,7 @@ GENERATORS: dict[str, Generator] = {
     "lines": lines,
     "upload": upload,
     "search": search,
+    "notes": note,
     "addresses": lambda _rng, _largest: b"",  # made with the routes of the service, see Source
 }
 

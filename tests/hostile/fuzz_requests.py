@@ -46,6 +46,42 @@ EXPLAIN = {"query": "lava", "document_id": 1, "chunk_id": 1, "filters": FILTERS,
 VERIFY = {"text": "Lava flows [1]. Ash falls [chunk 2, document 1:0-90].", "references": [{"chunk_id": 1}, {"label": 7, "document_id": 1, "start_char": 0, "end_char": 90}], "format": "markdown", "min_coverage": 0.5}  # fmt: skip
 STATEMENTS = {"statements": [{"text": "Lava flows.", "references": ["chunk 1", 2]}], "references": None}
 JOB = {"kind": "rescore"}
+ENVIRONMENT = {"os": "linux", "repo": "shop", "cwd": "/work/shop", "mcp_servers": ["github"], "tags": ["python"]}  # fmt: skip
+NOTE = {"text": "Lava and ash pour from the volcano.", "owner": "ann", "kind": "lesson", "title": "Fire", "tags": ["python"], "categories": ["a/b"], "prerequisites": {"os": ["linux"], "paths": ["/work/*"]}, "metadata": {"page": 1}, "session_id": "s", "verified": True}  # fmt: skip
+FEEDBACK = {"applicable": True, "reason": "so", "tag_scores": {"python": 0.5}, "add_prerequisites": {"repos": "shop"}, "session_id": "s", "environment": ENVIRONMENT}  # fmt: skip
+NOTE_SEARCH = {"query": "lava", "owner": "ann", "top_k": 3, "category": "a", "tags": ["python"], "environment": ENVIRONMENT, "session_id": "s", "threshold": 0.1, "include_scores": True}  # fmt: skip
+ITEM = {"content": "Lava and ash pour from the crater.", "topic": "Fire", "confidence": 0.9, "metadata": {"a": 1}, "tags": ["python"]}  # fmt: skip
+NOTES = (
+    ("POST", "notes", NOTE),
+    ("POST", "notes", NOTE),
+    ("POST", "notes/bulk", NOTE),
+    (
+        "PATCH",
+        "notes/1",
+        {name: NOTE[name] for name in ("text", "title", "tags", "prerequisites", "metadata")},
+    ),
+    ("POST", "notes/1/feedback", FEEDBACK),
+    ("PUT", "notes/1/pin", {"tags": ["python"], "prerequisites": NOTE["prerequisites"]}),
+    ("PATCH", "notes/1/categories", {"add": ["a/b"], "remove": ["c"]}),
+    ("POST", "notes/1/deprecate", {"reason": "old"}),
+    ("POST", "notes/1/explain", {"query": "lava", "environment": ENVIRONMENT}),
+    ("POST", "notes/search", NOTE_SEARCH),
+    ("POST", "notes/search", NOTE_SEARCH),
+    (
+        "POST",
+        "notes/shown",
+        {"session_id": "s", "note_ids": [1], "event": "prompt", "environment": ENVIRONMENT},
+    ),
+    ("POST", "notes/pinned", {"environment": ENVIRONMENT}),
+    ("POST", "users/ann/remember", {"items": [ITEM, ITEM]}),
+    ("POST", "users/ann/recall", {"query": "lava", "top_k": 3, "threshold": 0.1}),
+    (
+        "POST",
+        "retrieve",
+        {"query": "lava", "top_k": 5, "threshold": 0.1, "filters": {"source": "a.md", "page": 1}},
+    ),
+)
+"""Requests about notes: method, path, and an example of the body."""
 
 
 def request(method: str, address: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> bytes:
@@ -121,6 +157,21 @@ def document(rng: random.Random, largest: int) -> bytes:
     elif rng.random() < 0.05:
         method, address, body = "POST", "jobs", json_body(rng, JOB, largest)
     return request(method, f"{API}/{address}", body, headers)
+
+
+def note(rng: random.Random, largest: int) -> bytes:
+    """Generate a request about notes of one of a few owners."""
+    method, path, example = rng.choice(NOTES)
+    body, kind = json_body(rng, example, min(largest, 900_000)), JSON
+    if path == "notes/bulk" and rng.random() < 0.7:
+        lines = (json_body(rng, NOTE, max(8, largest // 8)) for _ in range(size(rng, 1, 20)))
+        body, kind = b"\n".join([body, *lines]), "application/x-ndjson"
+    owner = (
+        f"?owner={quote(rng.choice(VALUES), errors='replace')[:LONGEST_ADDRESS]}"
+        if rng.random() < 0.1
+        else ""
+    )
+    return request(method, f"{API}/{path}{owner}", body, {"Content-Type": kind})
 
 
 def search(rng: random.Random, largest: int) -> bytes:

@@ -6,7 +6,7 @@ import gzip
 import json
 
 from fuzz_archives import cut_sparse_file, endless_file, global_headers, long_names
-from fuzz_requests import API, DOCUMENT, EXPLAIN, JSON, SEARCH, VERIFY, request
+from fuzz_requests import API, DOCUMENT, EXPLAIN, JSON, NOTE, SEARCH, VERIFY, request
 from fuzz_texts import PROSE
 
 GOOD = {
@@ -17,6 +17,7 @@ GOOD = {
     "ingest": PROSE.encode() * 3,
     "documents": request("POST", f"{API}/documents", json.dumps(DOCUMENT).encode(), {"Content-Type": JSON}),
     "search": request("POST", f"{API}/search", json.dumps(SEARCH).encode(), {"Content-Type": JSON}),
+    "notes": request("POST", f"{API}/notes", json.dumps(NOTE).encode(), {"Content-Type": JSON}),
     "addresses": request("GET", "/?q=lava&mode=hybrid"),
     "multipart": b'1 x\n--x\r\nContent-Disposition: form-data; name="f"; filename="a.txt"\r\n\r\nLava.\r\n--x--\r\n',
 }  # fmt: skip

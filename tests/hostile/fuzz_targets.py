@@ -107,6 +107,7 @@ class Targets:
             "lines": self._request,
             "upload": self._request,
             "search": self._request,
+            "notes": self._request,
             "addresses": self._request,
         }
 
