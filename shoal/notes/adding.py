@@ -25,9 +25,9 @@ from shoal.storage.reef_names import write_names
 from shoal.support.clock import timestamp
 
 ADDED_TOGETHER = 16
-"""Notes of one transaction of a bulk upload. The write lock is held for a few milliseconds, then free while
-the next notes are scored, so that single writes need not wait for long."""
-COMPARED = 20
+"""Notes of one transaction of a bulk upload. The write lock is held for a few milliseconds and then free
+while the next notes are scored, so that single writes need not wait for long."""
+COMPARED = 8
 """Notes that a new one is compared with: so many of the best by words, and as many by reefs."""
 MAX_COMPARED_TERMS = 10
 MAX_COMPARED_REEFS = 12
@@ -69,14 +69,12 @@ def _count_again(
 
 
 def add_many(
-    context: NoteContext, owner: str, items: Iterable[Mapping[str, Any] | NoteError], *, find_similar: bool
+    context: NoteContext, owner: str, items: Iterable[Mapping[str, Any]], *, find_similar: bool
 ) -> Iterator[AddedNote | NoteError]:
-    """Store notes in short transactions; a bad item becomes an error in its place.
-
-    Each item is checked as it is read, so that large ones are not in memory together.
-    """
+    """Store notes in short transactions; a bad item becomes an error in its place."""
     remaining = iter(items)
-    while checked := [_checked(context, item) for item in itertools.islice(remaining, ADDED_TOGETHER)]:
+    while batch := list(itertools.islice(remaining, ADDED_TOGETHER)):
+        checked = [_checked(context, item) for item in batch]
         given = [draft for draft in checked if isinstance(draft, NoteDraft)]
         with context.database.snapshot() as snapshot:
             prepared = _prepare(context, snapshot, owner, given, find_similar=find_similar)
@@ -87,8 +85,6 @@ def add_many(
 
 
 def _checked(context: NoteContext, item: object) -> NoteDraft | NoteError:
-    if isinstance(item, NoteError):
-        return item
     if not isinstance(item, Mapping):
         return NoteError("note", "must be an object")
     try:
@@ -132,7 +128,7 @@ def similar_to(
         return []
     packed = rows.packed(candidates)
     text = TextFeatures.of_stored(scorer, scored.words, scored.profile)
-    found = similarities(text, [features_of(each, scorer) for each in packed])
+    found = similarities(text, [features_of(each, scorer) for each in packed], examined_from=least)
     columns = zip(packed, found.values.tolist(), found.is_opposite.tolist(), strict=True)
     chosen = [
         (-value, note.id, note.text, is_opposite) for note, value, is_opposite in columns if value >= least

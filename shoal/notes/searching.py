@@ -41,7 +41,7 @@ from shoal.storage.note_sessions import SessionRows
 from shoal.storage.notes import NoteRows, PackedNote
 from shoal.storage.profiles import Profiles
 
-MAX_COMPARED = 100
+MAX_COMPARED = 50
 """Best notes whose similarity is computed where a threshold or an order by similarity asks for it."""
 N_SHARED_REEFS = 5
 """Reefs that a result names."""

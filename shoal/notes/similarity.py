@@ -182,11 +182,14 @@ def similarity(left: TextFeatures, right: TextFeatures) -> Similarity:
     return Similarity(value, _is_opposite(value, signs), parts, signs)
 
 
-def similarities(text: TextFeatures, others: Sequence[TextFeatures]) -> Similarities:
-    """Compare one text with n others."""
+def similarities(
+    text: TextFeatures, others: Sequence[TextFeatures], *, examined_from: float = LEAST_RELATED
+) -> Similarities:
+    """Compare one text with n others. Signs of a contradiction are looked for from the similarity
+    `examined_from` on, which takes most of the time."""
     values = _with_equal(text, others, SAME.probabilities(_measures(text, others)))
     is_opposite = np.zeros(len(others), dtype=np.bool_)
-    for at in np.flatnonzero(values >= LEAST_RELATED).tolist():
+    for at in np.flatnonzero(values >= max(examined_from, LEAST_RELATED)).tolist():
         signs = opposites.signs(text.statement, others[at].statement)
         is_opposite[at] = _is_opposite(float(values[at]), signs)
     return Similarities(values, is_opposite)
