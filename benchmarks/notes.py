@@ -139,12 +139,13 @@ def measure_large(database: Path, folder: Path, n_notes: int) -> None:
 
 
 def fresh(folder: Path, seed: int) -> Iterator[str]:
-    """Texts that are not stored yet."""
+    """Texts that are not stored yet: pairs of sentences that do not follow each other."""
     generator = random.Random(f"{seed} {time.time()}")
-    for text in texts(folder):
-        words = text.split()
-        generator.shuffle(words)
-        yield " ".join(words)
+    sample = [SENTENCE.findall(text) for text in itertools.islice(texts(folder), 3_000)]
+    pairs = [sentences for sentences in sample if len(sentences) == 2]
+    while True:
+        first, second = generator.sample(pairs, 2)
+        yield f"{first[0].strip()} {second[1].strip()}"
 
 
 def measure_owners(database: Path, folder: Path, n_owners: int, per_owner: int, n_recalls: int) -> int:
