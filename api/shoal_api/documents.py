@@ -200,6 +200,7 @@ def list_documents(query: dict[str, Any]) -> Any:
         tag=query.get("tag") or None,
         q=query.get("q") or None,
         source_path=query.get("source_path") or None,
+        file_type=query.get("file_type") or None,
         limit=query["limit"],
         offset=query["offset"],
     )

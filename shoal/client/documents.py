@@ -250,19 +250,26 @@ class DocumentOperations(JobOperations):
         tag: str | None = None,
         q: str | None = None,
         source_path: str | None = None,
+        file_type: str | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> Flow[DocumentPage]:
-        """A page of the documents with the tag, exactly this source path, and `q` in title or path."""
-        filters = {"tag": tag, "q": q, "source_path": source_path}
+        """A page of the documents with the tag, exactly this source path, `q` in title or path, and of this
+        type."""
+        filters = {"tag": tag, "q": q, "source_path": source_path, "file_type": file_type}
         return (yield from self._page(DocumentPage, "/documents", limit, offset, **filters))
 
     @listing
     def each_document(
-        self, *, tag: str | None = None, q: str | None = None, source_path: str | None = None
+        self,
+        *,
+        tag: str | None = None,
+        q: str | None = None,
+        source_path: str | None = None,
+        file_type: str | None = None,
     ) -> Stream[StoredDocument]:
         """All documents, read page by page. Concurrent changes may make it miss or repeat documents."""
-        filters = {"tag": tag, "q": q, "source_path": source_path}
+        filters = {"tag": tag, "q": q, "source_path": source_path, "file_type": file_type}
         yield from pages(
             lambda limit, offset: self._page(DocumentPage, "/documents", limit, offset, **filters),
             lambda page: page.documents,

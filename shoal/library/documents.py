@@ -10,7 +10,7 @@ from shoal.errors import NotFoundError
 from shoal.file_models import FileDraft
 from shoal.library.library import Library
 from shoal.models import DocumentDraft, DocumentFields, IngestResult
-from shoal.search.request import check_characters, check_context, check_page
+from shoal.search.request import check_characters, check_context, check_file_type, check_page
 from shoal.storage import (
     chunk_queries,
     document_lookup,
@@ -20,6 +20,7 @@ from shoal.storage import (
 )
 from shoal.storage.database import MAX_ID
 from shoal.storage.document_lookup import checked_id
+from shoal.storage.file_types import is_of_type
 from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
@@ -53,20 +54,29 @@ class Documents:
         tag: str | None = None,
         q: str | None = None,
         source_path: str | None = None,
+        file_type: str | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> DocumentPage:
-        """Documents by id: those with `tag`, with exactly this `source_path`, and with `q` in title or source
-        path.
+        """Documents by id: those with `tag`, with exactly this `source_path`, with `q` in title or source
+        path, and of this `file_type`, such as `pdf`, `video` or `.py`.
 
-        `q` ignores the case of ASCII letters. Raises QueryError for a negative limit or offset.
+        `q` ignores the case of ASCII letters. Raises QueryError for a negative limit or offset, or an unknown
+        type.
         """
         check_page(limit, offset)
         for field, text in (("tag", tag), ("q", q), ("source_path", source_path)):
             check_characters(field, text or "")
+        file_type = None if file_type is None else check_file_type("file_type", file_type)
         with self._database.snapshot() as snapshot:
             return document_queries.list_documents(
-                snapshot, tag=tag, q=q, source_path=source_path, limit=limit, offset=offset
+                snapshot,
+                tag=tag,
+                q=q,
+                source_path=source_path,
+                condition=None if file_type is None else is_of_type(file_type, "file_type"),
+                limit=limit,
+                offset=offset,
             )
 
     def get(self, document_id: int) -> DocumentDetail:

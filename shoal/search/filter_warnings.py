@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from shoal.models import SearchFilters
-from shoal.search.filters import metadata_conditions
+from shoal.search.filters import document_conditions, metadata_conditions
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
 from shoal.storage.document_queries import literal
 from shoal.storage.json_text import compact_json
@@ -39,6 +39,8 @@ STORED_KEYS = """
     LIMIT :n
 """
 
+NAMES = {"name_contains": "a title or source path with", "file_type": "the type"}
+"""In warnings, the filters of names and types."""
 TYPE_NAMES = {
     "text": "a string",
     "integer": "a number",
@@ -63,6 +65,7 @@ def find_filter_warnings(
         *_of_tags(snapshot, filters.tags),
         *_of_ids(snapshot, filters.document_ids or ()),
         *_of_paths(snapshot, filters.source_path or ()),
+        *(() if is_met else _of_names(snapshot, filters)),
         *_of_metadata(snapshot, {} if is_met else filters.metadata or {}),
     )
 
@@ -95,6 +98,15 @@ def _of_paths(snapshot: Snapshot, paths: Sequence[str]) -> Iterator[str]:
         similar_path = snapshot.value(PATHS_LIKE, {"ending": f"%{literal(name)}"}) if name else None
         yield f"no document has the source path {_shortened(path)}{_hint(similar_path)}"
     yield from _remaining(missing, "source paths that no document has")
+
+
+def _of_names(snapshot: Snapshot, filters: SearchFilters) -> Iterator[str]:
+    conditions = {
+        name: (condition, values) for name, condition, values in document_conditions(filters) if name in NAMES
+    }
+    for name, (condition, values) in conditions.items():
+        if not snapshot.first(ANY_WITH.format(condition=condition.replace("c.document_id", "d.id")), values):
+            yield f"no document has {NAMES[name]} {_shortened(str(getattr(filters, name)))}"
 
 
 def _of_metadata(snapshot: Snapshot, metadata: Mapping[str, Any]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, Term
 from shoal.search.request import N_ARCHIPELAGOS
 from shoal.storage.database import Snapshot, listed
+from shoal.storage.file_types import IS_NAMED, is_of_type, name_pattern
 from shoal.storage.json_text import compact_json
 from shoal.storage.packed_columns import packed_ids
 
@@ -140,12 +141,12 @@ def compile_filters(filters: SearchFilters, scorer: Scorer, label_threshold: flo
         require("island_ids", IS_LABELED.format(reefs=reefs), **values, label_threshold=label_threshold)
     if filters.archipelago is not None:
         require("archipelago", _is_strongest(filters.archipelago))
-    for name, condition, values in _of_documents(filters):
+    for name, condition, values in document_conditions(filters):
         require(name, condition, **values)
     return CompiledFilters(conditions, parameters)
 
 
-def _of_documents(filters: SearchFilters) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def document_conditions(filters: SearchFilters) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield (name of the filter, condition, parameters) for each filter on a chunk's document."""
     if filters.document_ids is not None:
         documents, values = listed("document", filters.document_ids)
@@ -161,6 +162,12 @@ def _of_documents(filters: SearchFilters) -> Iterator[tuple[str, str, dict[str, 
     if filters.source_path is not None:
         paths, values = listed("source_path", filters.source_path)
         yield "source_path", OF_DOCUMENT.format(f"d.source_path IN ({paths})"), values
+    if filters.name_contains is not None:
+        condition = OF_DOCUMENT.format(IS_NAMED.format(name="name_contains"))
+        yield "name_contains", condition, {"name_contains": name_pattern(filters.name_contains)}
+    if filters.file_type is not None:
+        is_type, type_values = is_of_type(filters.file_type, "file_type")
+        yield "file_type", OF_DOCUMENT.format(is_type), type_values
     yield from metadata_conditions(filters.metadata or {})
 
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from shoal.conversion.file_kinds import FILE_KINDS, KIND_OF_SUFFIX
 from shoal.errors import QueryError
 from shoal.models import DocFormat, SearchFilters, SearchMode, TagsMatch
 from shoal.settings import Settings
 from shoal.storage.database import MAX_ID
+from shoal.storage.file_types import MEDIA
 from shoal.support.clock import timestamp
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
 from shoal.support.presets import MAX_WEIGHT, MIN_WEIGHT, all_presets
@@ -47,6 +49,8 @@ class Expand(enum.StrEnum):
     time = "time"
 
 
+FILE_TYPES = (*MEDIA, *(kind.id for kind in FILE_KINDS.values() if kind.refusal is None))
+"""Types that the filter `file_type` knows, besides suffixes of files."""
 SIGNALS = ("lexical", "reef", "field_boost")
 
 
@@ -353,6 +357,30 @@ def _metadata(field: str, value: object, settings: Settings) -> dict[str, Any] |
     return dict(value) or None
 
 
+def _name(field: str, value: object, settings: Settings) -> str | None:
+    if not isinstance(value, str):
+        raise QueryError(field, "must be a string")
+    if len(value) > settings.max_source_path_chars:
+        raise QueryError(field, f"must have at most {settings.max_source_path_chars:,} characters")
+    return check_characters(field, value) or None
+
+
+def check_file_type(field: str, value: object, _settings: Settings | None = None) -> str | None:
+    """Return a file type in the form of `shoal.storage.file_types`; None for an empty text. Raises
+    QueryError."""
+    if not isinstance(value, str):
+        raise QueryError(field, "must be a string")
+    name = value.strip().lower()
+    if not name or name in FILE_TYPES:
+        return name or None
+    suffix = name if name.startswith(".") else f".{name}"
+    if suffix in KIND_OF_SUFFIX:
+        return suffix
+    close = difflib.get_close_matches(name, FILE_TYPES, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise QueryError(field, f"{value[:40]!r} is neither a suffix nor one of {', '.join(FILE_TYPES)}{hint}")
+
+
 _FILTERS: dict[str, Callable[[str, object, Settings], Any]] = {
     "tags": _tags,
     "tags_match": lambda field, value, _: check_choice(field, value, TagsMatch),
@@ -367,4 +395,6 @@ _FILTERS: dict[str, Callable[[str, object, Settings], Any]] = {
     "created_before": _timestamp,
     "source_path": _paths,
     "metadata": _metadata,
+    "name_contains": _name,
+    "file_type": check_file_type,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
@@ -65,16 +66,19 @@ def list_documents(
     tag: str | None = None,
     q: str | None = None,
     source_path: str | None = None,
+    condition: tuple[str, Mapping[str, Any]] | None = None,
     limit: int = 50,
     offset: int = 0,
 ) -> DocumentPage:
     """List documents by id: with the tag, with exactly this source path, and with `q` in the title or source
     path.
 
-    The case of ASCII letters in `q` does not matter.
+    The case of ASCII letters in `q` does not matter. `condition`: a further one on a row `d`, with its
+    parameters.
     """
-    ids, count = _listing(tag=tag, q=q, source_path=source_path)
-    parameters = {"tag": tag, "pattern": f"%{literal(q or '')}%", "source_path": source_path}
+    is_met, values = condition or (None, {})
+    ids, count = _listing(tag=tag, q=q, source_path=source_path, condition=is_met)
+    parameters = {"tag": tag, "pattern": f"%{literal(q or '')}%", "source_path": source_path, **values}
     page = {**parameters, "limit": limit, "offset": offset}
     rows = snapshot.rows(LIST_DOCUMENTS.format(ids=ids), page) if limit else []
     tags = tags_of(snapshot, [row["id"] for row in rows])
@@ -82,12 +86,15 @@ def list_documents(
     return DocumentPage(documents, snapshot.value(count, parameters))
 
 
-def _listing(*, tag: str | None, q: str | None, source_path: str | None) -> tuple[str, str]:
+def _listing(
+    *, tag: str | None, q: str | None, source_path: str | None, condition: str | None
+) -> tuple[str, str]:
     """Return the statement for the ids of the listed documents, and the one for their number."""
-    if q is None and source_path is None:
+    if q is None and source_path is None and condition is None:
         return (ALL_IDS, N_DOCUMENTS) if tag is None else (IDS_WITH_TAG, N_WITH_TAG)
     conditions = ((source_path, _IS_AT_PATH), (q, _IS_NAMED), (tag, _HAS_TAG))
-    ids = ALL_IDS + "".join(condition for value, condition in conditions if value is not None)
+    ids = ALL_IDS + "".join(is_met for value, is_met in conditions if value is not None)
+    ids += f" AND {condition}" if condition else ""
     return ids, COUNT_DOCUMENTS.format(ids=ids)
 
 

@@ -23,7 +23,7 @@ MAX_EVIDENCE_CHUNKS = 50
 """Passages of one bundle, nearest first: a file can give the same time to all of its lines."""
 
 _FRAME = re.compile(r"(?:visual\s+)?frame\s+at\s+\d", re.IGNORECASE)
-_AUDIO_SUFFIXES = frozenset(
+AUDIO_SUFFIXES = frozenset(
     (".mp3", ".m4a", ".m4b", ".wav", ".ogg", ".oga", ".opus", ".flac", ".aac", ".wma", ".aiff")
 )
 
@@ -91,7 +91,7 @@ def modality_of(
     if not is_timed:
         return Modality.text
     inner = PurePosixPath(PurePosixPath(source_path or "").stem).suffix.lower()
-    return Modality.audio_transcript if inner in _AUDIO_SUFFIXES else Modality.video_transcript
+    return Modality.audio_transcript if inner in AUDIO_SUFFIXES else Modality.video_transcript
 
 
 def times_of(place: FilePlace | None) -> tuple[str | None, str | None]:

@@ -11,6 +11,7 @@ from shoal.file_models import LocatorKind
 from shoal.models import DocFormat
 from shoal.search.request import MAX_CONTEXT
 from shoal_api.schemas.common import BoundedList, Moment, PageSchema, Record, Records, Schema, between
+from shoal_api.schemas.filters import ABOUT_FILTERS
 
 FORMATS = [doc_format.value for doc_format in DocFormat]
 
@@ -138,6 +139,9 @@ class DocumentQuerySchema(PageSchema):
     q = fields.String(metadata={"description": "only documents with this in title or source path"})
     source_path = fields.String(
         metadata={"description": "only documents with exactly this source path; finds the id for a path"}
+    )
+    file_type = fields.String(
+        metadata={"description": ABOUT_FILTERS["file_type"].replace("chunks of documents", "documents")}
     )
 
 

@@ -8,7 +8,7 @@ import marshmallow as ma
 from marshmallow import fields, validate
 
 from shoal.models import DocFormat, SearchFilters, TagsMatch
-from shoal.search.request import MAX_METADATA, N_ARCHIPELAGOS
+from shoal.search.request import FILE_TYPES, MAX_METADATA, N_ARCHIPELAGOS
 from shoal_api import strict_json
 from shoal_api.schemas.common import (
     MAX_ID,
@@ -42,6 +42,10 @@ ABOUT_FILTERS: dict[str, str] = {
     'strings, numbers, booleans and null, and types must match: 1 equals 1.0, but not "1" or true; null '
     "matches only a "
     f"key that is present. At most {MAX_METADATA} keys",
+    "name_contains": "only chunks of documents with this text in their title or source path; the case of ASCII "
+    "letters does not matter",
+    "file_type": f"only chunks of documents of this type: one of {', '.join(FILE_TYPES)}, or a suffix of the "
+    "source path, such as `.py`",
 }
 """Description of each filter."""
 
@@ -119,6 +123,12 @@ class FiltersSchema(Schema):
             "description": ABOUT_FILTERS["metadata"],
         },
     )
+    name_contains = fields.String(
+        allow_none=True, load_default=None, metadata={"description": ABOUT_FILTERS["name_contains"]}
+    )
+    file_type = fields.String(
+        allow_none=True, load_default=None, metadata={"description": ABOUT_FILTERS["file_type"]}
+    )
 
     @ma.post_load
     def _as_filters(self, data: dict[str, Any], **_: Any) -> SearchFilters:
@@ -187,6 +197,8 @@ class AddressFiltersSchema(Schema):
     metadata = JSONObject(
         metadata={"description": ABOUT_FILTERS["metadata"] + '. As a JSON object: `{"language":"de"}`'}
     )
+    name_contains = fields.String(metadata={"description": ABOUT_FILTERS["name_contains"]})
+    file_type = fields.String(metadata={"description": ABOUT_FILTERS["file_type"]})
 
 
 def address_filters(data: dict[str, Any]) -> SearchFilters:

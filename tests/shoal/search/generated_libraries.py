@@ -78,6 +78,8 @@ filters = st.builds(
     | st.dictionaries(
         st.sampled_from(["turn", "even", "none"]), st.sampled_from([0, 1, True, "1"]), max_size=2
     ),
+    name_contains=st.none() | st.sampled_from(["1.M", "title", "9"]),
+    file_type=st.none() | st.sampled_from(["markdown", "text", "pdf", "video", ".md"]),
 )
 
 

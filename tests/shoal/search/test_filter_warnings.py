@@ -46,6 +46,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
             {"metadata": {"langauge": "en"}},
             ["no document has the key langauge in its metadata; did you mean language?"],
         ),
+        ({"name_contains": "rain"}, []),
+        ({"name_contains": "100%"}, ["no document has a title or source path with 100%"]),
+        ({"file_type": "PDF"}, ["no document has the type pdf"]),
         ({"metadata": {"language": "de"}}, ['no document has language = "de" in its metadata']),
         (
             {"metadata": {"year": "1830"}},

@@ -36,6 +36,7 @@ from shoal.search.ranking import Ranked
 from shoal.search.request import Fusion
 from shoal.storage import document_writer, staleness
 from shoal.storage.database import Database, Snapshot
+from shoal.storage.file_types import TEXT_TYPES
 from shoal.support.clock import timestamp
 from shoal.support.presets import Weights
 
@@ -46,6 +47,9 @@ pieces = st.one_of(
 )
 texts_of_queries = st.lists(pieces, max_size=4).map(" ".join)
 weights = st.sampled_from([Weights(0.475, 0.475, 0.05), Weights(0.75, 0.25, 0.0), Weights(0.0, 0.5, 0.5)])
+
+
+LABEL_THRESHOLD = 0.5
 
 
 def brute_force(snapshot: Snapshot, query: Sequence[QueryReef]) -> list[tuple[float, int, int, int]]:
@@ -73,7 +77,7 @@ def meets(snapshot: Snapshot, chunk_id: int, search_filters: SearchFilters) -> b
     }
     stored = json.loads(document["metadata"])
     archs = [chunk[f"arch_score_{i}"] for i in range(4)]
-    top = chunk["top_reef_id"]
+    top = chunk["top_reef_id"] if chunk["top_reef_probability"] >= LABEL_THRESHOLD else None
     required_tags = set(search_filters.tags)
     return all(
         [
@@ -93,6 +97,11 @@ def meets(snapshot: Snapshot, chunk_id: int, search_filters: SearchFilters) -> b
             search_filters.document_ids is None or document["id"] in search_filters.document_ids,
             search_filters.format is None or document["format"] == search_filters.format,
             search_filters.source_path is None or document["source_path"] in search_filters.source_path,
+            search_filters.name_contains is None
+            or search_filters.name_contains.lower()
+            in f"{document['title']}\0{document['source_path']}".lower(),
+            search_filters.file_type in (None, ".md")
+            or TEXT_TYPES.get(search_filters.file_type) == document["format"],
             *(
                 (type(stored.get(key)), stored.get(key)) == (type(value), value)
                 for key, value in (search_filters.metadata or {}).items()
@@ -178,7 +187,7 @@ def test_filtered_ranking_equals_the_ranking_with_other_chunks_removed(
         index = index_of(database, snapshot)
         everything = rank_by_reefs(snapshot, index, query)
         eligible = [chunk for chunk in everything if meets(snapshot, chunk.chunk_id, search_filters)]
-        compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
+        compiled_filters = compile_filters(search_filters, SCORER, label_threshold=LABEL_THRESHOLD)
         ranked = rank_by_reefs(snapshot, index, query, compiled_filters, n=n, max_per_document=limit)
         assert ranked == at_most(limit, eligible)[:n]
 
@@ -206,7 +215,7 @@ def test_filters_scan_no_table(database: Database) -> None:
             return [row["detail"] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {statement}", parameters)]
 
     for search_filters in (SearchFilters(tags=("red",)), SearchFilters(document_ids=(1,))):
-        compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
+        compiled_filters = compile_filters(search_filters, SCORER, label_threshold=LABEL_THRESHOLD)
         plan = plan_of(compiled_filters.eligible, compiled_filters.parameters)
         tables = {"chunks", "documents", "c", "d"}
         assert not [line for line in plan if line.split()[0] == "SCAN" and line.split()[1] in tables], plan
@@ -220,7 +229,7 @@ def test_created_filters_compare_times(database: Database) -> None:
     search_filters = SearchFilters(
         created_after="2026-01-02T00:00:00.000Z", created_before="2026-01-03T00:00:00.000Z"
     )
-    compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
+    compiled_filters = compile_filters(search_filters, SCORER, label_threshold=LABEL_THRESHOLD)
     with database.snapshot() as snapshot:
         index = index_of(database, snapshot)
         ranked = rank_by_reefs(snapshot, index, [QueryReef(1, "r", 1.0)], compiled_filters)
