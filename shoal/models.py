@@ -310,8 +310,8 @@ class SearchFilters:
     `metadata` has keys that a document's metadata must have at the top level: strings, numbers, booleans or
     None, equal in type and value (1 equals 1.0, but neither "1" nor True). `source_path`: any of these,
     compared exactly. `name_contains`: a text in the title or the source path of the document. `file_type`: a
-    type of `shoal.storage.file_types`, such as `pdf`, `video` or `.py`. `created_after` and `created_before` are UTC timestamps in ISO 8601
-    (`2026-01-31T00:00:00.000Z`).
+    type of `shoal.storage.file_types`, such as `pdf`, `video` or `.py`. `created_after` and `created_before`
+    are UTC timestamps in ISO 8601 (`2026-01-31T00:00:00.000Z`).
     """
 
     tags: tuple[str, ...] = ()

@@ -31,6 +31,7 @@ MODULES = {
     "similarity": ("similarity",),
     "notes": ("note",),
     "service": ("up", "serve", "worker", "migrate", "settings", "new-key", "version"),
+    "mcp": ("mcp",),
     "jobs": ("upload", "jobs"),
     "sync": ("sync",),
     "maintenance": ("doctor", "backup", "restore", "import"),

@@ -1,4 +1,8 @@
-"""Text without escape sequences and control characters: documents, notes and answers are untrusted."""
+"""Text without what controls a terminal.
+
+Documents, notes, file names and responses of services are untrusted. They may contain ANSI escapes that move the
+cursor or rename the window, and characters that change the reading direction.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,160 @@
+"""The command `shoal mcp`: a server for agents."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.session import Session, command
+from shoal.errors import SettingsError, ShoalError
+
+if TYPE_CHECKING:
+    from shoal.mcp.backend import Backend
+    from shoal.mcp.client_configuration import ClientConfiguration
+    from shoal.settings import Settings
+
+LOOPBACK = "127.0.0.1"
+MAX_PORT = 65_535
+
+Http = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        metavar="HOST:PORT",
+        help="Serve over HTTP at this address instead of stdio; a port alone means 127.0.0.1.",
+    ),
+]
+OtherServer = Annotated[
+    str | None,
+    typer.Option("--server", metavar="URL", help="Use a running service instead of the database."),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="KEY",
+        envvar="SHOAL_API_KEY",
+        show_envvar=False,
+        help="API key of --server, if it needs one. Prefer SHOAL_API_KEY: other users can see command lines.",
+    ),
+]
+PrintConfig = Annotated[
+    bool, typer.Option("--print-config", help="Print the configuration for common clients and exit.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    command(app, "mcp")(mcp)
+
+
+def mcp(
+    session: Session,
+    http: Http = None,
+    server: OtherServer = None,
+    key: Key = None,
+    print_config: PrintConfig = False,
+) -> None:
+    """Serve the library to agents, over the Model Context Protocol.
+
+    Agents start this command themselves and speak to it over stdin and stdout; --print-config prints what to
+    put into their configuration. With --http, agents connect to an address: it needs the keys of SHOAL_API_KEYS
+    if it has any, and without keys serves this machine only.
+
+    \b
+        shoal mcp --print-config            how to tell an agent
+        shoal --db notes.db mcp --http 8010
+        shoal mcp --server http://127.0.0.1:8000
+    """
+    settings = session.settings()
+    address = None if http is None else _address(http)
+    if print_config:
+        _print_configurations(session, settings, address, server)
+        return
+    if importlib.util.find_spec("mcp") is None:
+        raise ShoalError("the MCP server needs the package mcp: `pip install 'shoal[mcp]'`")
+    from shoal.service import log_setup
+
+    log_setup.configure(settings, service="mcp")
+    with _backend(session, server, key) as backend:
+        from shoal.mcp.server import make_server
+
+        shoal_server = make_server(backend)
+        # The first request need not wait for what takes a second to load.
+        threading.Thread(target=backend.start, daemon=True).start()
+        if address is None:
+            shoal_server.run("stdio")
+            return
+        from shoal.mcp.http_service import serve
+
+        _check_address(settings, address[0])
+        serve(shoal_server, settings, *address, listens=lambda url: session.warn(f"MCP server on {url}"))
+
+
+@contextmanager
+def _backend(session: Session, server: str | None, key: str | None) -> Iterator[Backend]:
+    if server is None:
+        from shoal.mcp.backend import EngineBackend
+
+        with session.engine() as engine:
+            engine.limit_reads(engine.settings.search_timeout)
+            yield EngineBackend(engine)
+        return
+    from shoal.client import Client
+    from shoal.mcp.backend import ClientBackend
+
+    with Client(server, key=key) as client:
+        yield ClientBackend(client)
+
+
+def _address(text: str) -> tuple[str, int]:
+    """`HOST:PORT`, `[::1]:PORT` or `PORT`. Raises typer.BadParameter."""
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port) <= MAX_PORT):
+        raise typer.BadParameter(f"{text!r} is not HOST:PORT, such as 127.0.0.1:8010", param_hint="--http")
+    return host.strip("[]") or LOOPBACK, int(port)
+
+
+def _check_address(settings: Settings, host: str) -> None:
+    """Raise SettingsError for an address that other machines can reach, without keys."""
+    import dataclasses
+
+    from shoal.service.listen_address import check_listen_address
+
+    check_listen_address(dataclasses.replace(settings, host=host), program="`shoal mcp --http`")
+
+
+def _print_configurations(
+    session: Session, settings: Settings, address: tuple[str, int] | None, server: str | None
+) -> None:
+    """Print the configurations of the server that the other options describe."""
+    configurations = _configurations(settings, address, server)
+    if session.as_json:
+        session.emit([configuration._asdict() for configuration in configurations])
+        return
+    for configuration in configurations:
+        session.say(f"# {configuration.clients} ({configuration.place})\n{configuration.text}")
+
+
+def _configurations(
+    settings: Settings, address: tuple[str, int] | None, server: str | None
+) -> list[ClientConfiguration]:
+    from shoal.mcp.client_configuration import for_address, for_command
+
+    if address is not None:
+        if address[1] == 0:
+            raise SettingsError("--print-config needs a port other than 0")
+        host = f"[{address[0]}]" if ":" in address[0] else address[0]
+        return for_address(f"http://{host}:{address[1]}/mcp", needs_key=bool(settings.api_keys))
+    options = ["--server", server] if server else ["--db", str(settings.database_path)]
+    program = Path(sys.executable).with_name("shoal")
+    # Agents start the command in any folder, with another PATH.
+    start = [str(program)] if program.exists() else [sys.executable, "-P", "-m", "shoal.cli"]
+    return for_command([*start, "mcp", *options])

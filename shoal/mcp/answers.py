@@ -1,0 +1,18 @@
+"""Results of tools: text for the model, and the same as structured content."""
+
+from __future__ import annotations
+
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import BaseModel
+
+READS = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+"""Annotations of a tool that changes nothing."""
+
+
+def answer(text: str, result: BaseModel) -> CallToolResult:
+    """Return a result with its text."""
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)], structured_content=result.model_dump(mode="json")
+    )

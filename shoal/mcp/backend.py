@@ -1,0 +1,136 @@
+"""What the tools read: a library in this process, or a running service. Both raise ShoalError."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from shoal.errors import NotFoundError
+from shoal.storage.records import ChunkDetail, DocumentDetail, DocumentPage
+
+if TYPE_CHECKING:
+    from shoal.client import Client
+    from shoal.engine import Engine
+    from shoal.models import SearchResponse
+    from shoal.search.explain.explanation import Explanation
+
+SCHEME = "shoal://"
+
+
+def resource_uri(document_id: int, chunk_index: int | None = None) -> str:
+    """Return the address of a document, or of one of its chunks, as a resource of this server."""
+    document = f"{SCHEME}documents/{document_id}"
+    return document if chunk_index is None else f"{document}/chunks/{chunk_index}"
+
+
+class Backend(Protocol):
+    """The operations that the tools need. May be shared between threads."""
+
+    def start(self) -> None:
+        """Prepare for the first request."""
+
+    def search(self, query: str, **arguments: Any) -> SearchResponse:
+        """The arguments and the result of `Engine.search`."""
+
+    def explain(self, query: str, **arguments: Any) -> Explanation:
+        """The arguments and the result of `Engine.explain`."""
+
+    def documents(self, **arguments: Any) -> DocumentPage:
+        """The arguments and the result of `Engine.documents.list`."""
+
+    def document(self, document_id: int) -> DocumentDetail:
+        """A document with its sections."""
+
+    def content(self, document_id: int) -> str:
+        """The text of a document."""
+
+    def chunk(self, chunk_id: int, *, context: int = 0) -> ChunkDetail:
+        """A chunk with its document and `context` neighbours on each side."""
+
+    def chunk_id(self, document_id: int, chunk_index: int) -> int:
+        """The id of a document's chunk, counted from 0. Raises NotFoundError."""
+
+    def address(self, document_id: int, chunk_index: int | None = None) -> str:
+        """An address of a document or chunk for people, or for a client of this server."""
+
+
+class EngineBackend:
+    """A library in this process."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def start(self) -> None:
+        self._engine.start()
+
+    def search(self, query: str, **arguments: Any) -> SearchResponse:
+        return self._engine.search(query, **arguments)
+
+    def explain(self, query: str, **arguments: Any) -> Explanation:
+        return self._engine.explain(query, **arguments)
+
+    def documents(self, **arguments: Any) -> DocumentPage:
+        return self._engine.documents.list(**arguments)
+
+    def document(self, document_id: int) -> DocumentDetail:
+        return self._engine.documents.get(document_id)
+
+    def content(self, document_id: int) -> str:
+        return self._engine.documents.content(document_id)
+
+    def chunk(self, chunk_id: int, *, context: int = 0) -> ChunkDetail:
+        return self._engine.documents.chunk(chunk_id, context=context)
+
+    def chunk_id(self, document_id: int, chunk_index: int) -> int:
+        chunk_id = self._engine.documents.chunk_id(document_id, chunk_index)
+        if chunk_id is None:
+            raise no_chunk(document_id, chunk_index)
+        return chunk_id
+
+    def address(self, document_id: int, chunk_index: int | None = None) -> str:
+        return resource_uri(document_id, chunk_index)
+
+
+class ClientBackend:
+    """A running service."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def start(self) -> None:
+        """Nothing: the service is running."""
+
+    def search(self, query: str, **arguments: Any) -> SearchResponse:
+        return self._client.search(query, **arguments)
+
+    def explain(self, query: str, **arguments: Any) -> Explanation:
+        return self._client.explain(query, **arguments)
+
+    def documents(self, **arguments: Any) -> DocumentPage:
+        return self._client.documents(**arguments)
+
+    def document(self, document_id: int) -> DocumentDetail:
+        document = self._client.document(document_id)
+        return DocumentDetail(document, document.sections, document.report, document.file)
+
+    def content(self, document_id: int) -> str:
+        return self._client.content(document_id)
+
+    def chunk(self, chunk_id: int, *, context: int = 0) -> ChunkDetail:
+        chunk = self._client.chunk(chunk_id, context=context)
+        return ChunkDetail(chunk, chunk.document, chunk.before, chunk.after)
+
+    def chunk_id(self, document_id: int, chunk_index: int) -> int:
+        chunks = self._client.chunks(document_id, limit=1, offset=chunk_index).chunks
+        if not chunks:
+            raise no_chunk(document_id, chunk_index)
+        return chunks[0].id
+
+    def address(self, document_id: int, chunk_index: int | None = None) -> str:
+        """The page of the console."""
+        page = f"{self._client.server}/documents/{document_id}"
+        return page if chunk_index is None else f"{page}?chunk={chunk_index}"
+
+
+def no_chunk(document_id: int, chunk_index: int) -> NotFoundError:
+    """The error for a chunk that does not exist."""
+    return NotFoundError(f"document {document_id} has no chunk {chunk_index}")

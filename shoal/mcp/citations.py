@@ -1,0 +1,106 @@
+"""Results as numbered, quoted citations, for agents to read.
+
+    [1] my_paper.pdf — Section 2 > Method (lines 120–170)
+        "The proposed architecture uses a transformer backbone..."
+
+    [2] lecture.mp4.vtt — video transcript
+        00:01:05–00:01:18 (Audio): "We then apply batch normalisation..."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from shoal.formats.headings import headings_below
+from shoal.mcp.backend import Backend
+from shoal.mcp.document_results import Citation
+from shoal.mcp.quoting import INDENT, NOTICE, clean, in_line, quoted
+from shoal.models import Modality, SearchResult, evidence_line
+
+
+def citation_of(number: int, result: SearchResult, backend: Backend) -> Citation:
+    """Return a result as a citation; its number counts from 1."""
+    evidence = result.evidence.chunks if result.evidence else ()
+    return Citation(
+        number=number,
+        citation=head(
+            result.document_title,
+            result.source_path,
+            result.section_path,
+            lines=(result.start_line, result.end_line),
+            place=result.place.label if result.place else None,
+            modality=result.modality,
+        ),
+        chunk_id=result.chunk_id,
+        document_id=result.document_id,
+        chunk_index=result.chunk_index,
+        name=name_of(result.document_title, result.source_path),
+        title=in_line(result.document_title),
+        source_path=None if result.source_path is None else in_line(result.source_path),
+        section_path=[in_line(heading) for heading in result.section_path],
+        start_line=result.start_line,
+        end_line=result.end_line,
+        place=in_line(result.place.label) if result.place else None,
+        modality=result.modality.value,
+        time_start=result.time_start,
+        time_end=result.time_end,
+        text=clean(result.text),
+        evidence=[
+            evidence_line(chunk.modality, chunk.time_start, chunk.time_end, clean(chunk.text))
+            for chunk in evidence
+        ],
+        relevance=result.relevance,
+        score=result.match_score,
+        labels=[label.reef_name for label in result.labels],
+        tags=[in_line(tag) for tag in result.tags],
+        uri=backend.address(result.document_id, result.chunk_index),
+    )
+
+
+def head(
+    title: str,
+    source_path: str | None,
+    section_path: Sequence[str],
+    *,
+    lines: tuple[int, int],
+    place: str | None = None,
+    modality: Modality = Modality.text,
+) -> str:
+    """Return the first line of a citation without its number.
+
+    A recording has its kind there, because the times are with its passages.
+    """
+    name = name_of(title, source_path)
+    kind = "" if modality is Modality.text else modality.replace("_", " ")
+    if is_recording(modality):
+        return f"{name} — {kind}"
+    headings = " > ".join(map(in_line, headings_below(name, section_path)))
+    described = ", ".join(part for part in (headings, kind) if part)
+    locator = f"{in_line(place)}, {line_range(*lines)}" if place else line_range(*lines)
+    return f"{name} — {described} ({locator})" if described else f"{name} ({locator})"
+
+
+def name_of(title: str, source_path: str | None) -> str:
+    """Return the file name of a document, or its title if it has no path."""
+    return in_line(PurePosixPath(source_path or "").name) or in_line(title)
+
+
+def line_range(first: int, last: int) -> str:
+    """Return lines for a citation, as `lines 120–170`."""
+    return f"line {first}" if first == last else f"lines {first}–{last}"
+
+
+def is_recording(modality: Modality) -> bool:
+    """Whether passages of this kind have times."""
+    return modality in (Modality.audio_transcript, Modality.video_transcript, Modality.video_frame)
+
+
+def citation_list(citations: Sequence[Citation]) -> str:
+    """Return citations as text, under the notice that they are quotations."""
+    return "\n\n".join([NOTICE, *map(_block, citations)])
+
+
+def _block(citation: Citation) -> str:
+    quotations = citation.evidence or [quoted(citation.text)]
+    return "\n".join([f"[{citation.number}] {citation.citation}", *(INDENT + line for line in quotations)])

@@ -1,0 +1,379 @@
+"""The tools that find, list, read and explain passages of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from shoal.errors import QueryError
+from shoal.formats.headings import headings_below
+from shoal.mcp.answers import answer
+from shoal.mcp.backend import Backend
+from shoal.mcp.citations import citation_list, citation_of, head, name_of
+from shoal.mcp.document_results import (
+    DocumentList,
+    ExplainedResult,
+    FoundPassages,
+    ListedDocument,
+    Neighbour,
+    ReadPassage,
+    Reason,
+    RelevanceEvidence,
+    Retrieved,
+    RetrievedPassages,
+    ScorePart,
+    SharedTopic,
+)
+from shoal.mcp.quoting import NOTICE, clean, clean_value, count, in_line, indented, shortened
+from shoal.models import ContextChunk, SearchResult
+from shoal.search.explain.explanation import Explanation, Target
+from shoal.storage.records import ChunkDetail, StoredDocument
+
+MAX_NEIGHBOURS = 10
+MAX_RETRIEVED = 50
+MAX_LISTED = 200
+SUMMARY_CHARS = 100
+"""Characters of a passage in the summary of retrieve."""
+SOURCE = "source"
+"""The filter of retrieve that is about the document's name; the others are about its metadata."""
+
+Query = Annotated[
+    str,
+    Field(
+        min_length=1,
+        description="What you want to know, in words. \"exact phrases\", -excluded words and title:words have a "
+        "meaning at the start of a word.",
+    ),
+]
+ChunkId = Annotated[int, Field(ge=1, description="`chunk_id` of a result.")]
+TYPES = (
+    "`pdf`, `docx`, `html` and other kinds of files, `markdown`, `text`, `video`, `audio`, `image`, or a suffix "
+    "such as `.py`."
+)
+
+
+class DocumentTools:
+    """The tools, over a backend. Each returns text and a structured result."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def search_chunks(
+        self,
+        query: Query,
+        top_k: Annotated[int, Field(ge=1, le=100, description="Number of passages.")] = 10,
+        file_type_filter: Annotated[
+            str | None, Field(description=f"Only passages of documents of this type: {TYPES}")
+        ] = None,
+        doc_name_filter: Annotated[
+            str | None, Field(description="Only passages of documents with this text in title or path.")
+        ] = None,
+    ) -> Annotated[CallToolResult, FoundPassages]:
+        """Search the content of the documents. Use it to answer questions about what documents say (what, how,
+        why). To discover which documents exist, or to filter them by type or name, use list_documents instead.
+
+        Returns passages as numbered citations with their place: cite them as [1]. Of a recording, each passage
+        has its time. If nothing matches, `status` is `no_results`.
+        """
+        filters = {"file_type": file_type_filter or None, "name_contains": doc_name_filter or None}
+        response = self._backend.search(
+            query,
+            top_k=top_k,
+            expand="time",
+            filters={name: value for name, value in filters.items() if value is not None} or None,
+        )
+        citations = [citation_of(i, result, self._backend) for i, result in enumerate(response.results, 1)]
+        warnings = [in_line(warning) for warning in response.warnings]
+        message = count(len(citations), "passage") if citations else _nothing_found(query, filters)
+        found = FoundPassages(
+            status="ok" if citations else "no_results",
+            query=clean(query),
+            n_results=len(citations),
+            results=citations,
+            message=message,
+            warnings=warnings,
+        )
+        text = citation_list(citations) if citations else message
+        return answer("\n\n".join([text, *_warning_lines(warnings)]), found)
+
+    def list_documents(
+        self,
+        title_contains: Annotated[
+            str | None, Field(description="Only documents with this text in title or path, in any case.")
+        ] = None,
+        tag: Annotated[str | None, Field(description="Only documents with exactly this tag.")] = None,
+        format: Annotated[str | None, Field(description=f"Only documents of this type: {TYPES}")] = None,  # noqa: A002
+        limit: Annotated[int, Field(ge=1, le=MAX_LISTED, description="Documents on a page.")] = 50,
+        offset: Annotated[
+            int, Field(ge=0, le=2**31 - 1, description="`next_offset` of the page before.")
+        ] = 0,
+    ) -> Annotated[CallToolResult, DocumentList]:
+        """List the documents. Use it to discover which documents exist, or to filter them by type, name or tag.
+        For questions about what documents say (what, how, why), use search_chunks instead.
+
+        Returns one page, ordered by id; `next_offset` is the offset of the next one.
+        """
+        page = self._backend.documents(
+            q=title_contains or None, tag=tag or None, file_type=format or None, limit=limit, offset=offset
+        )
+        documents = [self._listed(document) for document in page.documents]
+        end = offset + len(documents)
+        next_offset = end if documents and end < page.total else None
+        message = count(page.total, "document") if page.total else "No document matches. Try fewer conditions."
+        if documents:
+            message = f"Documents {offset + 1} to {end} of {page.total}"
+        if next_offset is not None:
+            message += f"; the next page has offset {next_offset}"
+        listed = DocumentList(
+            status="ok" if documents else "no_results",
+            total=page.total,
+            offset=offset,
+            next_offset=next_offset,
+            documents=documents,
+            message=message,
+        )
+        return answer("\n".join([message, *map(_document_line, documents)]), listed)
+
+    def read_passage(
+        self,
+        chunk_id: ChunkId,
+        before: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS, description="Passages before it.")] = 1,
+        after: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS, description="Passages after it.")] = 1,
+    ) -> Annotated[CallToolResult, ReadPassage]:
+        """Read a passage with the passages around it. Use it after search_chunks, when a passage alone is not
+        enough to understand it. Returns the texts in the order of the document, with their lines."""
+        detail = self._backend.chunk(chunk_id, context=max(before, after))
+        chunk, document = detail.chunk, detail.document
+        earlier = [_neighbour(other) for other in detail.before[len(detail.before) - before :]] if before else []
+        later = [_neighbour(other) for other in detail.after[:after]]
+        passage = ReadPassage(
+            citation=_head_of(detail),
+            chunk_id=chunk.id,
+            document_id=document.id,
+            chunk_index=chunk.chunk_index,
+            n_chunks=document.n_chunks,
+            title=in_line(document.title),
+            source_path=None if document.source_path is None else in_line(document.source_path),
+            section_path=[in_line(heading) for heading in chunk.section_path],
+            start_line=chunk.start_line,
+            end_line=chunk.end_line,
+            time_start=chunk.time_start,
+            time_end=chunk.time_end,
+            text=clean(chunk.text),
+            before=earlier,
+            after=later,
+            uri=self._backend.address(document.id, chunk.chunk_index),
+        )
+        times = f", {chunk.time_start}–{chunk.time_end}" if chunk.time_start else ""
+        texts = [
+            *(f"before, line {other.start_line}:\n{indented(other.text)}" for other in earlier),
+            f"passage {chunk.id}{times}:\n{indented(passage.text)}",
+            *(f"after, line {other.start_line}:\n{indented(other.text)}" for other in later),
+        ]
+        return answer("\n\n".join([NOTICE, passage.citation, *texts]), passage)
+
+    def explain_result(
+        self, query: Query, chunk_id: ChunkId
+    ) -> Annotated[CallToolResult, ExplainedResult]:
+        """Explain why a passage has its rank for a query, or why it is missing. Use it to judge a surprising
+        result of search_chunks, not to find passages. Returns the parts of its score, the words and topics that
+        it shares with the query, and what kept it out."""
+        explanation = self._backend.explain(query, chunk_id=chunk_id, include_scores=True)
+        target = explanation.target
+        assert target is not None, "a chunk was given"
+        explained = _explained(explanation, target, chunk_id)
+        return answer(_explanation_text(explained), explained)
+
+    def retrieve(
+        self,
+        query: Query,
+        top_k: Annotated[int, Field(ge=1, le=MAX_RETRIEVED, description="Most passages to return.")] = 5,
+        threshold: Annotated[
+            float, Field(ge=0, le=1, description="Lowest `similarity` of a passage.")
+        ] = 0.0,
+        filters: Annotated[
+            dict[str, str | float | bool | None] | None,
+            Field(
+                description="Only passages of documents with these values in their metadata; `source` is a text "
+                "in their title or path."
+            ),
+        ] = None,
+    ) -> Annotated[CallToolResult, RetrievedPassages]:
+        """Retrieve passages as plain content with metadata and a similarity, for programs that expect this form.
+        To answer questions with citations, use search_chunks instead. `similarity` is the probability, 0 to 1,
+        that the passage answers the query; it can be compared between queries."""
+        response = self._backend.search(
+            query, top_k=top_k, min_relevance=threshold, filters=_retrieve_filters(filters or {})
+        )
+        retrieved = [_retrieved(result) for result in response.results]
+        message = f"Found {count(len(retrieved), 'relevant document')}" if retrieved else "No relevant documents found"
+        summary = "\n".join(
+            f"{number}. {item.metadata[SOURCE]} (sim: {item.similarity:.2f}): "
+            f"{shortened(item.content, SUMMARY_CHARS)}"
+            for number, item in enumerate(retrieved, start=1)
+        )
+        passages = RetrievedPassages(
+            results=retrieved,
+            query=clean(query),
+            total_results=len(retrieved),
+            message=message,
+            results_summary=summary,
+        )
+        return answer("\n\n".join(part for part in (message, summary and NOTICE, summary) if part), passages)
+
+    def _listed(self, document: StoredDocument) -> ListedDocument:
+        return ListedDocument(
+            document_id=document.id,
+            title=in_line(document.title),
+            name=name_of(document.title, document.source_path),
+            source_path=None if document.source_path is None else in_line(document.source_path),
+            format=document.format.value,
+            tags=[in_line(tag) for tag in document.tags],
+            n_passages=document.n_chunks,
+            n_bytes=document.n_bytes,
+            created_at=document.created_at,
+            uri=self._backend.address(document.id),
+        )
+
+
+def _nothing_found(query: str, filters: Mapping[str, str | None]) -> str:
+    given = [value for value in filters.values() if value]
+    advice = "without the filters, or " if given else ""
+    return f"No results for “{shortened(query, 200)}”. Try again {advice}with other words."
+
+
+def _warning_lines(warnings: Sequence[str]) -> list[str]:
+    return ["\n".join(f"Warning: {warning}" for warning in warnings)] if warnings else []
+
+
+def _document_line(document: ListedDocument) -> str:
+    facts = [document.source_path or "", document.format, count(document.n_passages, "passage")]
+    facts += [f"tags {', '.join(document.tags)}"] if document.tags else []
+    return f"{document.document_id}. {document.title} ({', '.join(fact for fact in facts if fact)})"
+
+
+def _head_of(detail: ChunkDetail) -> str:
+    chunk, document = detail.chunk, detail.document
+    return head(
+        document.title,
+        document.source_path,
+        chunk.section_path,
+        lines=(chunk.start_line, chunk.end_line),
+        place=chunk.place.label if chunk.place else None,
+        modality=chunk.modality,
+    )
+
+
+def _neighbour(chunk: ContextChunk) -> Neighbour:
+    return Neighbour(
+        chunk_id=chunk.chunk_id,
+        chunk_index=chunk.chunk_index,
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        text=clean(chunk.text),
+    )
+
+
+def _explained(explanation: Explanation, target: Target, chunk_id: int) -> ExplainedResult:
+    scores, weights = target.scores, explanation.weights
+    values = {"lexical": scores.lexical, "reef": scores.reef, "field_boost": scores.field_boost}
+    return ExplainedResult(
+        query=clean(explanation.query),
+        chunk_id=chunk_id,
+        document_id=target.document_id,
+        title=in_line(target.document_title),
+        rank=target.rank,
+        would_rank=target.would_rank,
+        kept_out=[Reason(reason=why.reason, message=in_line(why.message)) for why in target.kept_out],
+        score=target.score,
+        parts=[
+            ScorePart(
+                signal=name,
+                value=value or 0.0,
+                weight=weights.get(name, 0.0),
+                contribution=(value or 0.0) * weights.get(name, 0.0),
+            )
+            for name, value in values.items()
+        ],
+        relevance=target.relevance,
+        relevance_evidence=[
+            RelevanceEvidence(
+                evidence=part.name, contribution=part.contribution, description=in_line(part.description)
+            )
+            for part in target.relevance_parts
+        ],
+        term_coverage=target.term_coverage,
+        matched_words=[in_line(term.term) for term in target.matched_terms],
+        missing_words=[in_line(word) for word in explanation.query_info.missing_terms],
+        shared_topics=[
+            SharedTopic(
+                topic=reef.reef_name,
+                contribution=reef.share,
+                query_words=list(map(in_line, reef.query_words)),
+                passage_words=list(map(in_line, reef.passage_words)),
+            )
+            for reef in target.shared_reefs
+            if reef.is_reason
+        ],
+        warnings=[in_line(warning) for warning in explanation.warnings],
+    )
+
+
+def _explanation_text(explained: ExplainedResult) -> str:
+    lines = [f"Passage {explained.chunk_id} of document {explained.document_id}, “{explained.title}”"]
+    if explained.rank is not None:
+        lines.append(f"Number {explained.rank} of the results, with a score of {explained.score:.3f}:")
+    lines += [f"Not among the results: {why.message}." for why in explained.kept_out]
+    if explained.rank is None and explained.would_rank is not None:
+        lines.append(f"Without that it would be number {explained.would_rank}.")
+    lines += [
+        f"- {part.signal}: {part.value:.2f} × {part.weight:.2f} = {part.contribution:.2f}"
+        for part in explained.parts
+        if part.contribution
+    ]
+    lines.append(f"Relevance: {explained.relevance:.0%}")
+    lines += [f"- {part.description}: {part.contribution:+.2f}" for part in explained.relevance_evidence]
+    if explained.matched_words:
+        lines.append(f"Matched words: {', '.join(explained.matched_words)}")
+    if explained.missing_words:
+        lines.append(f"In no passage: {', '.join(explained.missing_words)}")
+    lines += [
+        f"Shared topic: {topic.topic} (query: {', '.join(topic.query_words)}; passage: "
+        f"{', '.join(topic.passage_words)})"
+        for topic in explained.shared_topics
+    ]
+    return "\n".join([*lines, *_warning_lines(explained.warnings)])
+
+
+def _retrieve_filters(filters: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The filters of a search. Raises QueryError for a source that is no text."""
+    source = filters.get(SOURCE)
+    if source is not None and not isinstance(source, str):
+        raise QueryError(f"filters.{SOURCE}", "must be a text")
+    metadata = {name: value for name, value in filters.items() if name != SOURCE}
+    given = {"name_contains": source or None, "metadata": metadata or None}
+    return {name: value for name, value in given.items() if value is not None} or None
+
+
+def _retrieved(result: SearchResult) -> Retrieved:
+    name = name_of(result.document_title, result.source_path)
+    metadata = clean_value(result.metadata)
+    metadata |= {
+        SOURCE: name,
+        "title": in_line(result.document_title),
+        "section": " > ".join(map(in_line, headings_below(result.document_title, result.section_path))),
+        "start_line": result.start_line,
+        "end_line": result.end_line,
+        "document_id": result.document_id,
+        "chunk_id": result.chunk_id,
+    }
+    if result.place is not None:
+        metadata["place"] = in_line(result.place.label)
+    if result.place is not None and result.place.kind == "page":
+        metadata["page"] = int(result.place.first)
+    if result.time_start is not None:
+        metadata |= {"time_start": result.time_start, "time_end": result.time_end}
+    return Retrieved(content=clean(result.text), metadata=metadata, similarity=result.relevance)

@@ -1,0 +1,166 @@
+"""The MCP server of a library: its tools, resources and prompts, and their errors in words for agents."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import (
+    ResourceError,
+    ResourceNotFoundError,
+    ToolError,
+    UnexpectedResourceError,
+    UnexpectedToolError,
+)
+from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import ValidationError
+
+from shoal.errors import NotFoundError, QueryError, ShoalError
+from shoal.mcp.answers import READS
+from shoal.mcp.backend import Backend
+from shoal.mcp.document_tools import DocumentTools
+from shoal.mcp.prompts import add_prompts
+from shoal.mcp.quoting import NOTICE, in_line
+from shoal.mcp.research_tools import ResearchTools
+from shoal.mcp.resources import add_resources
+from shoal.support.api_keys import ApiKey, Scope
+from shoal.version import __version__
+
+KEY = "shoal.key"
+"""Name under which the scope of an HTTP request holds its ApiKey."""
+
+MAX_ERROR_CHARS = 500
+
+GUIDANCE = f"""\
+Shoal holds documents and finds passages in them.
+
+Use search_chunks when answering questions about document content (what, how, why). Use list_documents to discover which
+files exist or to filter them by type or name. Use read_passage to read around a found passage, and explain_result to
+see why a passage ranks where it does. search and fetch are for research agents that expect these names.
+
+Cite passages by their numbers, and say so if the documents do not answer a question.
+{NOTICE}
+"""
+
+
+class ShoalServer(MCPServer[Any]):
+    """An MCP server that reports errors of the library, and wrong arguments, in words."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool. Raises ToolError."""
+        tool = self._tool_manager.get_tool(name)
+        if tool is None:
+            raise ToolError(f"there is no tool {name[:60]!r}{_hint(name, self._names())}")
+        _check_names(name, arguments, tool.parameters["properties"])
+        if tool.annotations is None or not tool.annotations.read_only_hint:
+            _check_scope(name, context)
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            message = _message(error)
+            if message is None:
+                raise
+            raise ToolError(f"{name}: {message}") from error.__cause__
+
+    async def read_resource(self, uri: Any, context: Context[Any, Any] | None = None) -> Any:
+        """Read a resource. Raises ResourceError."""
+        try:
+            return await super().read_resource(uri, context)
+        except UnexpectedResourceError as error:
+            cause = error.__cause__
+            while isinstance(cause, UnexpectedResourceError):
+                cause = cause.__cause__
+            if isinstance(cause, NotFoundError):
+                raise ResourceNotFoundError(str(cause)) from cause
+            if isinstance(cause, ShoalError):
+                raise ResourceError(str(cause)) from cause
+            raise
+
+    def add(
+        self, function: Callable[..., Any], *, title: str, annotations: ToolAnnotations, name: str | None = None
+    ) -> None:
+        """Add a tool that refuses arguments it does not know."""
+        self.add_tool(
+            function,
+            name=name,
+            title=title,
+            description=_paragraphs(function.__doc__ or ""),
+            annotations=annotations.model_copy(update={"title": title}),
+        )
+        tool = self._tool_manager.get_tool(name or function.__name__)
+        assert tool is not None, "it was just added"
+        tool.parameters["additionalProperties"] = False
+
+    def _names(self) -> list[str]:
+        return [tool.name for tool in self._tool_manager.list_tools()]
+
+
+def make_server(backend: Backend) -> ShoalServer:
+    """Return the server of a backend."""
+    server = ShoalServer(
+        "shoal",
+        title="Shoal",
+        description="Finds passages in documents and says why.",
+        instructions=GUIDANCE,
+        version=__version__,
+        log_level="WARNING",
+        subscriptions=False,
+    )
+    documents, research = DocumentTools(backend), ResearchTools(backend)
+    for function, title in (
+        (documents.search_chunks, "Search the content of documents"),
+        (documents.list_documents, "List documents"),
+        (documents.read_passage, "Read a passage in its context"),
+        (documents.explain_result, "Explain the rank of a passage"),
+        (documents.retrieve, "Retrieve passages as plain content"),
+        (research.search, "Search (for research agents)"),
+        (research.fetch, "Fetch (for research agents)"),
+    ):
+        server.add(function, title=title, annotations=READS)
+    add_resources(server, backend)
+    add_prompts(server)
+    return server
+
+
+def _paragraphs(docstring: str) -> str:
+    """A docstring with each paragraph on one line."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in docstring.split("\n\n"))
+
+
+def _check_names(tool: str, arguments: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Refuse arguments that a tool does not have: a misspelt limit would be no limit. Raises ToolError."""
+    for name in arguments:
+        if name not in known:
+            hint = _hint(name, known) or f"; it has {', '.join(known) or 'none'}"
+            raise ToolError(f"{tool} has no argument {name[:60]!r}{hint}")
+
+
+def _check_scope(tool: str, context: Context[Any, Any] | None) -> None:
+    """Refuse a change by a key that may only read. Raises ToolError."""
+    request = None if context is None else context.request_context.request
+    key: ApiKey | None = None if request is None else request.scope.get(KEY)
+    if key is not None and key.scope is not Scope.write:
+        raise ToolError(f"{tool}: this key may only read and search")
+
+
+def _message(error: ToolError) -> str | None:
+    """What a failed call says; None if the message of the error says it."""
+    cause = error.__cause__
+    if isinstance(cause, QueryError):
+        return f"{cause.field}: {in_line(str(cause))}"
+    if isinstance(cause, ShoalError):
+        return in_line(str(cause))
+    if isinstance(cause, ValidationError) and not isinstance(error, UnexpectedToolError):
+        reasons = (f"{'.'.join(map(str, found['loc'])) or 'arguments'}: {found['msg']}" for found in cause.errors())
+        return in_line("; ".join(reasons))[:MAX_ERROR_CHARS]
+    return None
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
