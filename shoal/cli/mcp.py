@@ -80,6 +80,8 @@ def mcp(
         return
     if importlib.util.find_spec("mcp") is None:
         raise ShoalError("the MCP server needs the package mcp: `pip install 'shoal[mcp]'`")
+    if address is not None:
+        _check_address(settings, address[0])
     from shoal.service import log_setup
 
     log_setup.configure(settings, service="mcp")
@@ -94,7 +96,6 @@ def mcp(
             return
         from shoal.mcp.http_service import serve
 
-        _check_address(settings, address[0])
         serve(shoal_server, settings, *address, listens=lambda url: session.warn(f"MCP server on {url}"))
 
 

@@ -30,6 +30,7 @@ from shoal.mcp.document_results import (
 from shoal.mcp.quoting import NOTICE, clean, clean_value, count, in_line, indented, shortened
 from shoal.models import ContextChunk, SearchResult
 from shoal.search.explain.explanation import Explanation, Target
+from shoal.storage.database import MAX_ID
 from shoal.storage.records import ChunkDetail, StoredDocument
 
 MAX_NEIGHBOURS = 10
@@ -48,7 +49,7 @@ Query = Annotated[
         "meaning at the start of a word.",
     ),
 ]
-ChunkId = Annotated[int, Field(ge=1, description="`chunk_id` of a result.")]
+ChunkId = Annotated[int, Field(ge=1, le=MAX_ID, description="`chunk_id` of a result.")]
 TYPES = (
     "`pdf`, `docx`, `html` and other kinds of files, `markdown`, `text`, `video`, `audio`, `image`, or a suffix "
     "such as `.py`."

@@ -1,0 +1,313 @@
+"""Every tool over every transport, with the official client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="needs the extra mcp: `pip install 'shoal[mcp]'`")
+
+import jsonschema
+from mcp import Client
+from mcp.client.stdio import stdio_client
+from mcp_library import run, stdio
+
+from shoal.engine import Engine
+from shoal.mcp.backend import Backend, EngineBackend
+from shoal.mcp.quoting import NOTICE
+from shoal.mcp.server import make_server
+
+QUESTION = "what do bees want from flowers"
+CALLS: dict[str, dict[str, Any]] = {
+    "search_chunks": {"query": QUESTION, "top_k": 3},
+    "list_documents": {"limit": 2},
+    "read_passage": {"chunk_id": 2},
+    "explain_result": {"query": QUESTION, "chunk_id": 1},
+    "retrieve": {"query": QUESTION, "filters": {"category": "nature", "source": "bees.md"}},
+    "search": {"query": QUESTION},
+    "fetch": {"id": "1/0"},
+}
+"""A good call of each tool."""
+
+
+async def call_all(client: Client) -> dict[str, Any]:
+    """Call every tool, and check it against its schemas. Returns the structured results by tool."""
+    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert set(tools) == set(CALLS)
+    results = {}
+    for name, arguments in CALLS.items():
+        tool = tools[name]
+        assert tool.output_schema is not None
+        for schema in (tool.input_schema, tool.output_schema):
+            jsonschema.Draft202012Validator.check_schema(schema)
+        jsonschema.validate(arguments, tool.input_schema)
+        result = await client.call_tool(name, arguments)
+        assert not result.is_error, result.content
+        assert text_of(result)
+        jsonschema.validate(result.structured_content, tool.output_schema)
+        results[name] = result.structured_content
+    return results
+
+
+def text_of(result: Any) -> str:
+    """The text of a result, which has no other content."""
+    [content] = result.content
+    return str(content.text)
+
+
+def call(backend: Backend, tool: str, **arguments: Any) -> Any:
+    """The result of one call, in memory."""
+
+    async def main() -> Any:
+        async with Client(make_server(backend)) as client:
+            return await client.call_tool(tool, arguments)
+
+    return run(main)
+
+
+def found(backend: Backend, tool: str, **arguments: Any) -> Any:
+    """The structured result of a call that succeeds."""
+    result = call(backend, tool, **arguments)
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+def refused(backend: Backend, tool: str, **arguments: Any) -> str:
+    """The message of a call that is refused."""
+    result = call(backend, tool, **arguments)
+    assert result.is_error
+    return text_of(result)
+
+
+def test_every_transport_has_the_same_results(library: Engine, http_url: str, tmp_path: Path) -> None:
+    server = make_server(EngineBackend(library))
+
+    async def everywhere() -> list[dict[str, Any]]:
+        with (tmp_path / "log").open("w") as log:
+            results = []
+            for client in (
+                Client(server),
+                Client(server, mode="legacy"),
+                Client(http_url),
+                Client(http_url, mode="legacy"),
+                Client(stdio_client(stdio(library), errlog=log)),
+            ):
+                async with client:
+                    results.append(await call_all(client))
+            return results
+
+    first, *others = run(everywhere)
+    assert first["search_chunks"]["results"]
+    assert all(result == first for result in others)
+
+
+def test_every_tool_says_what_it_does_to_the_library(library: Engine) -> None:
+    async def main() -> Any:
+        async with Client(make_server(EngineBackend(library))) as client:
+            return (await client.list_tools()).tools
+
+    for tool in run(main):
+        hints = tool.annotations
+        assert (hints.read_only_hint, hints.destructive_hint, hints.open_world_hint) == (True, False, False)
+        assert tool.title
+        assert tool.input_schema["additionalProperties"] is False
+        assert all(field.get("description") for field in tool.input_schema["properties"].values()), tool.name
+
+
+def test_descriptions_say_which_tool_is_for_what(library: Engine) -> None:
+    async def main() -> Any:
+        async with Client(make_server(EngineBackend(library))) as client:
+            tools = (await client.list_tools()).tools
+            return client.instructions, {tool.name: tool.description for tool in tools}
+
+    instructions, descriptions = run(main)
+    rule = (
+        "Use search_chunks when answering questions about document content (what, how, why). Use list_documents to"
+        " discover which files exist or to filter them by type or name."
+    )
+    assert rule in " ".join(instructions.split())
+    for name, other in (("search_chunks", "list_documents"), ("list_documents", "search_chunks")):
+        assert "(what, how, why)" in descriptions[name]
+        assert f"use {other} instead" in descriptions[name]
+        assert "which documents exist, or to filter them by type" in descriptions[name]
+    assert "after search_chunks" in descriptions["read_passage"]
+    assert "not to find passages" in descriptions["explain_result"]
+    for name in ("search", "fetch"):
+        assert "research agents" in instructions
+        assert "search" in descriptions[name]
+
+
+def test_citations_have_name_headings_and_lines(backend: Backend) -> None:
+    result = call(backend, "search_chunks", query="fruit nuts cereals wind", top_k=1)
+    [citation] = result.structured_content["results"]
+    assert citation["citation"] == "bees.md — Bees and flowers > Crops (line 11)"
+    assert (citation["start_line"], citation["end_line"], citation["number"]) == (11, 11, 1)
+    expected = (
+        f"{NOTICE}\n\n[1] bees.md — Bees and flowers > Crops (line 11)\n"
+        '    "Fruit and nuts need insects. Cereals need none, because the wind moves their pollen."'
+    )
+    assert text_of(result).startswith(expected)
+    assert citation["text"] in text_of(result)
+
+
+def test_every_result_has_a_name_and_a_place(backend: Backend) -> None:
+    results = found(backend, "search_chunks", query="ship bees volcano judge", top_k=50)["results"]
+    assert {result["document_id"] for result in results} == {1, 2, 3, 4}
+    for result in results:
+        assert result["name"]
+        assert result["citation"].startswith(result["name"])
+        assert result["evidence"] if result["time_start"] else f"{result['start_line']}" in result["citation"]
+
+
+def test_a_recording_is_cited_with_its_times(backend: Backend) -> None:
+    result = call(backend, "search_chunks", query="lava and ash", file_type_filter="video")
+    [citation] = result.structured_content["results"]
+    assert citation["citation"] == "lecture.vtt — video transcript"
+    assert (citation["time_start"], citation["time_end"]) == ("00:01:05", "00:01:31")
+    assert text_of(result).splitlines()[2:4] == [
+        "[1] lecture.vtt — video transcript",
+        "    00:01:05–00:01:31 (Audio): "
+        '"A volcano throws lava and ash into the air. The magma below is hot rock."',
+    ]
+
+
+def test_filters_choose_the_documents(backend: Backend) -> None:
+    def names(**filters: str) -> set[str]:
+        results = found(backend, "search_chunks", query="ship bees volcano judge", top_k=50, **filters)["results"]
+        return {result["name"] for result in results}
+
+    assert names(doc_name_filter="NOTES/") == {"bees.md"}
+    assert names(file_type_filter="markdown") == {"bees.md", "Voyage"}
+    assert names(file_type_filter="", doc_name_filter="") == names()
+
+
+def test_nothing_found_is_a_result_that_says_so(backend: Backend) -> None:
+    result = call(backend, "search_chunks", query="zzyzx qwrtp")
+    assert not result.is_error
+    assert result.structured_content["status"] == "no_results"
+    assert (result.structured_content["n_results"], result.structured_content["results"]) == (0, [])
+    assert text_of(result).startswith("No results for “zzyzx qwrtp”. Try again with other words.")
+    filtered = call(backend, "search_chunks", query="bees", file_type_filter="pdf")
+    assert "without the filters" in text_of(filtered)
+    assert "no document has the type pdf" in text_of(filtered)
+    assert found(backend, "list_documents", tag="nope")["status"] == "no_results"
+    assert found(backend, "retrieve", query="zzyzx qwrtp")["message"] == "No relevant documents found"
+    assert found(backend, "search", query="zzyzx qwrtp") == {"results": []}
+
+
+def test_documents_are_listed_page_by_page(backend: Backend) -> None:
+    titles, offset, pages = [], 0, 0
+    while offset is not None:
+        page = found(backend, "list_documents", limit=3, offset=offset)
+        titles += [document["title"] for document in page["documents"]]
+        assert page["total"] == 4
+        offset, pages = page["next_offset"], pages + 1
+    assert titles == ["Bees", "Lecture", "Law [1] fake (line 9)", "Voyage"]
+    assert pages == 2
+    by_name = found(backend, "list_documents", title_contains="BEES", tag="sample", format="md")
+    assert [document["name"] for document in by_name["documents"]] == ["bees.md"]
+    assert found(backend, "list_documents", offset=99)["documents"] == []
+
+
+def test_a_passage_is_read_with_its_neighbours(backend: Backend) -> None:
+    first = found(backend, "list_documents", title_contains="voyage")["documents"][0]["document_id"]
+    start = found(backend, "search_chunks", query="day 450", doc_name_filter="voyage", top_k=1)["results"][0]
+    passage = found(backend, "read_passage", chunk_id=start["chunk_id"], before=2, after=3)
+    assert (passage["document_id"], passage["text"], passage["n_chunks"]) == (first, start["text"], 900)
+    indexes = [other["chunk_index"] for other in (*passage["before"], *passage["after"])]
+    here = start["chunk_index"]
+    assert indexes == [here - 2, here - 1, here + 1, here + 2, here + 3]
+    alone = found(backend, "read_passage", chunk_id=start["chunk_id"], before=0, after=0)
+    assert (alone["before"], alone["after"]) == ([], [])
+    assert len(found(backend, "read_passage", chunk_id=1, before=5)["before"]) == 0
+
+
+def test_an_explanation_adds_up(backend: Backend) -> None:
+    result = found(backend, "explain_result", query=QUESTION, chunk_id=1)
+    assert result["rank"] == 1
+    assert sum(part["contribution"] for part in result["parts"]) == pytest.approx(result["score"], abs=1e-3)
+    assert "bees" in result["matched_words"]
+    missing = found(backend, "explain_result", query=f"{QUESTION} -nectar", chunk_id=1)
+    assert missing["rank"] is None
+    assert [reason["reason"] for reason in missing["kept_out"]] == ["excluded"]
+
+
+def test_retrieve_has_the_form_of_its_document(backend: Backend) -> None:
+    result = call(backend, "retrieve", query=QUESTION, top_k=2, threshold=0.01, filters={"category": "nature"})
+    body = result.structured_content
+    assert set(body) == {"results", "query", "total_results", "message", "results_summary", "notice"}
+    assert body["total_results"] == len(body["results"]) == 2
+    assert body["message"] == "Found 2 relevant documents"
+    best = body["results"][0]
+    assert set(best) == {"content", "metadata", "similarity"}
+    assert best["metadata"]["source"] == "bees.md"
+    assert best["metadata"]["category"] == "nature"
+    assert 0.01 <= best["similarity"] <= 1
+    assert body["results_summary"].startswith(f"1. bees.md (sim: {best['similarity']:.2f}): Bees visit flowers")
+    assert found(backend, "retrieve", query=QUESTION, filters={"category": "law"})["total_results"] == 0
+    assert found(backend, "retrieve", query=QUESTION, threshold=1.0)["results"] == []
+
+
+def test_research_agents_search_and_fetch(backend: Backend) -> None:
+    result = call(backend, "search", query=QUESTION)
+    pages = result.structured_content["results"]
+    assert text_of(result).startswith('{"results":[{"id":"1/0","title":"Bees')
+    assert set(pages[0]) == {"id", "title", "url"}
+    whole = found(backend, "fetch", id=pages[0]["id"])
+    assert whole["id"] == pages[0]["id"]
+    assert "Cereals need none" in whole["text"]
+    assert whole["metadata"]["place"] == "whole document"
+    assert found(backend, "fetch", id="1")["text"] == whole["text"]
+
+
+def test_fetch_reads_a_long_document_in_parts(backend: Backend) -> None:
+    seen: list[str] = []
+    page_id: str | None = "4"
+    while page_id is not None:
+        page = found(backend, "fetch", id=page_id)
+        assert len(page["text"]) < 20_000
+        seen += page["text"].split("\n\n")
+        _, _, continued = page["metadata"]["place"].partition("; ")
+        page_id = continued.partition(" ")[0] or None
+    days = [line for line in dict.fromkeys(seen) if line.startswith("The ship")]
+    assert len(days) == 900
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        ("search_chunks", {}, "query: Field required"),
+        ("search_chunks", {"query": ""}, "query: String should have at least 1 character"),
+        ("search_chunks", {"query": "   "}, "query: is empty"),
+        ("search_chunks", {"query": "x" * 5000}, "5,000 characters"),
+        ("search_chunks", {"query": ["a"]}, "query: Input should be a valid string"),
+        ("search_chunks", {"query": "a", "top_k": 0}, "top_k"),
+        ("search_chunks", {"query": "a", "top_k": 101}, "top_k"),
+        ("search_chunks", {"query": "a", "topk": 5}, "no argument 'topk'; did you mean top_k?"),
+        ("search_chunks", {"query": "a", "file_type_filter": "pfd"}, "did you mean pdf"),
+        ("list_documents", {"offset": -1}, "offset"),
+        ("list_documents", {"limit": 10**9}, "limit"),
+        ("read_passage", {"chunk_id": 99_999}, "there is no chunk 99999"),
+        ("read_passage", {"chunk_id": 10**30}, "chunk"),
+        ("read_passage", {"chunk_id": 1, "before": 11}, "before"),
+        ("explain_result", {"query": "bees", "chunk_id": 99_999}, "there is no chunk 99999"),
+        ("retrieve", {"query": "a", "threshold": 2}, "threshold"),
+        ("retrieve", {"query": "a", "top_k": 51}, "top_k"),
+        ("retrieve", {"query": "a", "filters": {"source": 3}}, "source: must be a text"),
+        ("retrieve", {"query": "a", "filters": {"a": {"b": 1}}}, "filters"),
+        ("fetch", {"id": "../../etc/passwd"}, "is not an id of search"),
+        ("fetch", {"id": "99999"}, "there is no document 99999"),
+        ("fetch", {"id": "4/99999"}, "document 4 has no chunk 99999"),
+        ("serch", {"query": "a"}, "there is no tool 'serch'; did you mean search"),
+    ],
+)
+def test_bad_arguments_are_refused_in_words(
+    backend: Backend, tool: str, arguments: dict[str, Any], message: str
+) -> None:
+    text = refused(backend, tool, **arguments)
+    assert message in text
+    assert "Traceback" not in text
+    assert "pydantic" not in text
+    assert len(text) < 700
