@@ -105,6 +105,11 @@ def _hosts(value: str) -> str | None:
     return None
 
 
+def _owner(value: str) -> str | None:
+    is_name = 1 <= len(value) <= 200 and value.isprintable() and not value.isspace()
+    return None if is_name else "must have 1 to 200 printable characters"
+
+
 def _file_in_folder(value: str) -> str | None:
     path = Path(value).absolute()
     if value and path.is_dir():
@@ -339,6 +344,7 @@ class Settings:
         "search is longest ago are dropped",
         _at_least(0),
     )
+    note_owner: str = _setting("default", "whose notes `shoal mcp` reads and writes", _owner)
     note_path_tags: str = _setting(
         "",
         "tags of environments by folder, `PATTERN=TAG` separated by commas, such as `/work/acme/*=acme`. `*` "

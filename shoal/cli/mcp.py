@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,10 +19,12 @@ from shoal.errors import SettingsError, ShoalError
 if TYPE_CHECKING:
     from shoal.mcp.backend import Backend
     from shoal.mcp.client_configuration import ClientConfiguration
+    from shoal.notes.environment import Environment
     from shoal.settings import Settings
 
 LOOPBACK = "127.0.0.1"
 MAX_PORT = 65_535
+PREFIXES = r"[a-z][a-z0-9_]{0,30}"
 
 Http = Annotated[
     str | None,
@@ -45,6 +48,21 @@ Key = Annotated[
         help="API key of --server, if it needs one. Prefer SHOAL_API_KEY: other users can see command lines.",
     ),
 ]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Only tools that change nothing.")]
+Prefix = Annotated[
+    str,
+    typer.Option(
+        "--prefix",
+        metavar="NAME",
+        help="Begins the names of the tools for notes; `engrammar` gives names and parameters of that system.",
+    ),
+]
+Owner = Annotated[
+    str | None,
+    typer.Option(
+        "--owner", metavar="NAME", help="Whose notes these are. Default: SHOAL_NOTE_OWNER, default."
+    ),
+]
 PrintConfig = Annotated[
     bool, typer.Option("--print-config", help="Print the configuration for common clients and exit.")
 ]
@@ -60,6 +78,9 @@ def mcp(
     http: Http = None,
     server: OtherServer = None,
     key: Key = None,
+    read_only: ReadOnly = False,
+    prefix: Prefix = "note",
+    owner: Owner = None,
     print_config: PrintConfig = False,
 ) -> None:
     """Serve the library to agents, over the Model Context Protocol.
@@ -73,10 +94,14 @@ def mcp(
         shoal --db notes.db mcp --http 8010
         shoal mcp --server http://127.0.0.1:8000
     """
-    settings = session.settings()
+    settings = session.settings(note_owner=owner)
+    if not re.fullmatch(PREFIXES, prefix):
+        raise typer.BadParameter("must be a lower-case word of letters, digits and _", param_hint="--prefix")
     address = None if http is None else _address(http)
     if print_config:
-        _print_configurations(session, settings, address, server)
+        flags = ["--read-only"] * read_only + (["--prefix", prefix] if prefix != "note" else [])
+        flags += ["--owner", owner] if owner else []
+        _print_configurations(session, settings, address, [*(["--server", server] if server else []), *flags])
         return
     if importlib.util.find_spec("mcp") is None:
         raise ShoalError("the MCP server needs the package mcp: `pip install 'shoal[mcp]'`")
@@ -86,9 +111,14 @@ def mcp(
 
     log_setup.configure(settings, service="mcp")
     with _backend(session, server, key) as backend:
-        from shoal.mcp.server import make_server
+        from shoal.mcp.server import ServerOptions, make_server
 
-        shoal_server = make_server(backend)
+        # A client over HTTP works elsewhere.
+        here = _environment_here() if address is None else None
+        options = ServerOptions(read_only, prefix, settings.note_owner, here)
+        shoal_server = make_server(backend, options)
+        if backend.notes() is None:
+            session.warn("a service has no tools for notes yet; without --server, this command has them")
         # The first request need not wait for what takes a second to load.
         threading.Thread(target=backend.start, daemon=True).start()
         if address is None:
@@ -132,11 +162,18 @@ def _check_address(settings: Settings, host: str) -> None:
     check_listen_address(dataclasses.replace(settings, host=host), program="`shoal mcp --http`")
 
 
+def _environment_here() -> Environment:
+    """Return the environment of the folder in which an agent started this command."""
+    from shoal.notes.environment import detect
+
+    return detect(Path.cwd())
+
+
 def _print_configurations(
-    session: Session, settings: Settings, address: tuple[str, int] | None, server: str | None
+    session: Session, settings: Settings, address: tuple[str, int] | None, options: Sequence[str]
 ) -> None:
     """Print the configurations of the server that the other options describe."""
-    configurations = _configurations(settings, address, server)
+    configurations = _configurations(settings, address, options)
     if session.as_json:
         session.emit([configuration._asdict() for configuration in configurations])
         return
@@ -145,7 +182,7 @@ def _print_configurations(
 
 
 def _configurations(
-    settings: Settings, address: tuple[str, int] | None, server: str | None
+    settings: Settings, address: tuple[str, int] | None, options: Sequence[str]
 ) -> list[ClientConfiguration]:
     from shoal.mcp.client_configuration import for_address, for_command
 
@@ -154,7 +191,8 @@ def _configurations(
             raise SettingsError("--print-config needs a port other than 0")
         host = f"[{address[0]}]" if ":" in address[0] else address[0]
         return for_address(f"http://{host}:{address[1]}/mcp", needs_key=bool(settings.api_keys))
-    options = ["--server", server] if server else ["--db", str(settings.database_path)]
+    if "--server" not in options:
+        options = ["--db", str(settings.database_path), *options]
     program = Path(sys.executable).with_name("shoal")
     # Agents start the command in any folder, with another PATH.
     start = [str(program)] if program.exists() else [sys.executable, "-P", "-m", "shoal.cli"]

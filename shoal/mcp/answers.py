@@ -11,6 +11,16 @@ READS = ToolAnnotations(
 """Annotations of a tool that changes nothing."""
 
 
+def writes(*, destructive: bool = False, idempotent: bool = False) -> ToolAnnotations:
+    """Return the annotations of a tool that changes something.
+
+    destructive: it overwrites or hides something; idempotent: a second call changes nothing more
+    """
+    return ToolAnnotations(
+        read_only_hint=False, destructive_hint=destructive, idempotent_hint=idempotent, open_world_hint=False
+    )
+
+
 def answer(text: str, result: BaseModel) -> CallToolResult:
     """Return a result with its text."""
     return CallToolResult(

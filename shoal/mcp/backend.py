@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.errors import NotFoundError
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from shoal.client import Client
     from shoal.engine import Engine
     from shoal.models import SearchResponse
+    from shoal.notes.service import OwnerNotes
     from shoal.search.explain.explanation import Explanation
 
 SCHEME = "shoal://"
@@ -52,6 +54,9 @@ class Backend(Protocol):
     def address(self, document_id: int, chunk_index: int | None = None) -> str:
         """An address of a document or chunk for people, or for a client of this server."""
 
+    def notes(self) -> Callable[[str], OwnerNotes] | None:
+        """What returns the notes of an owner; None if this backend has no notes."""
+
 
 class EngineBackend:
     """A library in this process."""
@@ -88,6 +93,9 @@ class EngineBackend:
 
     def address(self, document_id: int, chunk_index: int | None = None) -> str:
         return resource_uri(document_id, chunk_index)
+
+    def notes(self) -> Callable[[str], OwnerNotes]:
+        return self._engine.notes.of
 
 
 class ClientBackend:
@@ -129,6 +137,9 @@ class ClientBackend:
         """The page of the console."""
         page = f"{self._client.server}/documents/{document_id}"
         return page if chunk_index is None else f"{page}?chunk={chunk_index}"
+
+    def notes(self) -> None:
+        """None: the service has no notes."""
 
 
 def no_chunk(document_id: int, chunk_index: int) -> NotFoundError:

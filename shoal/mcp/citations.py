@@ -1,10 +1,10 @@
 """Results as numbered, quoted citations, for agents to read.
 
-    [1] my_paper.pdf — Section 2 > Method (lines 120–170)
-        "The proposed architecture uses a transformer backbone..."
+[1] my_paper.pdf — Section 2 > Method (lines 120–170)
+    "The proposed architecture uses a transformer backbone..."
 
-    [2] lecture.mp4.vtt — video transcript
-        00:01:05–00:01:18 (Audio): "We then apply batch normalisation..."
+[2] lecture.mp4.vtt — video transcript
+    00:01:05–00:01:18 (Audio): "We then apply batch normalisation..."
 """
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ def for_address(url: str, *, needs_key: bool) -> list[ClientConfiguration]:
     return [
         *_json_forms(entry, entry),
         ClientConfiguration(
-            "Claude Code", "a terminal", f"claude mcp add --transport http {NAME} {shlex.quote(url)}{header}\n"
+            "Claude Code",
+            "a terminal",
+            f"claude mcp add --transport http {NAME} {shlex.quote(url)}{header}\n",
         ),
     ]
 

@@ -10,7 +10,8 @@ from shoal.mcp.quoting import NOTICE
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Status = Annotated[
-    Literal["ok", "no_results"], Field(description="`no_results`: nothing matches; `message` says what to try")
+    Literal["ok", "no_results"],
+    Field(description="`no_results`: nothing matches; `message` says what to try"),
 ]
 
 
@@ -170,7 +171,9 @@ class ExplainedResult(Quoting):
     parts: list[ScorePart]
     relevance: Fraction
     relevance_evidence: list[RelevanceEvidence]
-    term_coverage: float | None = Field(description="Share of the query's words in the passage, rare ones count more.")
+    term_coverage: float | None = Field(
+        description="Share of the query's words in the passage, rare ones count more."
+    )
     matched_words: list[str]
     missing_words: list[str] = Field(description="Words of the query that no passage holds.")
     shared_topics: list[SharedTopic]

@@ -45,7 +45,7 @@ Query = Annotated[
     str,
     Field(
         min_length=1,
-        description="What you want to know, in words. \"exact phrases\", -excluded words and title:words have a "
+        description='What you want to know, in words. "exact phrases", -excluded words and title:words have a '
         "meaning at the start of a word.",
     ),
 ]
@@ -123,7 +123,9 @@ class DocumentTools:
         documents = [self._listed(document) for document in page.documents]
         end = offset + len(documents)
         next_offset = end if documents and end < page.total else None
-        message = count(page.total, "document") if page.total else "No document matches. Try fewer conditions."
+        message = (
+            count(page.total, "document") if page.total else "No document matches. Try fewer conditions."
+        )
         if documents:
             message = f"Documents {offset + 1} to {end} of {page.total}"
         if next_offset is not None:
@@ -148,7 +150,9 @@ class DocumentTools:
         enough to understand it. Returns the texts in the order of the document, with their lines."""
         detail = self._backend.chunk(chunk_id, context=max(before, after))
         chunk, document = detail.chunk, detail.document
-        earlier = [_neighbour(other) for other in detail.before[len(detail.before) - before :]] if before else []
+        earlier = (
+            [_neighbour(other) for other in detail.before[len(detail.before) - before :]] if before else []
+        )
         later = [_neighbour(other) for other in detail.after[:after]]
         passage = ReadPassage(
             citation=_head_of(detail),
@@ -176,9 +180,7 @@ class DocumentTools:
         ]
         return answer("\n\n".join([NOTICE, passage.citation, *texts]), passage)
 
-    def explain_result(
-        self, query: Query, chunk_id: ChunkId
-    ) -> Annotated[CallToolResult, ExplainedResult]:
+    def explain_result(self, query: Query, chunk_id: ChunkId) -> Annotated[CallToolResult, ExplainedResult]:
         """Explain why a passage has its rank for a query, or why it is missing. Use it to judge a surprising
         result of search_chunks, not to find passages. Returns the parts of its score, the words and topics that
         it shares with the query, and what kept it out."""
@@ -192,9 +194,7 @@ class DocumentTools:
         self,
         query: Query,
         top_k: Annotated[int, Field(ge=1, le=MAX_RETRIEVED, description="Most passages to return.")] = 5,
-        threshold: Annotated[
-            float, Field(ge=0, le=1, description="Lowest `similarity` of a passage.")
-        ] = 0.0,
+        threshold: Annotated[float, Field(ge=0, le=1, description="Lowest `similarity` of a passage.")] = 0.0,
         filters: Annotated[
             dict[str, str | float | bool | None] | None,
             Field(
@@ -210,7 +210,11 @@ class DocumentTools:
             query, top_k=top_k, min_relevance=threshold, filters=_retrieve_filters(filters or {})
         )
         retrieved = [_retrieved(result) for result in response.results]
-        message = f"Found {count(len(retrieved), 'relevant document')}" if retrieved else "No relevant documents found"
+        message = (
+            f"Found {count(len(retrieved), 'relevant document')}"
+            if retrieved
+            else "No relevant documents found"
+        )
         summary = "\n".join(
             f"{number}. {item.metadata[SOURCE]} (sim: {item.similarity:.2f}): "
             f"{shortened(item.content, SUMMARY_CHARS)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mcp.server import MCPServer
@@ -19,13 +20,15 @@ from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import ValidationError
 
 from shoal.errors import NotFoundError, QueryError, ShoalError
-from shoal.mcp.answers import READS
+from shoal.mcp.answers import READS, writes
 from shoal.mcp.backend import Backend
 from shoal.mcp.document_tools import DocumentTools
+from shoal.mcp.note_tools import PREFIX, NoteTools, with_id_name
 from shoal.mcp.prompts import add_prompts
 from shoal.mcp.quoting import NOTICE, in_line
 from shoal.mcp.research_tools import ResearchTools
 from shoal.mcp.resources import add_resources
+from shoal.notes.environment import Environment
 from shoal.support.api_keys import ApiKey, Scope
 from shoal.version import __version__
 
@@ -43,6 +46,13 @@ see why a passage ranks where it does. search and fetch are for research agents 
 
 Cite passages by their numbers, and say so if the documents do not answer a question.
 {NOTICE}
+"""
+
+
+NOTE_GUIDANCE = """
+It also keeps notes: lessons for later sessions. Before a task, search them with {prefix}_search; after a correction,
+a discovered convention or a pitfall, add a lesson with {prefix}_add; after a note was shown, judge it with
+{prefix}_feedback. recall and remember are the memory of one user, by user_id.
 """
 
 
@@ -82,7 +92,12 @@ class ShoalServer(MCPServer[Any]):
             raise
 
     def add(
-        self, function: Callable[..., Any], *, title: str, annotations: ToolAnnotations, name: str | None = None
+        self,
+        function: Callable[..., Any],
+        *,
+        title: str,
+        annotations: ToolAnnotations,
+        name: str | None = None,
     ) -> None:
         """Add a tool that refuses arguments it does not know."""
         self.add_tool(
@@ -100,13 +115,35 @@ class ShoalServer(MCPServer[Any]):
         return [tool.name for tool in self._tool_manager.list_tools()]
 
 
-def make_server(backend: Backend) -> ShoalServer:
-    """Return the server of a backend."""
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What a server offers.
+
+    read_only    only tools that change nothing
+    prefix       begins the names of the tools for notes; `engrammar` also renames their parameter `note_id`
+    owner        whose notes these are
+    environment  where the agent works; None if that is unknown
+    """
+
+    read_only: bool = False
+    prefix: str = PREFIX
+    owner: str = "default"
+    environment: Environment | None = None
+
+
+def make_server(backend: Backend, options: ServerOptions | None = None) -> ShoalServer:
+    """Return the server of a backend. Raises NoteError for an invalid owner."""
+    options = options or ServerOptions()
+    notes_of = backend.notes()
+    guidance = GUIDANCE
+    if notes_of is not None:
+        notes_of(options.owner)
+        guidance += NOTE_GUIDANCE.format(prefix=options.prefix)
     server = ShoalServer(
         "shoal",
         title="Shoal",
         description="Finds passages in documents and says why.",
-        instructions=GUIDANCE,
+        instructions=guidance,
         version=__version__,
         log_level="WARNING",
         subscriptions=False,
@@ -122,9 +159,36 @@ def make_server(backend: Backend) -> ShoalServer:
         (research.fetch, "Fetch (for research agents)"),
     ):
         server.add(function, title=title, annotations=READS)
+    if notes_of is not None:
+        _add_notes(server, NoteTools(notes_of, options.owner, options.environment), options)
     add_resources(server, backend)
     add_prompts(server)
     return server
+
+
+def _add_notes(server: ShoalServer, notes: NoteTools, options: ServerOptions) -> None:
+    prefix = options.prefix
+    for name, function, title, annotations in (
+        (f"{prefix}_search", notes.search_notes, "Search notes", READS),
+        (f"{prefix}_add", notes.add_note, "Add a note", writes()),
+        (f"{prefix}_update", notes.update_note, "Change a note", writes(destructive=True, idempotent=True)),
+        (
+            f"{prefix}_deprecate",
+            notes.deprecate_note,
+            "Deprecate a note",
+            writes(destructive=True, idempotent=True),
+        ),
+        (f"{prefix}_feedback", notes.judge_note, "Judge a note", writes()),
+        (f"{prefix}_categorize", notes.categorize_note, "Categorize a note", writes(idempotent=True)),
+        (f"{prefix}_pin", notes.pin_note, "Pin a note", writes(idempotent=True)),
+        (f"{prefix}_unpin", notes.unpin_note, "Unpin a note", writes(idempotent=True)),
+        (f"{prefix}_list", notes.list_notes, "List notes", READS),
+        (f"{prefix}_status", notes.note_status, "Count notes", READS),
+        ("recall", notes.recall, "Recall what a user taught", READS),
+        ("remember", notes.remember, "Remember what a user taught", writes(idempotent=True)),
+    ):
+        if annotations.read_only_hint or not options.read_only:
+            server.add(with_id_name(function, prefix), name=name, title=title, annotations=annotations)
 
 
 def _paragraphs(docstring: str) -> str:
@@ -156,7 +220,9 @@ def _message(error: ToolError) -> str | None:
     if isinstance(cause, ShoalError):
         return in_line(str(cause))
     if isinstance(cause, ValidationError) and not isinstance(error, UnexpectedToolError):
-        reasons = (f"{'.'.join(map(str, found['loc'])) or 'arguments'}: {found['msg']}" for found in cause.errors())
+        reasons = (
+            f"{'.'.join(map(str, found['loc'])) or 'arguments'}: {found['msg']}" for found in cause.errors()
+        )
         return in_line("; ".join(reasons))[:MAX_ERROR_CHARS]
     return None
 

@@ -1,0 +1,443 @@
+"""The tools for notes: short lessons of one owner, and the memory of users.
+
+Parameters are those of the documents that the tools come from; only the name of a note's id depends on the
+prefix of the tools.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import anyio.from_thread
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from shoal.errors import NoteError
+from shoal.mcp.answers import answer
+from shoal.mcp.note_results import (
+    AddedNoteView,
+    CategoryView,
+    ChangedNote,
+    FoundNote,
+    FoundNotes,
+    NoteList,
+    NoteStatus,
+    NoteView,
+    RecalledItem,
+    RecalledItems,
+    RememberedItem,
+    RememberedItems,
+    SimilarNoteView,
+)
+from shoal.mcp.quoting import NOTICE, clean, clean_value, count, in_line, quoted, shortened
+from shoal.note_models import AddedNote, Note
+from shoal.notes.environment import Environment
+from shoal.storage.database import MAX_ID
+
+if TYPE_CHECKING:
+    from shoal.notes.service import OwnerNotes
+
+NOTE_ID = "note_id"
+PREFIX = "note"
+OTHER_ID = {"engrammar": "engram_id"}
+"""Names of a note's id under other prefixes than PREFIX."""
+
+MAX_FOUND = 50
+MAX_LISTED = 200
+MAX_ITEMS = 1_000
+ITEMS_PER_STEP = 20
+"""Items of `remember` after which the progress is reported."""
+CATEGORIES_SHOWN = 100
+
+Id = Annotated[int, Field(ge=1, le=MAX_ID, description="Id of the note.")]
+Text = Annotated[str, Field(min_length=1, description="The lesson in one or two sentences.")]
+Category = Annotated[str | None, Field(description="A path such as `build/docker`.")]
+Tags = Annotated[
+    list[str] | None, Field(description="Where the lesson matters, such as `python`, `frontend`.")
+]
+Prerequisites = Annotated[
+    dict[str, list[str] | str] | None,
+    Field(description="Where the note applies: lists of `os`, `repos`, `paths`, `mcp_servers`, and `tags`."),
+]
+Why = Annotated[str | None, Field(description="Why, in a sentence.")]
+TopK = Annotated[int, Field(ge=1, le=MAX_FOUND, description="Most results.")]
+User = Annotated[str, Field(min_length=1, max_length=200, description="Whose memory it is.")]
+Item = Annotated[
+    dict[str, Any],
+    Field(
+        description="`content` (over 30 characters), `topic` (not `general`), `confidence` (above 0.8), and, if "
+        "wanted, `tags`, `categories`, `metadata`, `session_id`."
+    ),
+]
+
+
+class NoteTools:
+    """The tools, over the notes of owners. `notes_of` returns those of one owner."""
+
+    def __init__(
+        self, notes_of: Callable[[str], OwnerNotes], owner: str, environment: Environment | None = None
+    ) -> None:
+        """`environment`: where the agent works, None if that is unknown."""
+        self._notes_of = notes_of
+        self._owner = owner
+        self._environment = environment
+
+    @property
+    def _notes(self) -> OwnerNotes:
+        return self._notes_of(self._owner)
+
+    def search_notes(
+        self,
+        query: Annotated[str, Field(min_length=1, description="The task or problem at hand, in words.")],
+        category: Category = None,
+        tags: Annotated[list[str] | None, Field(description="Only notes with all of these tags.")] = None,
+        top_k: TopK = 3,
+    ) -> Annotated[CallToolResult, FoundNotes]:
+        """Search the notes: lessons that were learned earlier. Use it before a task that may have been done
+        before, and when something fails. For questions about documents, use search_chunks instead."""
+        response = self._notes.search(
+            query, top_k=top_k, category=category or None, tags=tags or None, environment=self._environment
+        )
+        results = [
+            FoundNote(
+                note=_view(result.note),
+                score=result.score,
+                similarity=result.similarity,
+                matched_words=list(map(in_line, result.matched_words)),
+                shared_topics=[reef.reef_name for reef in result.shared_reefs],
+            )
+            for result in response.results
+        ]
+        found = FoundNotes(
+            status="ok" if results else "no_results",
+            query=clean(query),
+            n_results=len(results),
+            results=results,
+            message=count(len(results), "note") if results else "No note matches.",
+            warnings=list(map(in_line, response.warnings)),
+        )
+        lines = [_line(result.note) for result in results]
+        return answer("\n".join([NOTICE, "", *lines] if lines else [found.message]), found)
+
+    def add_note(
+        self,
+        text: Text,
+        category: Category = None,
+        tags: Tags = None,
+        prerequisites: Prerequisites = None,
+        source: Annotated[
+            str | None, Field(description="`manual`, `agent` (the default), `extraction` or `import`.")
+        ] = None,
+    ) -> Annotated[CallToolResult, AddedNoteView]:
+        """Add a note: a lesson for later sessions, such as a correction, a convention or a pitfall of a tool.
+        Not for summaries of a task. The same text is counted, not stored twice; similar notes are named."""
+        added = self._notes.add(
+            text,
+            categories=[category] if category else (),
+            tags=tags or (),
+            prerequisites=prerequisites,
+            source=source or "agent",
+        )
+        view = _added(added)
+        opposite = " It may contradict a similar note." if any(n.is_opposite for n in view.similar) else ""
+        lines = [
+            f"similar ({other.similarity:.2f}{', maybe opposite' if other.is_opposite else ''}): "
+            f"[{other.id}] {quoted(other.text)}"
+            for other in view.similar
+        ]
+        return answer("\n".join([view.message + opposite, *lines]), view)
+
+    def update_note(
+        self,
+        note_id: Id,
+        text: Annotated[str | None, Field(description="The new text.")] = None,
+        category: Annotated[str | None, Field(description="The only category from now on.")] = None,
+        prerequisites: Prerequisites = None,
+    ) -> Annotated[CallToolResult, ChangedNote]:
+        """Change the text, the category or the prerequisites of a note. What is not given stays."""
+        if not (text or category or prerequisites is not None):
+            raise NoteError("text", "is missing; give what to change: text, category or prerequisites")
+        notes = self._notes
+        note = notes.get(note_id)
+        if category:
+            note = notes.categorize(
+                note_id, add=[category], remove=[c for c in note.categories if c != category]
+            )
+        if text or prerequisites is not None:
+            tags = (prerequisites or {}).get("tags")
+            gates = {name: values for name, values in (prerequisites or {}).items() if name != "tags"}
+            note = notes.update(
+                note_id,
+                text=text or None,
+                tags=None
+                if tags is None
+                else sorted({*note.tags, *([tags] if isinstance(tags, str) else tags)}),
+                prerequisites=None if prerequisites is None else gates,
+            )
+        return _changed(note, "Changed")
+
+    def deprecate_note(self, note_id: Id, reason: Why = None) -> Annotated[CallToolResult, ChangedNote]:
+        """Deprecate a note that is wrong or outdated: it is no longer found, but not deleted."""
+        return _changed(self._notes.deprecate(note_id, reason=reason or ""), "Deprecated")
+
+    def judge_note(
+        self,
+        note_id: Id,
+        applicable: Annotated[bool, Field(description="Whether the note helped where you work.")],
+        reason: Why = None,
+        tag_scores: Annotated[
+            dict[str, Annotated[float, Field(ge=-1, le=1)]] | None,
+            Field(description="For single tags, -1 (does not apply) to 1."),
+        ] = None,
+        add_prerequisites: Prerequisites = None,
+    ) -> Annotated[CallToolResult, ChangedNote]:
+        """Say whether a note was applicable. Use it after a note was shown to you: later searches learn where
+        the note helps."""
+        note = self._notes.feedback(
+            note_id,
+            applicable=applicable,
+            reason=reason or "",
+            tag_scores=tag_scores,
+            add_prerequisites=add_prerequisites,
+            environment=self._environment,
+        )
+        return _changed(note, "Noted the feedback on")
+
+    def categorize_note(
+        self,
+        note_id: Id,
+        add: Annotated[list[str] | None, Field(description="Category paths to add.")] = None,
+        remove: Annotated[list[str] | None, Field(description="Category paths to remove.")] = None,
+    ) -> Annotated[CallToolResult, ChangedNote]:
+        """Add a note to categories or remove it from some; a note can be in several."""
+        return _changed(self._notes.categorize(note_id, add=add or (), remove=remove or ()), "Categorized")
+
+    def pin_note(
+        self, note_id: Id, prerequisites: Prerequisites = None
+    ) -> Annotated[CallToolResult, ChangedNote]:
+        """Pin a note: it is shown at the start of every session, or of those where the prerequisites hold."""
+        return _changed(self._notes.pin(note_id, prerequisites=prerequisites), "Pinned")
+
+    def unpin_note(self, note_id: Id) -> Annotated[CallToolResult, ChangedNote]:
+        """Take the pin of a note back. The note stays."""
+        return _changed(self._notes.unpin(note_id), "Unpinned")
+
+    def list_notes(
+        self,
+        category: Category = None,
+        include_deprecated: Annotated[bool, Field(description="Also deprecated notes.")] = False,
+        limit: Annotated[int, Field(ge=1, le=MAX_LISTED, description="Notes on a page.")] = 50,
+        offset: Annotated[
+            int, Field(ge=0, le=2**31 - 1, description="`next_offset` of the page before.")
+        ] = 0,
+    ) -> Annotated[CallToolResult, NoteList]:
+        """List the notes, by id, page by page; a category includes its subcategories. To find the notes that
+        matter for a task, search them instead."""
+        page = self._notes.list(
+            category=category or None, include_deprecated=include_deprecated, limit=limit, offset=offset
+        )
+        end = offset + len(page.notes)
+        next_offset = end if page.notes and end < page.total else None
+        message = f"Notes {offset + 1} to {end} of {page.total}" if page.notes else "No notes."
+        if next_offset is not None:
+            message += f"; the next page has offset {next_offset}"
+        listed = NoteList(
+            status="ok" if page.notes else "no_results",
+            total=page.total,
+            offset=offset,
+            next_offset=next_offset,
+            notes=[_view(note) for note in page.notes],
+            message=message,
+        )
+        lines = [_line(note) for note in listed.notes]
+        return answer("\n".join([message, *([NOTICE, "", *lines] if lines else [])]), listed)
+
+    def note_status(self) -> Annotated[CallToolResult, NoteStatus]:
+        """Say how many notes there are, of which kinds and in which categories."""
+        notes = self._notes
+        counts = notes.status()
+        categories = [
+            CategoryView(path=in_line(category.path), n_notes=category.n_notes)
+            for category in notes.categories()[:CATEGORIES_SHOWN]
+        ]
+        status = NoteStatus(
+            owner=in_line(counts["owner"]),
+            n_active=counts["n_active"],
+            n_deprecated=counts["n_deprecated"],
+            n_pinned=counts["n_pinned"],
+            by_kind=dict(counts["by_kind"]),
+            categories=categories,
+        )
+        lines = [
+            f"{count(status.n_active, 'note')} of {status.owner}, {status.n_pinned} pinned, "
+            f"{status.n_deprecated} deprecated",
+            *(f"{category.path}: {category.n_notes}" for category in categories),
+        ]
+        return answer("\n".join(lines), status)
+
+    def recall(
+        self,
+        query: Annotated[str, Field(min_length=1, description="What to remember, in words.")],
+        user_id: User,
+        top_k: TopK = 3,
+        threshold: Annotated[float, Field(ge=0, le=1, description="Lowest similarity of an item.")] = 0.7,
+    ) -> Annotated[CallToolResult, RecalledItems]:
+        """Recall what earlier conversations with a user taught. Only the memory of this user is searched. For
+        documents, use search_chunks; for lessons about tools and code, search the notes."""
+        recalled = self._notes_of(user_id).recall(query, top_k=top_k, threshold=threshold)
+        results = [
+            RecalledItem(
+                content=clean(item.content), metadata=clean_value(item.metadata), similarity=item.similarity
+            )
+            for item in recalled.results
+        ]
+        response = _recall_text(query, results)
+        items = RecalledItems(
+            response=response,
+            count=len(results),
+            results=results,
+            topics=list(map(in_line, recalled.topics)),
+            similarities=[item.similarity for item in results],
+        )
+        return answer("\n\n".join([response, *([NOTICE] if results else [])]), items)
+
+    def remember(
+        self,
+        user_id: User,
+        items: Annotated[
+            list[Item], Field(min_length=1, max_length=MAX_ITEMS, description="What to remember.")
+        ],
+        context: Context[Any, Any],
+    ) -> Annotated[CallToolResult, RememberedItems]:
+        """Remember what a conversation with a user taught, for recall. Facts that stay true, not the course of
+        the conversation. Items without a subject or with low confidence are refused, with the reason; an item
+        that says the same as a stored one is counted, not stored twice."""
+        notes = self._notes_of(user_id)
+        outcomes: list[RememberedItem] = []
+        for start in range(0, len(items), ITEMS_PER_STEP):
+            step = notes.remember(items[start : start + ITEMS_PER_STEP])
+            outcomes += map(_remembered, step)
+            anyio.from_thread.run(context.report_progress, len(outcomes), len(items))
+        stored = [item for item in outcomes if item.error is None]
+        n_duplicates = sum(item.is_duplicate for item in stored)
+        remembered = RememberedItems(
+            n_stored=len(stored) - n_duplicates,
+            n_duplicates=n_duplicates,
+            n_refused=len(outcomes) - len(stored),
+            items=outcomes,
+        )
+        reasons = [f"item {i}: {item.error}" for i, item in enumerate(outcomes, 1) if item.error]
+        summary = (
+            f"Stored {remembered.n_stored}, known already {remembered.n_duplicates}, "
+            f"refused {remembered.n_refused}."
+        )
+        return answer("\n".join([summary, *reasons]), remembered)
+
+
+def with_id_name(function: Callable[..., Any], prefix: str) -> Callable[..., Any]:
+    """Return a tool whose parameter for the id of a note has the name that belongs to a prefix."""
+    name = OTHER_ID.get(prefix, NOTE_ID)
+    signature = inspect.signature(function, eval_str=True)
+    if name == NOTE_ID or NOTE_ID not in signature.parameters:
+        return function
+
+    @functools.wraps(function)
+    def renamed(**arguments: Any) -> Any:
+        return function(**{NOTE_ID if key == name else key: value for key, value in arguments.items()})
+
+    parameters = [
+        parameter.replace(name=name) if parameter.name == NOTE_ID else parameter
+        for parameter in signature.parameters.values()
+    ]
+    renamed.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return renamed
+
+
+def _view(note: Note) -> NoteView:
+    return NoteView(
+        id=note.id,
+        kind=note.kind,
+        title=in_line(note.title),
+        text=clean(note.text),
+        domain=in_line(note.domain),
+        tags=list(map(in_line, note.tags)),
+        categories=list(map(in_line, note.categories)),
+        prerequisites={
+            gate: list(map(in_line, values)) for gate, values in note.prerequisites.items() if values
+        },
+        source=note.source,
+        verified=note.verified,
+        pinned_by=note.pinned_by,
+        pin_tags=list(map(in_line, note.pin_tags)),
+        occurrence_count=note.occurrence_count,
+        times_matched=note.times_matched,
+        deprecated=not note.is_active,
+        deprecated_reason=None if note.deprecated_reason is None else in_line(note.deprecated_reason),
+        merged_into=note.merged_into,
+        created_at=note.created_at,
+        updated_at=note.updated_at,
+    )
+
+
+def _line(note: NoteView) -> str:
+    """A note on one line, its text in quotation marks."""
+    facts = [
+        *note.categories,
+        f"tags {', '.join(note.tags)}" if note.tags else "",
+        "pinned" if note.pinned_by else "",
+        "verified" if note.verified else "unverified",
+        "deprecated" if note.deprecated else "",
+    ]
+    title = f"{note.title}: " if note.title else ""
+    return f"[{note.id}] {title}{quoted(note.text)} ({'; '.join(fact for fact in facts if fact)})"
+
+
+def _added(added: AddedNote) -> AddedNoteView:
+    note = added.note
+    message = (
+        f"Note {note.id} has this text already; it was submitted {count(note.occurrence_count, 'time')}."
+        if added.is_duplicate
+        else f"Added note {note.id}."
+    )
+    return AddedNoteView(
+        note=_view(note),
+        is_duplicate=added.is_duplicate,
+        similar=[
+            SimilarNoteView(
+                id=other.id,
+                text=clean(other.text),
+                similarity=other.similarity,
+                is_opposite=other.is_opposite,
+            )
+            for other in added.similar
+        ],
+        message=message,
+    )
+
+
+def _changed(note: Note, verb: str) -> CallToolResult:
+    view = _view(note)
+    changed = ChangedNote(note=view, message=f"{verb} note {note.id}.")
+    return answer(f"{changed.message}\n{_line(view)}", changed)
+
+
+def _recall_text(query: str, results: Sequence[RecalledItem]) -> str:
+    if not results:
+        return f"No relevant knowledge found for '{shortened(query, 200)}'."
+    lines = [
+        f"{number}. **{in_line(str(item.metadata.get('topic') or 'note'))}**: {quoted(item.content)} "
+        f"(similarity {item.similarity:.2f})"
+        for number, item in enumerate(results, start=1)
+    ]
+    found = count(len(results), "relevant knowledge item")
+    return "\n".join([f"## 🧠 Memory Recall: '{shortened(query, 200)}'", f"Found {found}:", *lines])
+
+
+def _remembered(outcome: AddedNote | NoteError) -> RememberedItem:
+    if isinstance(outcome, NoteError):
+        return RememberedItem(note_id=None, is_duplicate=False, error=in_line(str(outcome)))
+    return RememberedItem(note_id=outcome.note.id, is_duplicate=outcome.is_duplicate, error=None)
