@@ -54,7 +54,7 @@ Prefix = Annotated[
     typer.Option(
         "--prefix",
         metavar="NAME",
-        help="Begins the names of the tools for notes; `engrammar` gives names and parameters of that system.",
+        help="Begins the names of the tools for notes; `engrammar` gives those of that system.",
     ),
 ]
 Owner = Annotated[
@@ -85,9 +85,9 @@ def mcp(
 ) -> None:
     """Serve the library to agents, over the Model Context Protocol.
 
-    Agents start this command themselves and speak to it over stdin and stdout; --print-config prints what to
-    put into their configuration. With --http, agents connect to an address: it needs the keys of SHOAL_API_KEYS
-    if it has any, and without keys serves this machine only.
+    Agents start this command themselves and speak to it over stdin and stdout; --print-config prints what
+    to put into their configuration. With --http, agents connect to an address: it needs the keys of
+    SHOAL_API_KEYS if it has any, and without keys serves this machine only.
 
     \b
         shoal mcp --print-config            how to tell an agent

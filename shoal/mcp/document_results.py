@@ -1,4 +1,4 @@
-"""The structured results of the tools for documents. Their JSON schemas are the output schemas of the tools."""
+"""The structured results of the tools for documents. Their schemas are the output schemas of the tools."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Citation(Result):
     time_end: str | None
     text: str = Field(description="The passage as stored, quoted.")
     evidence: list[str] = Field(
-        description='Of a recording: what is said and seen around the passage, as `00:01:05–00:01:18 (Audio): "…"`.'
+        description='Of a recording: what is said and seen around it, as `00:01:05–00:01:18 (Audio): "…"`.'
     )
     relevance: Fraction = Field(description="Probability that the passage answers the query.")
     score: float = Field(description="Relative to the best passage for this query.")

@@ -45,14 +45,14 @@ Query = Annotated[
     str,
     Field(
         min_length=1,
-        description='What you want to know, in words. "exact phrases", -excluded words and title:words have a '
-        "meaning at the start of a word.",
+        description='What you want to know, in words. "exact phrases", -excluded words and title:words '
+        "have a meaning at the start of a word.",
     ),
 ]
 ChunkId = Annotated[int, Field(ge=1, le=MAX_ID, description="`chunk_id` of a result.")]
 TYPES = (
-    "`pdf`, `docx`, `html` and other kinds of files, `markdown`, `text`, `video`, `audio`, `image`, or a suffix "
-    "such as `.py`."
+    "`pdf`, `docx`, `html` and other kinds of files, `markdown`, `text`, `video`, `audio`, `image`, or a "
+    "suffix such as `.py`."
 )
 
 
@@ -73,11 +73,12 @@ class DocumentTools:
             str | None, Field(description="Only passages of documents with this text in title or path.")
         ] = None,
     ) -> Annotated[CallToolResult, FoundPassages]:
-        """Search the content of the documents. Use it to answer questions about what documents say (what, how,
-        why). To discover which documents exist, or to filter them by type or name, use list_documents instead.
+        """Search the content of the documents. Use it to answer questions about what documents say (what,
+        how, why). To discover which documents exist, or to filter them by type or name, use list_documents
+        instead.
 
-        Returns passages as numbered citations with their place: cite them as [1]. Of a recording, each passage
-        has its time. If nothing matches, `status` is `no_results`.
+        Returns passages as numbered citations with their place: cite them as [1]. Of a recording, each
+        passage has its time. If nothing matches, `status` is `no_results`.
         """
         filters = {"file_type": file_type_filter or None, "name_contains": doc_name_filter or None}
         response = self._backend.search(
@@ -112,8 +113,8 @@ class DocumentTools:
             int, Field(ge=0, le=2**31 - 1, description="`next_offset` of the page before.")
         ] = 0,
     ) -> Annotated[CallToolResult, DocumentList]:
-        """List the documents. Use it to discover which documents exist, or to filter them by type, name or tag.
-        For questions about what documents say (what, how, why), use search_chunks instead.
+        """List the documents. Use it to discover which documents exist, or to filter them by type, name or
+        tag. For questions about what documents say (what, how, why), use search_chunks instead.
 
         Returns one page, ordered by id; `next_offset` is the offset of the next one.
         """
@@ -181,9 +182,9 @@ class DocumentTools:
         return answer("\n\n".join([NOTICE, passage.citation, *texts]), passage)
 
     def explain_result(self, query: Query, chunk_id: ChunkId) -> Annotated[CallToolResult, ExplainedResult]:
-        """Explain why a passage has its rank for a query, or why it is missing. Use it to judge a surprising
-        result of search_chunks, not to find passages. Returns the parts of its score, the words and topics that
-        it shares with the query, and what kept it out."""
+        """Explain why a passage has its rank for a query, or why it is missing. Use it to judge a
+        surprising result of search_chunks, not to find passages. Returns the parts of its score, the words
+        and topics that it shares with the query, and what kept it out."""
         explanation = self._backend.explain(query, chunk_id=chunk_id, include_scores=True)
         target = explanation.target
         assert target is not None, "a chunk was given"
@@ -198,14 +199,14 @@ class DocumentTools:
         filters: Annotated[
             dict[str, str | float | bool | None] | None,
             Field(
-                description="Only passages of documents with these values in their metadata; `source` is a text "
-                "in their title or path."
+                description="Only passages of documents with these values in their metadata; `source` is a "
+                "text in their title or path."
             ),
         ] = None,
     ) -> Annotated[CallToolResult, RetrievedPassages]:
-        """Retrieve passages as plain content with metadata and a similarity, for programs that expect this form.
-        To answer questions with citations, use search_chunks instead. `similarity` is the probability, 0 to 1,
-        that the passage answers the query; it can be compared between queries."""
+        """Retrieve passages as plain content with metadata and a similarity, for programs that expect this
+        form. To answer questions with citations, use search_chunks instead. `similarity` is the
+        probability, 0 to 1, that the passage answers the query; it can be compared between queries."""
         response = self._backend.search(
             query, top_k=top_k, min_relevance=threshold, filters=_retrieve_filters(filters or {})
         )

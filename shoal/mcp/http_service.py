@@ -1,8 +1,9 @@
 """The MCP server over HTTP (streamable HTTP, at `/mcp`), with the keys of the API.
 
-With keys, every request needs `Authorization: Bearer KEY`; a key that may only read cannot call tools that change
-something. Without keys, only clients that name this machine as the host are served, so that a foreign page cannot
-point its own name at 127.0.0.1 (DNS rebinding). In both cases a request of a page of another site is refused.
+With keys, every request needs `Authorization: Bearer KEY`; a key that may only read cannot call tools that
+change something. Without keys, only clients that name this machine as the host are served, so that a
+foreign page cannot point its own name at 127.0.0.1 (DNS rebinding). In both cases a request of a page of
+another site is refused.
 
 The service keeps no session: a client may send each request to another process, or after a restart.
 """

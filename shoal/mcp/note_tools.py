@@ -69,8 +69,8 @@ User = Annotated[str, Field(min_length=1, max_length=200, description="Whose mem
 Item = Annotated[
     dict[str, Any],
     Field(
-        description="`content` (over 30 characters), `topic` (not `general`), `confidence` (above 0.8), and, if "
-        "wanted, `tags`, `categories`, `metadata`, `session_id`."
+        description="`content` (over 30 characters), `topic` (not `general`), `confidence` (above 0.8), and, "
+        "if wanted, `tags`, `categories`, `metadata`, `session_id`."
     ),
 ]
 
@@ -272,12 +272,12 @@ class NoteTools:
             by_kind=dict(counts["by_kind"]),
             categories=categories,
         )
-        lines = [
+        summary = (
             f"{count(status.n_active, 'note')} of {status.owner}, {status.n_pinned} pinned, "
-            f"{status.n_deprecated} deprecated",
-            *(f"{category.path}: {category.n_notes}" for category in categories),
-        ]
-        return answer("\n".join(lines), status)
+            f"{status.n_deprecated} deprecated"
+        )
+        lines = [f"{category.path}: {category.n_notes}" for category in categories]
+        return answer("\n".join([summary, *lines]), status)
 
     def recall(
         self,
@@ -313,9 +313,9 @@ class NoteTools:
         ],
         context: Context[Any, Any],
     ) -> Annotated[CallToolResult, RememberedItems]:
-        """Remember what a conversation with a user taught, for recall. Facts that stay true, not the course of
-        the conversation. Items without a subject or with low confidence are refused, with the reason; an item
-        that says the same as a stored one is counted, not stored twice."""
+        """Remember what a conversation with a user taught, for recall. Facts that stay true, not the course
+        of the conversation. Items without a subject or with low confidence are refused, with the reason; an
+        item that says the same as a stored one is counted, not stored twice."""
         notes = self._notes_of(user_id)
         outcomes: list[RememberedItem] = []
         for start in range(0, len(items), ITEMS_PER_STEP):

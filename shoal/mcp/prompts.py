@@ -12,11 +12,12 @@ from shoal.mcp.quoting import NOTICE
 ANSWER = """\
 Answer the question below from the documents of this library alone.
 
-1. Call search_chunks with the question. Search again with other words if the passages do not answer it, and read
-   around a passage with read_passage if it is not enough alone.
-2. After each statement cite its passage by number, like [2]. Give the words that the statement rests on in "quotation
-   marks", exactly as they stand in the passage.
-3. If the passages do not answer the question, say so, and say what you searched for. Do not fill gaps from memory.
+1. Call search_chunks with the question. Search again with other words if the passages do not answer it, and
+   read around a passage with read_passage if it is not enough alone.
+2. After each statement cite its passage by number, like [2]. Give the words that the statement rests on in
+   "quotation marks", exactly as they stand in the passage.
+3. If the passages do not answer the question, say so, and say what you searched for. Do not fill gaps from
+   memory.
 4. End with a list of the cited passages: number, name, headings and lines.
 
 {notice}
@@ -27,12 +28,12 @@ Question: {question}
 GROUNDING = """\
 Check whether the answer below is grounded in the documents of this library.
 
-1. Split it into statements. For each, call search_chunks with the statement, and read_passage where more context is
-   needed.
-2. Judge each statement: `supported` (a passage says it; cite the passage and quote the words), `contradicted` (a
-   passage says otherwise; cite and quote it) or `no reference` (no passage says it).
-3. List the statements with their judgements. Reject the answer if one is contradicted or has no reference, and say
-   which part could stay.
+1. Split it into statements. For each, call search_chunks with the statement, and read_passage where more
+   context is needed.
+2. Judge each statement: `supported` (a passage says it; cite the passage and quote the words),
+   `contradicted` (a passage says otherwise; cite and quote it) or `no reference` (no passage says it).
+3. List the statements with their judgements. Reject the answer if one is contradicted or has no reference,
+   and say which part could stay.
 
 {notice}
 

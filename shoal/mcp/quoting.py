@@ -1,7 +1,7 @@
 """Stored texts as quoted data: whoever wrote a document or a note does not speak to the agent.
 
-In the text of a result, a quotation stays within its lines: it is on one line, or each of its lines is indented.
-So no stored text can imitate the head of another result or an instruction of the server.
+In the text of a result, a quotation stays within its lines: it is on one line, or each of its lines is
+indented. So no stored text can imitate the head of another result or an instruction of the server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INDENT = "    "
 MAX_DEPTH = 8
 """Deepest nesting of metadata that is shown."""
 
-# Characters without a glyph that can carry hidden text: zero-width spaces and joiners of no script, word joiners,
+# Characters without a glyph that can carry hidden text: zero-width spaces, word joiners,
 # annotations, tags.
 _INVISIBLE = re.compile("[\u200b\u2060-\u2064\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
 

@@ -18,8 +18,8 @@ from shoal.mcp.backend import Backend
 from shoal.mcp.citations import line_range, name_of
 from shoal.mcp.document_results import FetchedPage, FoundPage, FoundPages
 from shoal.mcp.quoting import NOTICE, clean, in_line
-from shoal.models import SearchResult
-from shoal.storage.records import StoredDocument
+from shoal.models import ContextChunk, SearchResult
+from shoal.storage.records import StoredChunk, StoredDocument
 
 RESULTS = 10
 WHOLE_BYTES = 60_000
@@ -40,8 +40,8 @@ class ResearchTools:
     def search(
         self, query: Annotated[str, Field(min_length=1, description="What you want to know, in words.")]
     ) -> Annotated[CallToolResult, FoundPages]:
-        """Search the documents and return ids, titles and addresses, for research agents: fetch reads an id. To
-        answer questions with citations, use search_chunks, which returns the passages themselves."""
+        """Search the documents and return ids, titles and addresses, for research agents: fetch reads an
+        id. To answer questions with citations, use search_chunks, which returns the passages themselves."""
         response = self._backend.search(query, top_k=RESULTS)
         return _as_json(FoundPages(results=[self._page(result) for result in response.results]))
 
@@ -84,7 +84,7 @@ class ResearchTools:
         """The passages around one, and their lines."""
         chunk_id = self._backend.chunk_id(document.id, chunk_index)
         detail = self._backend.chunk(chunk_id, context=NEIGHBOURS)
-        chunks = [*detail.before, detail.chunk, *detail.after]
+        chunks: list[ContextChunk | StoredChunk] = [*detail.before, detail.chunk, *detail.after]
         first, last = chunks[0], chunks[-1]
         place = f"{line_range(first.start_line, last.end_line)} of a longer document"
         if last.chunk_index + 1 < document.n_chunks:

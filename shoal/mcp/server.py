@@ -40,9 +40,10 @@ MAX_ERROR_CHARS = 500
 GUIDANCE = f"""\
 Shoal holds documents and finds passages in them.
 
-Use search_chunks when answering questions about document content (what, how, why). Use list_documents to discover which
-files exist or to filter them by type or name. Use read_passage to read around a found passage, and explain_result to
-see why a passage ranks where it does. search and fetch are for research agents that expect these names.
+Use search_chunks when answering questions about document content (what, how, why). Use list_documents to
+discover which files exist or to filter them by type or name. Use read_passage to read around a found
+passage, and explain_result to see why a passage ranks where it does. search and fetch are for research
+agents that expect these names.
 
 Cite passages by their numbers, and say so if the documents do not answer a question.
 {NOTICE}
@@ -50,9 +51,9 @@ Cite passages by their numbers, and say so if the documents do not answer a ques
 
 
 NOTE_GUIDANCE = """
-It also keeps notes: lessons for later sessions. Before a task, search them with {prefix}_search; after a correction,
-a discovered convention or a pitfall, add a lesson with {prefix}_add; after a note was shown, judge it with
-{prefix}_feedback. recall and remember are the memory of one user, by user_id.
+It also keeps notes: lessons for later sessions. Before a task, search them with {prefix}_search; after a
+correction, a discovered convention or a pitfall, add a lesson with {prefix}_add; after a note was shown,
+judge it with {prefix}_feedback. recall and remember are the memory of one user, by user_id.
 """
 
 
@@ -168,7 +169,7 @@ def make_server(backend: Backend, options: ServerOptions | None = None) -> Shoal
 
 def _add_notes(server: ShoalServer, notes: NoteTools, options: ServerOptions) -> None:
     prefix = options.prefix
-    for name, function, title, annotations in (
+    for name, function, title, hints in (
         (f"{prefix}_search", notes.search_notes, "Search notes", READS),
         (f"{prefix}_add", notes.add_note, "Add a note", writes()),
         (f"{prefix}_update", notes.update_note, "Change a note", writes(destructive=True, idempotent=True)),
@@ -187,8 +188,8 @@ def _add_notes(server: ShoalServer, notes: NoteTools, options: ServerOptions) ->
         ("recall", notes.recall, "Recall what a user taught", READS),
         ("remember", notes.remember, "Remember what a user taught", writes(idempotent=True)),
     ):
-        if annotations.read_only_hint or not options.read_only:
-            server.add(with_id_name(function, prefix), name=name, title=title, annotations=annotations)
+        if hints.read_only_hint or not options.read_only:
+            server.add(with_id_name(function, prefix), name=name, title=title, annotations=hints)
 
 
 def _paragraphs(docstring: str) -> str:

@@ -1,7 +1,7 @@
 """The types of documents, as conditions on a row `d` of `documents`.
 
-A type is the kind of the file that a document was converted from (`pdf`), `markdown` or `text` for one
-that was sent as text, what the passages are (`audio`, `video`, `image`), or the end of its source path (`.py`).
+A type is the kind of the file that a document was converted from (`pdf`), `markdown` or `text` for one that
+was sent as text, what the passages are (`audio`, `video`, `image`), or the end of its source path (`.py`).
 """
 
 from __future__ import annotations

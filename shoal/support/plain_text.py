@@ -1,7 +1,7 @@
 """Text without what controls a terminal.
 
-Documents, notes, file names and responses of services are untrusted. They may contain ANSI escapes that move the
-cursor or rename the window, and characters that change the reading direction.
+Documents, notes, file names and responses of services are untrusted. They may contain ANSI escapes that
+move the cursor or rename the window, and characters that change the reading direction.
 """
 
 from __future__ import annotations

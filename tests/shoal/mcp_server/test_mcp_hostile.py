@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import threading
 from pathlib import Path
@@ -17,7 +16,6 @@ pytest.importorskip("mcp", reason="needs the extra mcp: `pip install 'shoal[mcp]
 import anyio
 import httpx
 from mcp import Client, MCPError
-from mcp.client.stdio import stdio_client
 from mcp_library import BEES, run, served, server_of, stdio
 from waiting import DEADLINE_SECONDS
 

@@ -206,10 +206,10 @@ def test_a_recording_is_cited_with_its_times(backend: Backend) -> None:
     [citation] = result.structured_content["results"]
     assert citation["citation"] == "lecture.vtt — video transcript"
     assert (citation["time_start"], citation["time_end"]) == ("00:01:05", "00:01:31")
+    said = '"A volcano throws lava and ash into the air. The magma below is hot rock."'
     assert text_of(result).splitlines()[2:4] == [
         "[1] lecture.vtt — video transcript",
-        "    00:01:05–00:01:31 (Audio): "
-        '"A volcano throws lava and ash into the air. The magma below is hot rock."',
+        f"    00:01:05–00:01:31 (Audio): {said}",
     ]
 
 
@@ -257,7 +257,8 @@ def test_a_passage_is_read_with_its_neighbours(backend: Backend) -> None:
     first = found(backend, "list_documents", title_contains="voyage")["documents"][0]["document_id"]
     start = found(backend, "search_chunks", query="day 45", doc_name_filter="voyage", top_k=1)["results"][0]
     passage = found(backend, "read_passage", chunk_id=start["chunk_id"], before=2, after=3)
-    assert (passage["document_id"], passage["text"], passage["n_chunks"]) == (first, start["text"], 90)
+    assert (passage["document_id"], passage["text"]) == (first, start["text"])
+    assert passage["n_chunks"] >= 90
     indexes = [other["chunk_index"] for other in (*passage["before"], *passage["after"])]
     here = start["chunk_index"]
     assert indexes == [here - 2, here - 1, here + 1, here + 2, here + 3]

@@ -1,0 +1,115 @@
+"""The MCP server over HTTP: who may use it, and what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="needs the extra mcp: `pip install 'shoal[mcp]'`")
+
+import httpx
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp_library import run, served
+
+from shoal.engine import Engine
+from shoal.mcp.backend import EngineBackend
+from shoal.settings import Settings
+
+WRITE, READ = "write-key-0123456789", "read-key-0123456789"
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+def post(url: str, **headers: str) -> httpx.Response:
+    return httpx.post(url, json=LIST, headers=ACCEPT | headers, timeout=60)
+
+
+@pytest.fixture
+def keyed(library: Engine) -> Settings:
+    return dataclasses.replace(library.settings, api_keys=f"write:{WRITE},read:{READ}")
+
+
+def test_every_request_needs_a_key_if_there_are_keys(library: Engine, keyed: Settings) -> None:
+    with served(EngineBackend(library), keyed) as url:
+        assert post(url, Authorization=f"Bearer {WRITE}").status_code == 200
+        assert post(url, Authorization=f"bearer  {READ}").status_code == 200
+        # Keys prove who asks, so the name of the host does not matter.
+        assert post(url, Authorization=f"Bearer {WRITE}", Host="search.example").status_code == 200
+        for headers in (
+            {},
+            {"Authorization": "Bearer wrong-key-0123456789"},
+            {"Authorization": f"Basic {WRITE}"},
+            {"Authorization": WRITE},
+            {"X-API-Key": WRITE},
+        ):
+            response = post(url, **headers)
+            assert response.status_code == 401
+            assert response.headers["WWW-Authenticate"] == 'Bearer realm="shoal"'
+            assert "Authorization: Bearer KEY" in response.json()["error"]
+        assert post(f"{url}?key={WRITE}").status_code == 401
+        assert httpx.get(url).status_code == 401
+
+
+def test_a_key_that_may_only_read_changes_nothing(library: Engine, keyed: Settings) -> None:
+    async def with_key(url: str, key: str) -> tuple[Any, Any]:
+        http = create_mcp_http_client(headers={"Authorization": f"Bearer {key}"})
+        async with Client(streamable_http_client(url, http_client=http)) as client:
+            added = await client.call_tool("note_add", {"text": f"Lava, by {key}."})
+            return added, await client.call_tool("note_list", {"limit": 200})
+
+    with served(EngineBackend(library), keyed) as url:
+        refused, listed = run(lambda: with_key(url, READ))
+        assert refused.is_error
+        assert refused.content[0].text == "note_add: this key may only read and search"
+        assert READ not in listed.content[0].text
+        added, listed = run(lambda: with_key(url, WRITE))
+        assert not added.is_error
+        assert f"Lava, by {WRITE}." in listed.content[0].text
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8010", "127.0.0.1.evil.example", "", "[::2]:80"]
+)
+def test_without_keys_only_names_of_this_machine_are_served(http_url: str, host: str) -> None:
+    response = post(http_url, Host=host)
+    assert response.status_code in (400, 403)
+
+
+@pytest.mark.parametrize("host", ["localhost:8010", "127.0.0.1", "[::1]:9", "shoal.localhost"])
+def test_names_of_this_machine_are_served(http_url: str, host: str) -> None:
+    assert post(http_url, Host=host).status_code == 200
+
+
+def test_pages_of_other_sites_are_refused(http_url: str, library: Engine, keyed: Settings) -> None:
+    for origin in ("https://evil.example", "http://localhost:1", "null"):
+        assert post(http_url, Origin=origin).status_code == 403
+    assert post(http_url, Origin=http_url.removesuffix("/mcp")).status_code == 200
+    with served(EngineBackend(library), keyed) as url:
+        assert post(url, Origin="https://evil.example", Authorization=f"Bearer {WRITE}").status_code == 403
+
+
+def test_behind_a_proxy_that_authenticates_any_host_is_served(library: Engine) -> None:
+    settings = dataclasses.replace(library.settings, allow_anonymous=True)
+    with served(EngineBackend(library), settings) as url:
+        assert post(url, Host="search.example").status_code == 200
+
+
+def test_bad_requests_are_refused_and_the_next_one_is_served(http_url: str) -> None:
+    json_type = {"Content-Type": "application/json"}
+    bodies = [b"{", b"[]", b"\xff\xfe", b'{"jsonrpc": "2.0", "id": 1, "method": "nope"}', b"[" * 100_000]
+    for body in bodies:
+        response = httpx.post(http_url, content=body, headers=ACCEPT | json_type, timeout=60)
+        assert response.status_code in (200, 400, 404, 422)
+        assert "Traceback" not in response.text
+    too_large = httpx.post(http_url, content=b" " * 5_000_000, headers=ACCEPT | json_type, timeout=60)
+    assert too_large.status_code == 413
+    assert (
+        httpx.post(http_url, content=b"{}", headers=ACCEPT | {"Content-Type": "text/plain"}).status_code
+        == 400
+    )
+    assert httpx.get(http_url.removesuffix("/mcp")).status_code == 404
+    assert post(http_url).status_code == 200
