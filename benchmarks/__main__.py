@@ -64,6 +64,10 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "A gigabyte in one upload", _module("upload_memory")
     yield "Memory of the API after many searches", _module("api_memory", database)
     yield (
+        "Calls of the MCP server (needs the extra `mcp`)",
+        _module("mcp_calls", database) if find_spec("mcp") else None,
+    )
+    yield (
         "Files of every format, and damaged files",
         _module("formats", running, "--texts", 2, "--damaged", 300) if running else None,
     )

@@ -167,7 +167,8 @@ def test_descriptions_say_which_tool_is_for_what(library: Engine) -> None:
         "Use search_chunks when answering questions about document content (what, how, why). Use list_documents to"
         " discover which files exist or to filter them by type or name."
     )
-    assert rule in " ".join(instructions.split())
+    instructions = " ".join(instructions.split())
+    assert rule in instructions
     for name, other in (("search_chunks", "list_documents"), ("list_documents", "search_chunks")):
         assert "(what, how, why)" in descriptions[name]
         assert f"use {other} instead" in descriptions[name]
