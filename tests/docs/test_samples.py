@@ -46,7 +46,7 @@ KINDS = {
 NOT_RUN = {
     r"make |\. \.venv|pip |python3 -m venv": "installs",
     r"sudo |docker |.* docker |journalctl ": "for the host of a service",
-    r"shoal (up|serve|worker)\b": "runs until it is stopped",
+    r"shoal (up|serve|worker|mcp)\b": "runs until it is stopped",
     r"\.venv/bin/python (-m (benchmarks|pip)|benchmarks/)": "takes minutes, and needs test collections",
     r".*(search|docs)\.example": "not a real service",
 }
