@@ -344,7 +344,9 @@ class Settings:
         "search is longest ago are dropped",
         _at_least(0),
     )
-    note_owner: str = _setting("default", "whose notes `shoal mcp` reads and writes", _owner)
+    note_owner: str = _setting(
+        "default", "whose notes hooks and `shoal mcp` use unless they name an owner", _owner
+    )
     note_path_tags: str = _setting(
         "",
         "tags of environments by folder, `PATTERN=TAG` separated by commas, such as `/work/acme/*=acme`. `*` "

@@ -114,7 +114,7 @@ def mcp(
         from shoal.mcp.server import ServerOptions, make_server
 
         # A client over HTTP works elsewhere.
-        here = _environment_here() if address is None else None
+        here = _environment_here(settings) if address is None else None
         options = ServerOptions(read_only, prefix, settings.note_owner, here)
         shoal_server = make_server(backend, options)
         if backend.notes() is None:
@@ -162,11 +162,12 @@ def _check_address(settings: Settings, host: str) -> None:
     check_listen_address(dataclasses.replace(settings, host=host), program="`shoal mcp --http`")
 
 
-def _environment_here() -> Environment:
+def _environment_here(settings: Settings) -> Environment:
     """Return the environment of the folder in which an agent started this command."""
     from shoal.notes.environment import detect
+    from shoal.support.folder_patterns import parse_path_tags
 
-    return detect(Path.cwd())
+    return detect(Path.cwd(), path_tags=parse_path_tags(settings.note_path_tags))
 
 
 def _print_configurations(

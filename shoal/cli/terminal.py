@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from shoal.support.plain_text import one_line as one_line
+from shoal.support.plain_text import one_line as one_line  # also for the other modules of the CLI
 from shoal.support.plain_text import plain as plain
 
 if TYPE_CHECKING:

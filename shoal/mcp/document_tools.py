@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from shoal.errors import QueryError
-from shoal.formats.headings import headings_below
 from shoal.mcp.answers import answer
 from shoal.mcp.backend import Backend
 from shoal.mcp.citations import citation_list, citation_of, head, name_of
@@ -28,18 +26,14 @@ from shoal.mcp.document_results import (
     SharedTopic,
 )
 from shoal.mcp.quoting import NOTICE, clean, clean_value, count, in_line, indented, shortened
-from shoal.models import ContextChunk, SearchResult
+from shoal.models import ContextChunk
 from shoal.search.explain.explanation import Explanation, Target
+from shoal.search.retrieval import MAX_TOP_K, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
 from shoal.storage.database import MAX_ID
 from shoal.storage.records import ChunkDetail, StoredDocument
 
 MAX_NEIGHBOURS = 10
-MAX_RETRIEVED = 50
 MAX_LISTED = 200
-SUMMARY_CHARS = 100
-"""Characters of a passage in the summary of retrieve."""
-SOURCE = "source"
-"""The filter of retrieve that is about the document's name; the others are about its metadata."""
 
 Query = Annotated[
     str,
@@ -194,41 +188,42 @@ class DocumentTools:
     def retrieve(
         self,
         query: Query,
-        top_k: Annotated[int, Field(ge=1, le=MAX_RETRIEVED, description="Most passages to return.")] = 5,
+        top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K, description="Most passages to return.")] = 5,
         threshold: Annotated[float, Field(ge=0, le=1, description="Lowest `similarity` of a passage.")] = 0.0,
         filters: Annotated[
             dict[str, str | float | bool | None] | None,
             Field(
-                description="Only passages of documents with these values in their metadata; `source` is a "
-                "text in their title or path."
+                description="Only passages of documents with these values in their metadata; `source` is the "
+                "`source` of a result."
             ),
         ] = None,
     ) -> Annotated[CallToolResult, RetrievedPassages]:
         """Retrieve passages as plain content with metadata and a similarity, for programs that expect this
         form. To answer questions with citations, use search_chunks instead. `similarity` is the
         probability, 0 to 1, that the passage answers the query; it can be compared between queries."""
-        response = self._backend.search(
-            query, top_k=top_k, min_relevance=threshold, filters=_retrieve_filters(filters or {})
-        )
-        retrieved = [_retrieved(result) for result in response.results]
-        message = (
-            f"Found {count(len(retrieved), 'relevant document')}"
-            if retrieved
-            else "No relevant documents found"
-        )
+        response = self._backend.search(query, **search_arguments(top_k, threshold, filters))
+        retrieval = as_retrieval(query, response.results)
+        # A path can have line ends, and must not begin a line of the summary.
         summary = "\n".join(
-            f"{number}. {item.metadata[SOURCE]} (sim: {item.similarity:.2f}): "
+            f"{number}. {in_line(item.metadata[SOURCE])} (sim: {item.similarity:.2f}): "
             f"{shortened(item.content, SUMMARY_CHARS)}"
-            for number, item in enumerate(retrieved, start=1)
+            for number, item in enumerate(retrieval.results, start=1)
         )
         passages = RetrievedPassages(
-            results=retrieved,
+            results=[
+                Retrieved(
+                    content=clean(item.content),
+                    metadata=clean_value(item.metadata),
+                    similarity=item.similarity,
+                )
+                for item in retrieval.results
+            ],
             query=clean(query),
-            total_results=len(retrieved),
-            message=message,
+            total_results=retrieval.total_results,
+            message=in_line(retrieval.message),
             results_summary=summary,
         )
-        return answer("\n\n".join(part for part in (message, summary and NOTICE, summary) if part), passages)
+        return answer("\n\n".join([passages.message, *([NOTICE, summary] if summary else [])]), passages)
 
     def _listed(self, document: StoredDocument) -> ListedDocument:
         return ListedDocument(
@@ -352,34 +347,3 @@ def _explanation_text(explained: ExplainedResult) -> str:
         for topic in explained.shared_topics
     ]
     return "\n".join([*lines, *_warning_lines(explained.warnings)])
-
-
-def _retrieve_filters(filters: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The filters of a search. Raises QueryError for a source that is no text."""
-    source = filters.get(SOURCE)
-    if source is not None and not isinstance(source, str):
-        raise QueryError(f"filters.{SOURCE}", "must be a text")
-    metadata = {name: value for name, value in filters.items() if name != SOURCE}
-    given = {"name_contains": source or None, "metadata": metadata or None}
-    return {name: value for name, value in given.items() if value is not None} or None
-
-
-def _retrieved(result: SearchResult) -> Retrieved:
-    name = name_of(result.document_title, result.source_path)
-    metadata = clean_value(result.metadata)
-    metadata |= {
-        SOURCE: name,
-        "title": in_line(result.document_title),
-        "section": " > ".join(map(in_line, headings_below(result.document_title, result.section_path))),
-        "start_line": result.start_line,
-        "end_line": result.end_line,
-        "document_id": result.document_id,
-        "chunk_id": result.chunk_id,
-    }
-    if result.place is not None:
-        metadata["place"] = in_line(result.place.label)
-    if result.place is not None and result.place.kind == "page":
-        metadata["page"] = int(result.place.first)
-    if result.time_start is not None:
-        metadata |= {"time_start": result.time_start, "time_end": result.time_end}
-    return Retrieved(content=clean(result.text), metadata=metadata, similarity=result.relevance)

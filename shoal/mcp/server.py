@@ -29,6 +29,7 @@ from shoal.mcp.quoting import NOTICE, in_line
 from shoal.mcp.research_tools import ResearchTools
 from shoal.mcp.resources import add_resources
 from shoal.notes.environment import Environment
+from shoal.search.retrieval import own_name
 from shoal.support.api_keys import ApiKey, Scope
 from shoal.version import __version__
 
@@ -217,7 +218,7 @@ def _message(error: ToolError) -> str | None:
     """What a failed call says; None if the message of the error says it."""
     cause = error.__cause__
     if isinstance(cause, QueryError):
-        return f"{cause.field}: {in_line(str(cause))}"
+        return f"{own_name(cause.field)}: {in_line(str(cause))}"
     if isinstance(cause, ShoalError):
         return in_line(str(cause))
     if isinstance(cause, ValidationError) and not isinstance(error, UnexpectedToolError):

@@ -1,8 +1,4 @@
-"""Text without what controls a terminal.
-
-Documents, notes, file names and responses of services are untrusted. They may contain ANSI escapes that
-move the cursor or rename the window, and characters that change the reading direction.
-"""
+"""Text without escape sequences and control characters: documents, notes and answers are untrusted."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "list_documents": {"limit": 2},
     "read_passage": {"chunk_id": 2},
     "explain_result": {"query": QUESTION, "chunk_id": 1},
-    "retrieve": {"query": QUESTION, "filters": {"category": "nature", "source": "bees.md"}},
+    "retrieve": {"query": QUESTION, "filters": {"category": "nature", "source": "notes/bees.md"}},
     "search": {"query": QUESTION},
     "fetch": {"id": "1/0"},
 }
@@ -236,7 +236,7 @@ def test_nothing_found_is_a_result_that_says_so(backend: Backend) -> None:
     assert "without the filters" in text_of(filtered)
     assert "no document has the type pdf" in text_of(filtered)
     assert found(backend, "list_documents", tag="nope")["status"] == "no_results"
-    assert found(backend, "retrieve", query="zzyzx qwrtp")["message"] == "No relevant documents found"
+    assert found(backend, "retrieve", query="zzyzx qwrtp")["message"].startswith("No relevant content found")
     assert found(backend, "search", query="zzyzx qwrtp") == {"results": []}
 
 
@@ -288,11 +288,11 @@ def test_retrieve_has_the_form_of_its_document(backend: Backend) -> None:
     assert body["message"] == "Found 2 relevant documents"
     best = body["results"][0]
     assert set(best) == {"content", "metadata", "similarity"}
-    assert best["metadata"]["source"] == "bees.md"
+    assert best["metadata"]["source"] == "notes/bees.md"
     assert best["metadata"]["category"] == "nature"
     assert 0.01 <= best["similarity"] <= 1
     assert body["results_summary"].startswith(
-        f"1. bees.md (sim: {best['similarity']:.2f}): Bees visit flowers"
+        f"1. notes/bees.md (sim: {best['similarity']:.2f}): Bees visit flowers"
     )
     assert found(backend, "retrieve", query=QUESTION, filters={"category": "law"})["total_results"] == 0
     assert found(backend, "retrieve", query=QUESTION, threshold=1.0)["results"] == []
