@@ -117,8 +117,6 @@ def mcp(
         here = _environment_here(settings) if address is None else None
         options = ServerOptions(read_only, prefix, settings.note_owner, here)
         shoal_server = make_server(backend, options)
-        if backend.notes() is None:
-            session.warn("a service has no tools for notes yet; without --server, this command has them")
         # The first request need not wait for what takes a second to load.
         threading.Thread(target=backend.start, daemon=True).start()
         if address is None:

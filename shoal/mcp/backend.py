@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.errors import NotFoundError
+from shoal.mcp.client_notes import ClientNotes
+from shoal.note_models import NoteOutcomes
+from shoal.notes.drafts import checked_owner
 from shoal.storage.records import ChunkDetail, DocumentDetail, DocumentPage
 
 if TYPE_CHECKING:
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
     from shoal.models import SearchResponse
     from shoal.notes.service import OwnerNotes
     from shoal.search.explain.explanation import Explanation
+
+    AgentNotes = OwnerNotes | ClientNotes
+    """The notes of one owner."""
 
 SCHEME = "shoal://"
 
@@ -54,8 +60,11 @@ class Backend(Protocol):
     def address(self, document_id: int, chunk_index: int | None = None) -> str:
         """An address of a document or chunk for people, or for a client of this server."""
 
-    def notes(self) -> Callable[[str], OwnerNotes] | None:
-        """What returns the notes of an owner; None if this backend has no notes."""
+    def notes(self, owner: str) -> AgentNotes:
+        """The notes of an owner. Raises NoteError for an invalid name."""
+
+    def remember(self, user_id: str, items: Sequence[Mapping[str, Any]]) -> NoteOutcomes:
+        """Store what was learned for a user; one result for each item, in order."""
 
 
 class EngineBackend:
@@ -94,8 +103,11 @@ class EngineBackend:
     def address(self, document_id: int, chunk_index: int | None = None) -> str:
         return resource_uri(document_id, chunk_index)
 
-    def notes(self) -> Callable[[str], OwnerNotes]:
-        return self._engine.notes.of
+    def notes(self, owner: str) -> OwnerNotes:
+        return self._engine.notes.of(owner)
+
+    def remember(self, user_id: str, items: Sequence[Mapping[str, Any]]) -> NoteOutcomes:
+        return NoteOutcomes.of(self._engine.notes.of(user_id).remember(items))
 
 
 class ClientBackend:
@@ -138,8 +150,11 @@ class ClientBackend:
         page = f"{self._client.server}/documents/{document_id}"
         return page if chunk_index is None else f"{page}?chunk={chunk_index}"
 
-    def notes(self) -> None:
-        """None: the service has no notes."""
+    def notes(self, owner: str) -> ClientNotes:
+        return ClientNotes(self._client, owner)
+
+    def remember(self, user_id: str, items: Sequence[Mapping[str, Any]]) -> NoteOutcomes:
+        return self._client.remember(checked_owner(user_id), items)
 
 
 def no_chunk(document_id: int, chunk_index: int) -> NotFoundError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import anyio.from_thread
 from mcp.server.mcpserver import Context
@@ -18,6 +18,7 @@ from pydantic import Field
 
 from shoal.errors import NoteError
 from shoal.mcp.answers import answer
+from shoal.mcp.backend import Backend
 from shoal.mcp.note_results import (
     AddedNoteView,
     CategoryView,
@@ -34,12 +35,9 @@ from shoal.mcp.note_results import (
     SimilarNoteView,
 )
 from shoal.mcp.quoting import NOTICE, clean, clean_value, count, in_line, quoted, shortened
-from shoal.note_models import AddedNote, Note
+from shoal.note_models import AddedNote, Note, NoteOutcome
 from shoal.notes.environment import Environment
 from shoal.storage.database import MAX_ID
-
-if TYPE_CHECKING:
-    from shoal.notes.service import OwnerNotes
 
 NOTE_ID = "note_id"
 PREFIX = "note"
@@ -76,19 +74,14 @@ Item = Annotated[
 
 
 class NoteTools:
-    """The tools, over the notes of owners. `notes_of` returns those of one owner."""
+    """The tools, over the notes of an owner and the memory of users in a backend."""
 
-    def __init__(
-        self, notes_of: Callable[[str], OwnerNotes], owner: str, environment: Environment | None = None
-    ) -> None:
-        """`environment`: where the agent works, None if that is unknown."""
-        self._notes_of = notes_of
-        self._owner = owner
+    def __init__(self, backend: Backend, owner: str, environment: Environment | None = None) -> None:
+        """`environment`: where the agent works, None if that is unknown. Raises NoteError for an invalid
+        owner."""
+        self._backend = backend
+        self._notes = backend.notes(owner)
         self._environment = environment
-
-    @property
-    def _notes(self) -> OwnerNotes:
-        return self._notes_of(self._owner)
 
     def search_notes(
         self,
@@ -288,7 +281,7 @@ class NoteTools:
     ) -> Annotated[CallToolResult, RecalledItems]:
         """Recall what earlier conversations with a user taught. Only the memory of this user is searched. For
         documents, use search_chunks; for lessons about tools and code, search the notes."""
-        recalled = self._notes_of(user_id).recall(query, top_k=top_k, threshold=threshold)
+        recalled = self._backend.notes(user_id).recall(query, top_k=top_k, threshold=threshold)
         results = [
             RecalledItem(
                 content=clean(item.content), metadata=clean_value(item.metadata), similarity=item.similarity
@@ -316,11 +309,10 @@ class NoteTools:
         """Remember what a conversation with a user taught, for recall. Facts that stay true, not the course
         of the conversation. Items without a subject or with low confidence are refused, with the reason; an
         item that says the same as a stored one is counted, not stored twice."""
-        notes = self._notes_of(user_id)
         outcomes: list[RememberedItem] = []
         for start in range(0, len(items), ITEMS_PER_STEP):
-            step = notes.remember(items[start : start + ITEMS_PER_STEP])
-            outcomes += map(_remembered, step)
+            step = self._backend.remember(user_id, items[start : start + ITEMS_PER_STEP])
+            outcomes += map(_remembered, step.results)
             anyio.from_thread.run(context.report_progress, len(outcomes), len(items))
         stored = [item for item in outcomes if item.error is None]
         n_duplicates = sum(item.is_duplicate for item in stored)
@@ -437,7 +429,6 @@ def _recall_text(query: str, results: Sequence[RecalledItem]) -> str:
     return "\n".join([f"## 🧠 Memory Recall: '{shortened(query, 200)}'", f"Found {found}:", *lines])
 
 
-def _remembered(outcome: AddedNote | NoteError) -> RememberedItem:
-    if isinstance(outcome, NoteError):
-        return RememberedItem(note_id=None, is_duplicate=False, error=in_line(str(outcome)))
-    return RememberedItem(note_id=outcome.note.id, is_duplicate=outcome.is_duplicate, error=None)
+def _remembered(outcome: NoteOutcome) -> RememberedItem:
+    error = None if outcome.error is None else in_line(f"{outcome.field}: {outcome.error}")
+    return RememberedItem(note_id=outcome.note_id, is_duplicate=outcome.is_duplicate, error=error)

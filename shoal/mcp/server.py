@@ -136,16 +136,12 @@ class ServerOptions:
 def make_server(backend: Backend, options: ServerOptions | None = None) -> ShoalServer:
     """Return the server of a backend. Raises NoteError for an invalid owner."""
     options = options or ServerOptions()
-    notes_of = backend.notes()
-    guidance = GUIDANCE
-    if notes_of is not None:
-        notes_of(options.owner)
-        guidance += NOTE_GUIDANCE.format(prefix=options.prefix)
+    notes = NoteTools(backend, options.owner, options.environment)
     server = ShoalServer(
         "shoal",
         title="Shoal",
         description="Finds passages in documents and says why.",
-        instructions=guidance,
+        instructions=GUIDANCE + NOTE_GUIDANCE.format(prefix=options.prefix),
         version=__version__,
         log_level="WARNING",
         subscriptions=False,
@@ -161,8 +157,7 @@ def make_server(backend: Backend, options: ServerOptions | None = None) -> Shoal
         (research.fetch, "Fetch (for research agents)"),
     ):
         server.add(function, title=title, annotations=READS)
-    if notes_of is not None:
-        _add_notes(server, NoteTools(notes_of, options.owner, options.environment), options)
+    _add_notes(server, notes, options)
     add_resources(server, backend)
     add_prompts(server)
     return server
