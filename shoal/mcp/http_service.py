@@ -84,6 +84,8 @@ class Guard:
 
 def make_app(server: ShoalServer, settings: Settings) -> App:
     """Return the ASGI application of a server. Raises ValueError for invalid keys."""
+    keys = parse_keys(settings.api_keys)
+    server.has_keys = bool(keys)
     app: Starlette = server.streamable_http_app(
         streamable_http_path=PATH,
         stateless_http=True,
@@ -100,7 +102,7 @@ def make_app(server: ShoalServer, settings: Settings) -> App:
             yield state
 
     app.router.lifespan_context = lifespan
-    return Guard(app, parse_keys(settings.api_keys), allow_any_host=settings.allow_anonymous)
+    return Guard(app, keys, allow_any_host=settings.allow_anonymous)
 
 
 def serve(

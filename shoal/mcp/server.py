@@ -59,7 +59,12 @@ judge it with {prefix}_feedback. recall and remember are the memory of one user,
 
 
 class ShoalServer(MCPServer[Any]):
-    """An MCP server that reports errors of the library, and wrong arguments, in words."""
+    """An MCP server that reports errors of the library, and wrong arguments, in words.
+
+    has_keys: tools that change something need a request with a key that may write
+    """
+
+    has_keys = False
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -70,7 +75,7 @@ class ShoalServer(MCPServer[Any]):
             raise ToolError(f"there is no tool {name[:60]!r}{_hint(name, self._names())}")
         _check_names(name, arguments, tool.parameters["properties"])
         if tool.annotations is None or not tool.annotations.read_only_hint:
-            _check_scope(name, context)
+            self._check_scope(name, context)
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -112,6 +117,15 @@ class ShoalServer(MCPServer[Any]):
         tool = self._tool_manager.get_tool(name or function.__name__)
         assert tool is not None, "it was just added"
         tool.parameters["additionalProperties"] = False
+
+    def _check_scope(self, tool: str, context: Context[Any, Any] | None) -> None:
+        """Refuse a change without a key that may write. Raises ToolError."""
+        if not self.has_keys:
+            return
+        request = None if context is None else context.request_context.request
+        key: ApiKey | None = None if request is None else request.scope.get(KEY)
+        if key is None or key.scope is not Scope.write:
+            raise ToolError(f"{tool}: this key may only read and search")
 
     def _names(self) -> list[str]:
         return [tool.name for tool in self._tool_manager.list_tools()]
@@ -199,14 +213,6 @@ def _check_names(tool: str, arguments: Mapping[str, Any], known: Mapping[str, An
         if name not in known:
             hint = _hint(name, known) or f"; it has {', '.join(known) or 'none'}"
             raise ToolError(f"{tool} has no argument {name[:60]!r}{hint}")
-
-
-def _check_scope(tool: str, context: Context[Any, Any] | None) -> None:
-    """Refuse a change by a key that may only read. Raises ToolError."""
-    request = None if context is None else context.request_context.request
-    key: ApiKey | None = None if request is None else request.scope.get(KEY)
-    if key is not None and key.scope is not Scope.write:
-        raise ToolError(f"{tool}: this key may only read and search")
 
 
 def _message(error: ToolError) -> str | None:

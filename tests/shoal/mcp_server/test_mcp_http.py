@@ -54,21 +54,22 @@ def test_every_request_needs_a_key_if_there_are_keys(library: Engine, keyed: Set
         assert httpx.get(url).status_code == 401
 
 
-def test_a_key_that_may_only_read_changes_nothing(library: Engine, keyed: Settings) -> None:
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_key_that_may_only_read_changes_nothing(library: Engine, keyed: Settings, mode: str) -> None:
     async def with_key(url: str, key: str) -> tuple[Any, Any]:
         http = create_mcp_http_client(headers={"Authorization": f"Bearer {key}"})
-        async with Client(streamable_http_client(url, http_client=http)) as client:
-            added = await client.call_tool("note_add", {"text": f"Lava, by {key}."})
+        async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
+            added = await client.call_tool("note_add", {"text": f"Lava, by {key} in mode {mode}."})
             return added, await client.call_tool("note_list", {"limit": 200})
 
     with served(EngineBackend(library), keyed) as url:
         refused, listed = run(lambda: with_key(url, READ))
         assert refused.is_error
         assert refused.content[0].text == "note_add: this key may only read and search"
-        assert READ not in listed.content[0].text
+        assert f"by {READ}" not in listed.content[0].text
         added, listed = run(lambda: with_key(url, WRITE))
         assert not added.is_error
-        assert f"Lava, by {WRITE}." in listed.content[0].text
+        assert f"Lava, by {WRITE} in mode {mode}." in listed.content[0].text
 
 
 @pytest.mark.parametrize(
