@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 MAX_PORT = 65_535
-PREFIXES = r"[a-z][a-z0-9_]{0,30}"
+PREFIX_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
 Http = Annotated[
     str | None,
@@ -95,7 +95,7 @@ def mcp(
         shoal mcp --server http://127.0.0.1:8000
     """
     settings = session.settings(note_owner=owner)
-    if not re.fullmatch(PREFIXES, prefix):
+    if not PREFIX_NAME.fullmatch(prefix):
         raise typer.BadParameter("must be a lower-case word of letters, digits and _", param_hint="--prefix")
     address = None if http is None else _address(http)
     if print_config:
