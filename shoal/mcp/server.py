@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from mcp.server.mcpserver.exceptions import (
     UnexpectedResourceError,
     UnexpectedToolError,
 )
+from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import ValidationError
 
@@ -52,9 +53,12 @@ Cite passages by their numbers, and say so if the documents do not answer a ques
 
 
 NOTE_GUIDANCE = """
-It also keeps notes: lessons for later sessions. Before a task, search them with {prefix}_search; after a
-correction, a discovered convention or a pitfall, add a lesson with {prefix}_add; after a note was shown,
-judge it with {prefix}_feedback. recall and remember are the memory of one user, by user_id.
+It also keeps notes: lessons for later sessions. Before a task, search them with {prefix}_search. recall is
+the memory of one user, by user_id.
+"""
+WRITING_GUIDANCE = """
+After a correction, a discovered convention or a pitfall, add a lesson with {prefix}_add. After a note was
+shown, judge it with {prefix}_feedback. remember adds to the memory of one user.
 """
 
 
@@ -66,13 +70,18 @@ class ShoalServer(MCPServer[Any]):
 
     has_keys = False
 
+    def __init__(self, tools: Sequence[Tool], **described: Any) -> None:
+        """`described`: arguments of MCPServer."""
+        super().__init__(tools=list(tools), **described)
+        self._by_name = {tool.name: tool for tool in tools}
+
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool. Raises ToolError."""
-        tool = self._tool_manager.get_tool(name)
+        tool = self._by_name.get(name)
         if tool is None:
-            raise ToolError(f"there is no tool {name[:60]!r}{_hint(name, self._names())}")
+            raise ToolError(f"there is no tool {name[:60]!r}{_hint(name, self._by_name)}")
         _check_names(name, arguments, tool.parameters["properties"])
         if tool.annotations is None or not tool.annotations.read_only_hint:
             self._check_scope(name, context)
@@ -98,26 +107,6 @@ class ShoalServer(MCPServer[Any]):
                 raise ResourceError(str(cause)) from cause
             raise
 
-    def add(
-        self,
-        function: Callable[..., Any],
-        *,
-        title: str,
-        annotations: ToolAnnotations,
-        name: str | None = None,
-    ) -> None:
-        """Add a tool that refuses arguments it does not know."""
-        self.add_tool(
-            function,
-            name=name,
-            title=title,
-            description=_paragraphs(function.__doc__ or ""),
-            annotations=annotations.model_copy(update={"title": title}),
-        )
-        tool = self._tool_manager.get_tool(name or function.__name__)
-        assert tool is not None, "it was just added"
-        tool.parameters["additionalProperties"] = False
-
     def _check_scope(self, tool: str, context: Context[Any, Any] | None) -> None:
         """Refuse a change without a key that may write. Raises ToolError."""
         if not self.has_keys:
@@ -126,9 +115,6 @@ class ShoalServer(MCPServer[Any]):
         key: ApiKey | None = None if request is None else request.scope.get(KEY)
         if key is None or key.scope is not Scope.write:
             raise ToolError(f"{tool}: this key may only read and search")
-
-    def _names(self) -> list[str]:
-        return [tool.name for tool in self._tool_manager.list_tools()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +136,24 @@ class ServerOptions:
 def make_server(backend: Backend, options: ServerOptions | None = None) -> ShoalServer:
     """Return the server of a backend. Raises NoteError for an invalid owner."""
     options = options or ServerOptions()
-    notes = NoteTools(backend, options.owner, options.environment)
+    guidance = GUIDANCE + NOTE_GUIDANCE + ("" if options.read_only else WRITING_GUIDANCE)
+    tools = [*_document_tools(backend), *_note_tools(backend, options)]
     server = ShoalServer(
-        "shoal",
+        tools,
+        name="shoal",
         title="Shoal",
         description="Finds passages in documents and says why.",
-        instructions=GUIDANCE + NOTE_GUIDANCE.format(prefix=options.prefix),
+        instructions=guidance.format(prefix=options.prefix),
         version=__version__,
         log_level="WARNING",
         subscriptions=False,
     )
+    add_resources(server, backend)
+    add_prompts(server)
+    return server
+
+
+def _document_tools(backend: Backend) -> Iterator[Tool]:
     documents, research = DocumentTools(backend), ResearchTools(backend)
     for function, title in (
         (documents.search_chunks, "Search the content of documents"),
@@ -170,15 +164,11 @@ def make_server(backend: Backend, options: ServerOptions | None = None) -> Shoal
         (research.search, "Search (for research agents)"),
         (research.fetch, "Fetch (for research agents)"),
     ):
-        server.add(function, title=title, annotations=READS)
-    _add_notes(server, notes, options)
-    add_resources(server, backend)
-    add_prompts(server)
-    return server
+        yield _tool(function, function.__name__, title, READS)
 
 
-def _add_notes(server: ShoalServer, notes: NoteTools, options: ServerOptions) -> None:
-    prefix = options.prefix
+def _note_tools(backend: Backend, options: ServerOptions) -> Iterator[Tool]:
+    notes, prefix = NoteTools(backend, options.owner, options.environment), options.prefix
     for name, function, title, hints in (
         (f"{prefix}_search", notes.search_notes, "Search notes", READS),
         (f"{prefix}_add", notes.add_note, "Add a note", writes()),
@@ -196,10 +186,23 @@ def _add_notes(server: ShoalServer, notes: NoteTools, options: ServerOptions) ->
         (f"{prefix}_list", notes.list_notes, "List notes", READS),
         (f"{prefix}_status", notes.note_status, "Count notes", READS),
         ("recall", notes.recall, "Recall what a user taught", READS),
-        ("remember", notes.remember, "Remember what a user taught", writes(idempotent=True)),
+        ("remember", notes.remember, "Remember what a user taught", writes()),
     ):
         if hints.read_only_hint or not options.read_only:
-            server.add(with_id_name(function, prefix), name=name, title=title, annotations=hints)
+            yield _tool(with_id_name(function, prefix), name, title, hints)
+
+
+def _tool(function: Callable[..., Any], name: str, title: str, hints: ToolAnnotations) -> Tool:
+    """Return a tool that refuses arguments it does not know; its docstring describes it to agents."""
+    tool = Tool.from_function(
+        function,
+        name=name,
+        title=title,
+        description=_paragraphs(function.__doc__ or ""),
+        annotations=hints.model_copy(update={"title": title}),
+    )
+    tool.parameters["additionalProperties"] = False
+    return tool
 
 
 def _paragraphs(docstring: str) -> str:

@@ -83,6 +83,10 @@ def test_read_only_servers_have_no_tool_that_changes_something(engine: Engine, c
     assert {f"note_{name}" for name in READERS} | {"recall"} <= set(offered)
     assert not {f"note_{name}" for name in WRITERS} & set(offered)
     assert "remember" not in offered
+    for read_only in (True, False):
+        server = make_server(EngineBackend(engine), ServerOptions(read_only=read_only))
+        assert ("note_add" in str(server.instructions)) is not read_only
+        assert "note_search" in str(server.instructions)
     assert "there is no tool 'note_add'" in call("note_add", {"text": "lava"}, read_only=True, fails=True)
 
 
