@@ -27,7 +27,8 @@ from shoal_api.problems import ProblemError
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 READING_POSTS = re.compile(
-    f"{API}/(search|explain|similarity|verify|retrieve|notes/(search|pinned|[^/]+/explain)|users/.+/recall)", re.DOTALL
+    f"{API}/(search|explain|similarity|verify|retrieve|notes/(search|pinned|[^/]+/explain)|users/.+/recall)",
+    re.DOTALL,
 )
 """Routes and paths that only read although their method is POST: arguments can be too long for a URL."""
 

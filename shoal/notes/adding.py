@@ -69,12 +69,14 @@ def _count_again(
 
 
 def add_many(
-    context: NoteContext, owner: str, items: Iterable[Mapping[str, Any]], *, find_similar: bool
+    context: NoteContext, owner: str, items: Iterable[Mapping[str, Any] | NoteError], *, find_similar: bool
 ) -> Iterator[AddedNote | NoteError]:
-    """Store notes in short transactions; a bad item becomes an error in its place."""
+    """Store notes in short transactions; a bad item becomes an error in its place.
+
+    Each item is checked as it is read, so that large ones are not in memory together.
+    """
     remaining = iter(items)
-    while batch := list(itertools.islice(remaining, ADDED_TOGETHER)):
-        checked = [_checked(context, item) for item in batch]
+    while checked := [_checked(context, item) for item in itertools.islice(remaining, ADDED_TOGETHER)]:
         given = [draft for draft in checked if isinstance(draft, NoteDraft)]
         with context.database.snapshot() as snapshot:
             prepared = _prepare(context, snapshot, owner, given, find_similar=find_similar)
@@ -85,6 +87,8 @@ def add_many(
 
 
 def _checked(context: NoteContext, item: object) -> NoteDraft | NoteError:
+    if isinstance(item, NoteError):
+        return item
     if not isinstance(item, Mapping):
         return NoteError("note", "must be an object")
     try:

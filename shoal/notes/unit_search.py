@@ -328,7 +328,7 @@ def _hits(
             note=note,
             match_score=each.score,
             relevance=relevance(evidence[i]),
-            scores=scores_of(each, request.mode),
+            scores=scores_of(each, request.mode, None, analyzed),
             n_shared_reefs=len(shared.get(each.chunk_id, ()))
             if request.mode is SearchMode.lexical
             else each.n_shared,

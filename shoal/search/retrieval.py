@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import QueryError
-from shoal.models import LocatorKind, SearchResult
+from shoal.file_models import LocatorKind
+from shoal.models import SearchResult
 
 DEFAULT_TOP_K = 5
 MAX_TOP_K = 50
