@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shoal import Engine
-from shoal.errors import NoteError, QueryError
+from shoal.errors import NoteError, NoteStateError, QueryError
 from shoal.note_models import AddedNote
 from shoal.notes import adding
 from shoal.notes.service import OwnerNotes
@@ -75,7 +75,7 @@ def test_deprecated_note_is_no_duplicate(notes: OwnerNotes) -> None:
     notes.deprecate(old.id)
     new = notes.add(LAVA)
     assert not new.is_duplicate
-    with pytest.raises(NoteError, match=f"note {new.note.id} is active and has the same text"):
+    with pytest.raises(NoteStateError, match=f"note {new.note.id} is active and has the same text"):
         notes.restore(old.id)
 
 
