@@ -173,7 +173,7 @@ class OwnerNotes:
         return changing.deprecate(self._context, self.owner, note_id, checked)
 
     def restore(self, note_id: int) -> Note:
-        """Make a deprecated note active again."""
+        """Make a deprecated note active again. Raises NoteStateError if an active note has its text."""
         return changing.restore(self._context, self.owner, note_id)
 
     def purge(self, *, before: datetime | None = None) -> int:
@@ -198,7 +198,8 @@ class OwnerNotes:
         prerequisites: Mapping[str, Any] | Prerequisites | None = None,
     ) -> Note:
         """Show a note at the start of every session whose environment has all `tags` (default: those of the
-        prerequisites, else none). `prerequisites` replace those of the note."""
+        prerequisites, else none). `prerequisites` replace those of the note. Raises NoteStateError for a
+        deprecated note."""
         gates, pin_tags = _split(prerequisites)
         chosen = drafts.checked_tags(pin_tags if tags is None else tags)
         return changing.pin(
