@@ -53,7 +53,7 @@ _SENSITIVE_NAME = r"(?:token|secret|passw(?:or)?d|credential|api[-_]?key)"
 _SECRET_VALUE = re.compile(
     rf"""(?:
         (?<![\w-])--?[\w-]{{0,30}}{_SENSITIVE_NAME}[\w-]{{0,30}}(?:=|\s++)      # --api-token VALUE
-      | (?:{_SENSITIVE_NAME}|authorization)[\w-]*+["']?\s*+[:=]\s*+(?:(?:basic|bearer)\s++)?  # TOKEN=VALUE
+      | (?:{_SENSITIVE_NAME}|authorization)[\w-]{{0,60}}+["']?\s*+[:=]\s*+(?:(?:basic|bearer)\s++)?  # TOKEN=VALUE
       | \b(?:basic|bearer)\s++
     )\S++""",
     re.IGNORECASE | re.VERBOSE,
