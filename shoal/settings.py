@@ -110,6 +110,11 @@ def _owner(value: str) -> str | None:
     return None if is_name else "must have 1 to 200 printable characters"
 
 
+def _http_url(value: str) -> str | None:
+    is_url = re.fullmatch(r"https?://[^\s/@?#]++(?:/[^\s?#]*+)?", value)
+    return None if is_url or not value else "must be http://HOST:PORT or https://HOST, without a user or a query"
+
+
 def _file_in_folder(value: str) -> str | None:
     path = Path(value).absolute()
     if value and path.is_dir():
@@ -380,10 +385,38 @@ class Settings:
         0.0, "an automatic pin ends when the average relevance is lower", _between(-1, 1)
     )
 
+
+    # Hooks of agents
+    server: str = _setting(
+        "",
+        "address of the service that hooks ask; empty: the one that `shoal up` runs for the database, else "
+        "the database itself",
+        _http_url,
+    )
     # Not specified: tools that only look around or keep lists.
-    note_skip_tools: str = _setting(
+    hook_skip_tools: str = _setting(
         "AskUserQuestion,ExitPlanMode,Glob,Grep,LS,Read,TodoWrite",
         "names of tools, separated by commas, before whose use the hook shows no notes",
+    )
+    hook_notes: int = _setting(3, "most notes that a hook shows for a prompt or a tool", _between(1, 50))
+    hook_event_days: int = _setting(
+        90, "events of hooks are deleted after this many days; 0: never", _at_least(0)
+    )
+
+    # Chat endpoint, for steps that need judgement
+    llm_url: str = _setting(
+        "",
+        "OpenAI-compatible chat endpoint, such as `http://127.0.0.1:11434/v1`; transcripts of agents are sent "
+        "there, and nowhere else. Empty: none, and agents submit their notes",
+        _http_url,
+    )
+    llm_key: str = _setting("", "key of the chat endpoint", secret=True)
+    llm_model: str = _setting("", "name of the model that the chat endpoint runs")
+    llm_daily_requests: int = _setting(
+        200, "most requests to the chat endpoint a day (UTC), of all processes; 0: none", _at_least(0)
+    )
+    llm_timeout: float = _setting(
+        120.0, "longest wait for an answer of the chat endpoint, seconds", _between(0.1, 3600)
     )
 
     # Conversion of files

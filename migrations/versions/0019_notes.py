@@ -133,12 +133,18 @@ STATEMENTS = (
         waiting_since     TEXT,                    -- the transcript has more to extract; NULL: it has not
         extract_attempts  INTEGER NOT NULL,
         extract_error     TEXT,
+        retry_at          TEXT,                    -- after a failure: not before this time
         created_at        TEXT NOT NULL,
         updated_at        TEXT NOT NULL,
         PRIMARY KEY (owner, session_id)
     ) WITHOUT ROWID""",
     """CREATE INDEX idx_agent_sessions_waiting ON agent_sessions(waiting_since)
         WHERE waiting_since IS NOT NULL""",
+    # Requests to the chat endpoint by day (UTC), for the limit of a day.
+    """CREATE TABLE chat_requests (
+        day               TEXT PRIMARY KEY,
+        n_requests        INTEGER NOT NULL
+    ) WITHOUT ROWID""",
     """CREATE TABLE shown_notes (
         owner             TEXT NOT NULL,
         session_id        TEXT NOT NULL,

@@ -7,6 +7,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from shoal.errors import InvalidFieldError, NoteError
@@ -20,6 +21,7 @@ from shoal.settings import Settings
 MAX_OWNER_CHARS = 200
 MAX_TEXT_CHARS = 20_000
 MAX_SESSION_CHARS = 200
+MAX_PATH_CHARS = 4_096
 MAX_REASON_CHARS = 1_000
 MAX_DOMAIN_CHARS = 100
 MAX_TAGS = 50
@@ -113,6 +115,15 @@ def checked_line(field: str, text: object, limit: int) -> str:
     if len(text) > limit:
         raise NoteError(field, f"is {len(text):,} characters; the limit is {limit:,}")
     return " ".join(clean(text).split())
+
+
+def checked_path(path: object, field: str = "transcript_path") -> str:
+    """Return an absolute path, or an empty text, unchanged."""
+    if not isinstance(path, str) or len(path) > MAX_PATH_CHARS or _CONTROL.search(path):
+        raise NoteError(field, f"must be a path of at most {MAX_PATH_CHARS:,} characters")
+    if path and not PurePath(path).is_absolute():
+        raise NoteError(field, "must be absolute")
+    return path
 
 
 def checked_tags(tags: object, field: str = "tags") -> tuple[str, ...]:

@@ -59,6 +59,7 @@ _SECRET_VALUE = re.compile(
     )\S++""",
     re.IGNORECASE | re.VERBOSE,
 )
+_SPACED = re.compile(r"\S{16,}+")
 _ADDRESS_USER = re.compile(r"(://)[^/@\s]++@")
 
 
@@ -91,6 +92,20 @@ class HookInput:
         """What to search notes for; empty for events that search nothing."""
         return self.prompt if self.event == "prompt" else " ".join(self.words)
 
+    def as_json(self) -> dict[str, str]:
+        """Return an input that says the same in a few kilobytes."""
+        return {
+            "hook_event_name": self.event_name,
+            "session_id": self.session_id,
+            "cwd": self.cwd,
+            "prompt": self.prompt,
+            "tool_name": self.tool_name,
+            "tool_input": " ".join(self.words),
+            "transcript_path": self.transcript_path,
+            "source": self.source,
+            "agent_id": "subagent" if self.is_subagent else "",
+        }
+
 
 def parse_hook_input(data: bytes, event: HookEvent) -> HookInput:
     """Return what the input of a hook says; nothing but the event if it is not a JSON object."""
@@ -113,7 +128,7 @@ def parse_hook_input(data: bytes, event: HookEvent) -> HookInput:
 
 
 def is_skipped(tool_name: str, skip_tools: str) -> bool:
-    """Whether a tool is in a list of names separated by commas (`note_skip_tools`)."""
+    """Whether a tool is in a list of names separated by commas (`hook_skip_tools`)."""
     return tool_name in {name.strip() for name in skip_tools.split(",")}
 
 
@@ -130,6 +145,12 @@ def tool_words(tool_name: str, tool_input: object, cwd: str = "") -> tuple[str, 
             if len(words) >= MAX_WORDS:
                 return tuple(words.values())
     return tuple(words.values())
+
+
+def without_secrets(text: str) -> str:
+    """Return a text without what looks like a password, a key or a hash, and without control characters."""
+    named = _without_secrets(text)
+    return _SPACED.sub(lambda word: "[removed]" if _looks_random(word.group()) else word.group(), named)
 
 
 def _parse_object(data: bytes) -> Mapping[str, Any]:

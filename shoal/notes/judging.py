@@ -51,6 +51,18 @@ def record_shown(
                 _pin_by_matches(rows, note, context.settings, now)
 
 
+def record_stop(
+    context: NoteContext, owner: str, session_id: str, environment: Environment | None, transcript_path: str
+) -> None:
+    """Write where a session works, and queue its transcript, if it has one, for the extraction."""
+    where, now = environment or Environment(), timestamp()
+    with context.database.write() as transaction:
+        sessions = SessionRows(transaction, owner)
+        sessions.write_session(session_id, repo=where.repo, tags=where.tags, now=now)
+        if transcript_path:
+            sessions.queue(session_id, transcript_path, now)
+
+
 def feedback(
     context: NoteContext,
     owner: str,

@@ -36,6 +36,7 @@ from shoal.scorer import Scorer
 from shoal.search.request import check_characters, check_page
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.storage.note_sessions import SessionRows
 from shoal.storage.notes import NoteRows
 from shoal.support.clock import timestamp
 
@@ -275,7 +276,26 @@ class OwnerNotes:
             searched_for=drafts.cleaned("context", context),
         )
 
+    def record_stop(
+        self,
+        session_id: str,
+        *,
+        environment: Environment | Mapping[str, Any] | None = None,
+        transcript_path: str = "",
+    ) -> None:
+        """Write where a session works and, if it has a transcript, that there is more to extract from it."""
+        session = _session(session_id)
+        if not session:
+            raise NoteError("session_id", "is empty")
+        path = drafts.checked_path(transcript_path)
+        judging.record_stop(self._context, self.owner, session, _environment(environment), path)
+
     # Reading
+
+    def shown(self, session_id: str) -> Sequence[int]:
+        """The ids of the notes that a session was shown."""
+        with self._context.database.snapshot() as snapshot:
+            return SessionRows(snapshot, self.owner).shown(_session(session_id))
 
     def get(self, note_id: int) -> Note:
         """One note, deprecated or not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from shoal.storage.database import Snapshot, Transaction
@@ -23,11 +24,77 @@ WRITE_EVENT = """
 WRITE_SESSION = """
     INSERT INTO agent_sessions (
         owner, session_id, repo, tags, transcript_path, transcript_offset, waiting_since, extract_attempts,
-        extract_error, created_at, updated_at)
-    VALUES (:owner, :session_id, :repo, :tags, '', 0, NULL, 0, NULL, :now, :now)
+        extract_error, retry_at, created_at, updated_at)
+    VALUES (:owner, :session_id, :repo, :tags, '', 0, NULL, 0, NULL, NULL, :now, :now)
     ON CONFLICT (owner, session_id) DO UPDATE SET
         repo = excluded.repo, tags = excluded.tags, updated_at = excluded.updated_at
 """
+
+# One queue entry for each session: the latest transcript counts, and the longest wait.
+QUEUE = """
+    UPDATE agent_sessions SET
+        transcript_offset = CASE WHEN transcript_path = :path THEN transcript_offset ELSE 0 END,
+        transcript_path = :path, waiting_since = COALESCE(waiting_since, :now), updated_at = :now
+    WHERE owner = :owner AND session_id = :session_id
+"""
+SESSION = """
+    SELECT session_id, repo, tags, transcript_path, transcript_offset, updated_at, extract_attempts
+    FROM agent_sessions WHERE owner = :owner AND session_id = :session_id
+"""
+# A stop hook that came during the extraction keeps the session waiting.
+FINISH = """
+    UPDATE agent_sessions SET
+        transcript_offset = :offset, extract_attempts = 0, extract_error = NULL, retry_at = NULL,
+        waiting_since = CASE WHEN :is_done AND updated_at = :seen THEN NULL ELSE waiting_since END
+    WHERE owner = :owner AND session_id = :session_id AND transcript_path = :path
+        AND transcript_offset = :before
+"""
+FAIL = """
+    UPDATE agent_sessions SET extract_attempts = extract_attempts + 1, extract_error = :reason,
+        retry_at = :retry_at, waiting_since = CASE WHEN :is_final THEN NULL ELSE waiting_since END
+    WHERE owner = :owner AND session_id = :session_id
+"""
+WAITING = """
+    SELECT COUNT(*) AS n_waiting, MIN(waiting_since) AS waiting_since, MIN(retry_at) AS retry_at,
+        MAX(extract_error) AS error
+    FROM agent_sessions WHERE owner = :owner AND waiting_since IS NOT NULL
+"""
+
+# The queue of all owners, oldest first. It names sessions, and no notes.
+DUE = """
+    SELECT owner, session_id FROM agent_sessions
+    WHERE waiting_since IS NOT NULL AND (:any_time OR retry_at IS NULL OR retry_at <= :now)
+    ORDER BY waiting_since LIMIT :limit
+"""
+TAKE_REQUEST = """
+    INSERT INTO chat_requests (day, n_requests) SELECT :day, 1 WHERE :limit > 0
+    ON CONFLICT (day) DO UPDATE SET n_requests = n_requests + 1 WHERE n_requests < :limit
+    RETURNING n_requests
+"""
+REQUESTS = "SELECT n_requests FROM chat_requests WHERE day = :day"
+DELETE_OLD_EVENTS = """
+    DELETE FROM hook_events
+    WHERE id IN (SELECT id FROM hook_events ORDER BY id LIMIT :limit) AND created_at < :moment
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionState:
+    """How far the transcript of a session is extracted.
+
+    tags     of the environment in which the session works
+    path     of the transcript; empty if it is unknown
+    offset   bytes of the transcript that are done
+    seen     time of the last change by a hook
+    """
+
+    session_id: str
+    repo: str
+    tags: tuple[str, ...]
+    path: str
+    offset: int
+    seen: str
+    attempts: int
 
 
 class SessionRows:
@@ -66,6 +133,52 @@ class SessionRows:
         values = self._values(session_id=session_id, repo=repo, tags=compact_json(list(tags)), now=now)
         self._transaction.execute(WRITE_SESSION, values)
 
+    def queue(self, session_id: str, path: str, now: str) -> None:
+        """Mark that the transcript of a known session has more to extract."""
+        self._transaction.execute(QUEUE, self._values(session_id=session_id, path=path, now=now))
+
+    def state(self, session_id: str) -> ExtractionState | None:
+        """Read how far the transcript of a session is extracted; None for an unknown session."""
+        row = self._snapshot.first(SESSION, self._values(session_id=session_id))
+        if row is None:
+            return None
+        return ExtractionState(
+            session_id=row["session_id"],
+            repo=row["repo"],
+            tags=tuple(json.loads(row["tags"])),
+            path=row["transcript_path"],
+            offset=row["transcript_offset"],
+            seen=row["updated_at"],
+            attempts=row["extract_attempts"],
+        )
+
+    def finish(self, state: ExtractionState, offset: int, *, is_done: bool) -> bool:
+        """Write that a transcript is extracted up to `offset`; False if another process was quicker.
+
+        `is_done`: nothing more waits, unless a hook came in the meantime.
+        """
+        values = self._values(
+            session_id=state.session_id,
+            path=state.path,
+            before=state.offset,
+            offset=offset,
+            is_done=is_done,
+            seen=state.seen,
+        )
+        return self._transaction.execute(FINISH, values) == 1
+
+    def fail(self, session_id: str, reason: str, *, retry_at: str | None) -> None:
+        """Write that an extraction failed; it waits until `retry_at`, or for the next hook if that is
+        None."""
+        values = self._values(
+            session_id=session_id, reason=reason, retry_at=retry_at, is_final=retry_at is None
+        )
+        self._transaction.execute(FAIL, values)
+
+    def waiting(self) -> dict[str, Any]:
+        """Read `n_waiting` sessions, since when the first one waits, the next attempt, and an error."""
+        return dict(self._snapshot.first(WAITING, self._values()))
+
     @property
     def _transaction(self) -> Transaction:
         assert isinstance(self._snapshot, Transaction), "only a write transaction can change sessions"
@@ -73,3 +186,29 @@ class SessionRows:
 
     def _values(self, **values: Any) -> dict[str, Any]:
         return {**values, "owner": self.owner}
+
+
+def due_sessions(
+    snapshot: Snapshot, now: str, *, any_time: bool = False, limit: int = 100
+) -> list[tuple[str, str]]:
+    """Read owners and sessions whose extraction is due, the longest wait first.
+
+    `any_time`: also those that wait for their next attempt.
+    """
+    rows = snapshot.rows(DUE, {"now": now, "any_time": any_time, "limit": limit})
+    return [(row["owner"], row["session_id"]) for row in rows]
+
+
+def take_request(transaction: Transaction, day: str, limit: int) -> bool:
+    """Count a request to the chat endpoint; False if the limit of the day is reached."""
+    return transaction.value(TAKE_REQUEST, {"day": day, "limit": limit}) is not None
+
+
+def requests_of(snapshot: Snapshot, day: str) -> int:
+    """Read the number of requests to the chat endpoint of a day."""
+    return int(snapshot.value(REQUESTS, {"day": day}) or 0)
+
+
+def delete_old_events(transaction: Transaction, moment: str, limit: int) -> int:
+    """Delete the oldest events of hooks if they are from before a time; return their number."""
+    return transaction.execute(DELETE_OLD_EVENTS, {"moment": moment, "limit": limit})

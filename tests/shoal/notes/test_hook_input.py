@@ -191,7 +191,7 @@ def test_large_inputs_of_tools_give_few_words() -> None:
 
 
 def test_tools_of_the_setting_are_skipped() -> None:
-    skip_tools = Settings().note_skip_tools
+    skip_tools = Settings().hook_skip_tools
     assert is_skipped("Read", skip_tools)
     assert not is_skipped("Bash", skip_tools)
     assert not is_skipped("", skip_tools)
