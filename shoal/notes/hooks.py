@@ -1,0 +1,126 @@
+"""What the hooks of an agent's session do: show pinned notes, search for notes, and queue an extraction.
+
+A session is shown a note once. After its context was cleared or compacted, the pinned notes are shown again,
+because the agent no longer has them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from shoal.errors import ShoalError
+from shoal.note_models import Note
+from shoal.notes.environment import Environment, detect
+from shoal.notes.hook_answer import hook_answer
+from shoal.notes.hook_input import HookInput, is_skipped, without_secrets
+from shoal.notes.service import MAX_SHOWN, OwnerNotes
+from shoal.settings import Settings
+from shoal.support.folder_patterns import parse_path_tags
+
+LOST_CONTEXT = ("clear", "compact")
+"""Values of `source` at the start of a session whose earlier context is gone."""
+MAX_LOGGED_CHARS = 500
+"""Characters of what was searched for that the event log keeps."""
+
+ENVIRONMENT_SECONDS = 60.0
+MAX_ENVIRONMENTS = 256
+"""How long, and for how many folders, a service keeps environments: detecting one takes milliseconds."""
+
+Detect = Callable[[str], Environment]
+
+log = logging.getLogger(__name__)
+
+
+def answer_hook(
+    notes: OwnerNotes, settings: Settings, hook_input: HookInput, detect_environment: Detect
+) -> str:
+    """Return the answer to a hook as a line of JSON, and write what the session was shown.
+
+    `detect_environment` takes the folder in which the session works. Raises ShoalError if the notes cannot be
+    read; that they cannot be written is logged.
+    """
+    if hook_input.event == "stop":
+        _stop(notes, hook_input, detect_environment)
+        return hook_answer(hook_input, ())
+    if hook_input.event == "tool-use" and is_skipped(hook_input.tool_name, settings.hook_skip_tools):
+        return hook_answer(hook_input, ())
+    if hook_input.event != "session-start" and not hook_input.query.strip():
+        return hook_answer(hook_input, ())
+    environment = _with_server_of_tool(detect_environment(hook_input.cwd), hook_input.tool_name)
+    found = _find(notes, settings, hook_input, environment)
+    if hook_input.session_id and (found or hook_input.event == "session-start"):
+        try:
+            notes.record_shown(
+                hook_input.session_id,
+                [note.id for note in found],
+                event=hook_input.event,
+                environment=environment,
+                context=without_secrets(hook_input.query[: 4 * MAX_LOGGED_CHARS])[:MAX_LOGGED_CHARS],
+            )
+        except ShoalError as error:
+            # The notes help the agent all the same; the next hook may show them again.
+            log.warning("not written what a session was shown: %s", error)
+    return hook_answer(hook_input, found)
+
+
+class Environments:
+    """Environments of folders of this machine, kept for a minute. Thread-safe."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path_tags = parse_path_tags(settings.note_path_tags)
+        self._clock = clock
+        self._kept: dict[str, tuple[float, Environment]] = {}
+
+    def of(self, folder: str) -> Environment:
+        """Return the environment of a folder; an empty one without a folder."""
+        if not folder:
+            return Environment()
+        now = self._clock()
+        kept = self._kept.get(folder)
+        if kept is not None and kept[0] > now:
+            return kept[1]
+        environment = detect(Path(folder), path_tags=self._path_tags)
+        if len(self._kept) >= MAX_ENVIRONMENTS:
+            self._kept = {}
+        self._kept[folder] = (now + ENVIRONMENT_SECONDS, environment)
+        return environment
+
+
+def _find(
+    notes: OwnerNotes, settings: Settings, hook_input: HookInput, environment: Environment
+) -> Sequence[Note]:
+    if hook_input.event != "session-start":
+        response = notes.search(
+            hook_input.query[: settings.max_query_chars],
+            top_k=settings.hook_notes,
+            environment=environment,
+            session_id=hook_input.session_id,
+        )
+        return [result.note for result in response.results]
+    pinned = notes.pinned(environment)[:MAX_SHOWN]
+    if hook_input.source in LOST_CONTEXT or not hook_input.session_id:
+        return pinned
+    shown = set(notes.shown(hook_input.session_id))
+    return [note for note in pinned if note.id not in shown]
+
+
+def _stop(notes: OwnerNotes, hook_input: HookInput, detect_environment: Detect) -> None:
+    """Write where a session works and that its transcript has more to extract."""
+    if hook_input.session_id and not hook_input.is_subagent:
+        notes.record_stop(
+            hook_input.session_id,
+            environment=detect_environment(hook_input.cwd),
+            transcript_path=hook_input.transcript_path,
+        )
+
+
+def _with_server_of_tool(environment: Environment, tool_name: str) -> Environment:
+    """Return the environment with the MCP server of a tool, which is connected if the tool is used."""
+    kind, _, rest = tool_name.partition("__")
+    server, separator, _ = rest.partition("__")
+    if kind != "mcp" or not separator or server in environment.mcp_servers:
+        return environment
+    return Environment.from_json({**environment.as_json(), "mcp_servers": [*environment.mcp_servers, server]})
