@@ -16,6 +16,7 @@ from shoal_api import (
     bulk_notes,
     chunks,
     documents,
+    hooks,
     job_actions,
     jobs,
     limits,
@@ -84,7 +85,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     api = openapi.Api(app)
     retrieval.register(app)
     resources = (documents, bulk, chunks, jobs, job_actions, search, similarity, notes, bulk_notes)
-    for module in (*resources, retrieval, vocabulary, system):
+    for module in (*resources, retrieval, hooks, vocabulary, system):
         api.register_blueprint(module.blueprint)
     pages.register(app, api)
     app.register_blueprint(console.blueprint)

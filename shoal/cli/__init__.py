@@ -6,16 +6,28 @@ Exit codes: 0 success, 1 failure (the reason is on stderr), 2 wrong usage, 130 i
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OF_PEOPLE = frozenset({"-h", "--help", "--print-config", "--json", "--debug"})
+"""Options with which a person calls `shoal hook`. Agents use none of them, and wait: they get an answer without
+the import of the command line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `shoal` with `arguments` (default: those of the process) and exit."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["hook"] and not OF_PEOPLE.intersection(given):
+        from shoal import hook
+
+        hook.main(given[1:])
     try:
         # Imported here: child processes of `ingest-dir` import this package without the command line.
         from shoal.cli.app import run
 
-        code = run(sys.argv[1:] if arguments is None else arguments)
+        code = run(given)
     except KeyboardInterrupt:
         # Ctrl-C during an import. Commands that have started report their own progress.
         sys.stderr.write("interrupted\n")

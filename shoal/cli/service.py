@@ -95,6 +95,7 @@ def up(
 def _run(session: Session, supervisor: Supervisor, settings: Settings) -> None:
     """Run the service until it is stopped, and say where it listens."""
     from shoal.cli.supervisor import reachable
+    from shoal.service.address_file import announced
 
     free_port = settings.port
     with supervisor.running():
@@ -106,7 +107,8 @@ def _run(session: Session, supervisor: Supervisor, settings: Settings) -> None:
             session.emit({"url": url, "pid": os.getpid(), "database": settings.database_url})
         session.say(f"Shoal listens on {url} (documentation: {url}/docs). Ctrl-C ends it.")
         sys.stdout.flush()
-        supervisor.watch()
+        with announced(settings.database_path, url):
+            supervisor.watch()
         session.warn("stopping; work in progress is finished first (Ctrl-C again stops at once)")
 
 

@@ -109,7 +109,11 @@ class HookInput:
 
 def parse_hook_input(data: bytes, event: HookEvent) -> HookInput:
     """Return what the input of a hook says; nothing but the event if it is not a JSON object."""
-    fields = _parse_object(data)
+    return hook_input_of(_parse_object(data), event)
+
+
+def hook_input_of(fields: Mapping[str, Any], event: HookEvent) -> HookInput:
+    """Return what the fields of an input say."""
     cwd = _path(fields.get("cwd")) or _path(_first(fields.get("workspace_roots")))
     tool_name = _name(fields.get("tool_name"))
     event_name = _name(fields.get("hook_event_name"))
