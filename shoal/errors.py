@@ -212,6 +212,19 @@ class NoteStateError(ShoalError):
     code = "invalid_note_state"
 
 
+class ChatEndpointError(ShoalError):
+    """The chat endpoint is not configured, cannot be reached, or gives no usable answer.
+
+    `retry_seconds`: when to ask again; None if the endpoint does not say.
+    """
+
+    code = "chat_endpoint_failed"
+
+    def __init__(self, message: str, retry_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_seconds = retry_seconds
+
+
 class QueryError(ShoalError):
     """A search request is invalid. `field` names the invalid argument."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,11 +52,37 @@ def add(context: NoteContext, owner: str, draft: NoteDraft, *, merge_similar: bo
     with context.database.snapshot() as snapshot:
         [prepared] = _prepare(context, snapshot, owner, [draft], find_similar=True)
     with context.database.write() as transaction:
-        if merge_similar and prepared.similar and not prepared.similar[0].is_opposite:
-            same = NoteRows(transaction, owner).find_active(prepared.similar[0].id)
-            if same is not None:
-                return _count_again(context, transaction, owner, same, prepared)
+        if merge_similar:
+            return _merged_or_stored(context, transaction, owner, prepared)
         return _store(context, transaction, owner, [prepared])[0]
+
+
+def add_together(
+    context: NoteContext,
+    owner: str,
+    given: Sequence[NoteDraft],
+    is_due: Callable[[Transaction], bool],
+) -> list[AddedNote] | None:
+    """Store notes in one transaction with what `is_due` writes; None, and nothing, if it returns False.
+
+    Notes that are similar enough to stored ones are counted for these, as by `add` with `merge_similar`.
+    """
+    with context.database.snapshot() as snapshot:
+        prepared = _prepare(context, snapshot, owner, given, find_similar=True)
+    with context.database.write() as transaction:
+        if not is_due(transaction):
+            return None
+        return [_merged_or_stored(context, transaction, owner, each) for each in prepared]
+
+
+def _merged_or_stored(
+    context: NoteContext, transaction: Transaction, owner: str, prepared: _Prepared
+) -> AddedNote:
+    if prepared.similar and not prepared.similar[0].is_opposite:
+        same = NoteRows(transaction, owner).find_active(prepared.similar[0].id)
+        if same is not None:
+            return _count_again(context, transaction, owner, same, prepared)
+    return _store(context, transaction, owner, [prepared])[0]
 
 
 def _count_again(

@@ -30,13 +30,13 @@ def remember(
 
 def _remember(context: NoteContext, owner: str, item: object) -> AddedNote | NoteError:
     try:
-        draft = drafts.make_draft(context.settings, _fields(item))
+        draft = drafts.make_draft(context.settings, note_fields(item))
     except NoteError as error:
         return error
     return adding.add(context, owner, draft, merge_similar=True)
 
 
-def _fields(item: object) -> dict[str, Any]:
+def note_fields(item: object) -> dict[str, Any]:
     """The fields of the note for an item. Raises NoteError for one that a filter refuses."""
     if not isinstance(item, Mapping):
         raise NoteError("item", "must be an object")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import InvalidFieldError, NoteError, QueryError
@@ -36,15 +37,20 @@ from shoal.scorer import Scorer
 from shoal.search.request import check_characters, check_page
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.storage.note_sessions import SessionRows
+from shoal.storage.file_lock import alone, alone_if_free
+from shoal.storage.note_sessions import SessionRows, delete_old_events, due_sessions, requests_of
 from shoal.storage.notes import NoteRows
 from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
+    from shoal.notes.extraction import Extracted
     from shoal.search.audit import AuditLog
     from shoal.search.library_index import IndexCache
     from shoal.search.request import SearchRequest
 
+EXTRACT = "extract"
+"""Name of the lock that one process holds while it asks the chat endpoint."""
+MAX_DELETED_EVENTS = 5_000
 MAX_TOP_K = 50
 DEFAULT_TOP_K = 3
 RECALL_THRESHOLD = 0.7
@@ -63,6 +69,39 @@ class Notes:
     def of(self, owner: str) -> OwnerNotes:
         """The notes of an owner, who need not have any yet. Raises NoteError for an invalid name."""
         return OwnerNotes(self._context, drafts.checked_owner(owner))
+
+    def extract_waiting(
+        self, *, any_time: bool = False, stopping: Callable[[], bool] = lambda: False
+    ) -> list[Extracted]:
+        """Extract lessons from the transcripts that wait, of all owners, with the chat endpoint.
+
+        Does nothing while another process does it. `any_time`: also those that wait after a failure.
+        `stopping` ends it after a transcript. Raises ChatEndpointError if no endpoint is configured.
+        """
+        from shoal.notes import extraction
+        from shoal.notes.chat_endpoint import ChatEndpoint
+
+        database = self._context.database
+        with database.snapshot() as snapshot:
+            if not due_sessions(snapshot, timestamp(), any_time=any_time, limit=1):
+                return []
+        with alone_if_free(database.path, EXTRACT) as is_free:
+            if not is_free:
+                return []
+            with ChatEndpoint(self._context.settings, database) as endpoint:
+                return extraction.extract_waiting(
+                    self._context, endpoint.ask, any_time=any_time, stopping=stopping
+                )
+
+    def delete_old_events(self) -> int:
+        """Delete events of hooks that are older than `hook_event_days`, some thousands at most; return their
+        number."""
+        days = self._context.settings.hook_event_days
+        if not days:
+            return 0
+        moment = timestamp(datetime.now(UTC) - timedelta(days=days))
+        with self._context.database.write() as transaction:
+            return delete_old_events(transaction, moment, MAX_DELETED_EVENTS)
 
 
 class OwnerNotes:
@@ -290,6 +329,40 @@ class OwnerNotes:
         path = drafts.checked_path(transcript_path)
         judging.record_stop(self._context, self.owner, session, _environment(environment), path)
 
+    def extract(
+        self, transcript: str | Path, *, session_id: str = "", answer: str | None = None
+    ) -> Extracted:
+        """Extract lessons from what is new in a transcript of a coding agent (JSON Lines).
+
+        Asks the chat endpoint; or, with the `answer` to `extraction_request`, stores the lessons of one part.
+        `session_id`: default is the one that the transcript names. Raises ChatEndpointError, NoteError,
+        OSError; what was extracted before stays.
+        """
+        from shoal.notes import extraction
+        from shoal.notes.chat_endpoint import ChatEndpoint
+
+        session = extraction.queue_transcript(self._context, self.owner, Path(transcript), session_id)
+        run = functools.partial(
+            extraction.extract_session, self._context, self.owner, session, only_own=False
+        )
+        with alone(self._context.database.path, EXTRACT):
+            if answer is not None:
+                return run(lambda _messages, _schema: answer, max_parts=1)
+            with ChatEndpoint(self._context.settings, self._context.database) as endpoint:
+                return run(endpoint.ask)
+
+    def extraction_request(self, transcript: str | Path, *, session_id: str = "") -> dict[str, Any]:
+        """The `messages` that ask for the lessons of the next part of a transcript, and the JSON `schema` of
+        the answer, for a caller that answers them itself. Without enough new text, there are no messages.
+
+        Raises NoteError, OSError.
+        """
+        from shoal.notes import extraction
+
+        session = extraction.queue_transcript(self._context, self.owner, Path(transcript), session_id)
+        messages = extraction.next_request(self._context, self.owner, session)
+        return {"session_id": session, "messages": messages, "schema": extraction.SCHEMA}
+
     # Reading
 
     def shown(self, session_id: str) -> Sequence[int]:
@@ -347,7 +420,12 @@ class OwnerNotes:
             return rows.feedbacks(note_id)
 
     def status(self) -> dict[str, Any]:
-        """Counts: `owner`, `n_active`, `n_deprecated`, `n_pinned`, `n_categories`, and `by_kind`."""
+        """Counts: `owner`, `n_active`, `n_deprecated`, `n_pinned`, `n_categories`, and `by_kind`.
+
+        `extraction`: `n_waiting` transcripts, `waiting_since`, the time of the next attempt after a failure
+        (`retry_at`) and its `error`, whether there is an `endpoint`, and its requests of today (UTC) and their
+        limit.
+        """
         with self._context.database.snapshot() as snapshot:
             rows = NoteRows(snapshot, self.owner)
             n_active, n_deprecated = rows.counts()
@@ -358,6 +436,12 @@ class OwnerNotes:
                 "n_pinned": rows.count_pinned(),
                 "n_categories": len(rows.categories()),
                 "by_kind": rows.count_by_kind(),
+                "extraction": {
+                    **SessionRows(snapshot, self.owner).waiting(),
+                    "endpoint": bool(self._context.settings.llm_url and self._context.settings.llm_model),
+                    "requests_today": requests_of(snapshot, datetime.now(UTC).date().isoformat()),
+                    "daily_requests": self._context.settings.llm_daily_requests,
+                },
             }
 
     def pinned(self, environment: Environment | Mapping[str, Any]) -> Sequence[Note]:

@@ -64,7 +64,7 @@ WAITING = """
 DUE = """
     SELECT owner, session_id FROM agent_sessions
     WHERE waiting_since IS NOT NULL AND (:any_time OR retry_at IS NULL OR retry_at <= :now)
-    ORDER BY waiting_since LIMIT :limit
+    ORDER BY retry_at IS NOT NULL, waiting_since LIMIT :limit
 """
 TAKE_REQUEST = """
     INSERT INTO chat_requests (day, n_requests) SELECT :day, 1 WHERE :limit > 0
@@ -191,7 +191,7 @@ class SessionRows:
 def due_sessions(
     snapshot: Snapshot, now: str, *, any_time: bool = False, limit: int = 100
 ) -> list[tuple[str, str]]:
-    """Read owners and sessions whose extraction is due, the longest wait first.
+    """Read owners and sessions whose extraction is due: those that did not fail first, the longest wait first.
 
     `any_time`: also those that wait for their next attempt.
     """

@@ -32,6 +32,7 @@ from shoal.service.garbage_collection import reduce_collections
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
+from shoal_worker.note_keeper import NoteKeeper
 from shoal_worker.reconciler import Reconciler, worker_name
 from shoal_worker.watchdog import Slots, WatchdogProcess
 from shoal_worker.work import process_next_batch
@@ -144,6 +145,7 @@ class _Child:
             self._process_without_message,
             self._counters,
         ).start()
+        NoteKeeper(self._database, self._settings, self._scorer).start()
         log.info("worker process ready", pid=os.getpid(), parent=os.getppid())
 
     def stop(self, **_: Any) -> None:
