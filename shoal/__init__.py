@@ -6,7 +6,11 @@ Names are imported on first use, so that a command that needs only one of them s
 from __future__ import annotations
 
 import importlib
-TYPE_CHECKING = False  # known to type checkers; importing it from `typing` would take 5 ms of each hook
+
+from shoal.version import __version__
+
+# Known to type checkers; to import it from `typing` would take a tenth of the time of a hook.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -22,8 +26,6 @@ if TYPE_CHECKING:
         SearchResult,
         SharedReef,
     )
-
-from shoal.version import __version__
 
 _HOMES = {
     "Engine": "shoal.engine",

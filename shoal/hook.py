@@ -102,7 +102,7 @@ class Hook:
         return self._answer_from(database, data)
 
     def log(self, error: BaseException) -> None:
-        """Write a line about an error, without the input, into the log beside the database, else to stderr."""
+        """Write a line about an error, without the input, into the log beside the database, or to stderr."""
         reason = " ".join(str(error).split())[:300] if isinstance(error, HookError | OSError) else ""
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = f"{moment} {self.event or 'hook'}: {type(error).__name__}{': ' if reason else ''}{reason}\n"

@@ -112,7 +112,9 @@ def _owner(value: str) -> str | None:
 
 def _http_url(value: str) -> str | None:
     is_url = re.fullmatch(r"https?://[^\s/@?#]++(?:/[^\s?#]*+)?", value)
-    return None if is_url or not value else "must be http://HOST:PORT or https://HOST, without a user or a query"
+    return (
+        None if is_url or not value else "must be http://HOST:PORT or https://HOST, without a user or a query"
+    )
 
 
 def _file_in_folder(value: str) -> str | None:
@@ -384,7 +386,6 @@ class Settings:
     note_unpin_relevance: float = _setting(
         0.0, "an automatic pin ends when the average relevance is lower", _between(-1, 1)
     )
-
 
     # Hooks of agents
     server: str = _setting(

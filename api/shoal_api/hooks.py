@@ -34,9 +34,9 @@ EVENTS = ", ".join(f"'{event}'" for event in EVENT_NAMES)
 def answer(query: dict[str, Any], data: dict[str, Any], event: Any) -> flask.Response:
     """Answer a hook of an agent
 
-    Returns the notes for the event as quoted data, and writes that the session was shown them; an empty object
-    without notes. `stop` queues the transcript of the session for the extraction of lessons. `shoal hook`
-    sends these requests.
+    Returns the notes for the event as quoted data, and writes that the session was shown them; an empty
+    object without notes. `stop` queues the transcript of the session for the extraction of lessons. `shoal
+    hook` sends these requests.
     """
     here = service.current()
     hook_input = hook_input_of(data["input"], event)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OF_PEOPLE = frozenset({"-h", "--help", "--print-config", "--json", "--debug"})
-"""Options with which a person calls `shoal hook`. Agents use none of them, and wait: they get an answer without
-the import of the command line."""
+"""Options with which a person calls `shoal hook`. Without them, an agent waits for the answer, and it comes
+without the import of the command line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

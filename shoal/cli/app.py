@@ -32,6 +32,7 @@ MODULES = {
     "notes": ("note",),
     "service": ("up", "serve", "worker", "migrate", "settings", "new-key", "version"),
     "mcp": ("mcp",),
+    "hooks": ("hook",),
     "jobs": ("upload", "jobs"),
     "sync": ("sync",),
     "maintenance": ("doctor", "backup", "restore", "import"),

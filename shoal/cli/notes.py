@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shoal.cli import note_extraction
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
 from shoal.errors import NoteError
@@ -89,6 +90,8 @@ def register(app: typer.Typer) -> None:
         ("categories", categories),
         ("remember", remember),
         ("recall", recall),
+        ("extract", note_extraction.extract),
+        ("status", note_extraction.status),
     ):
         command(group, name)(function)
     app.add_typer(group, name="note")

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 MAX_TRIES = 3
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 20.0
-"""Pauses between tries double, with a random part; an endpoint that asks for a longer one is left alone until
-then."""
+"""Pauses between tries double, with a random part; an endpoint that asks for a longer one is not asked again
+before."""
 MAX_ANSWER_BYTES = 1024 * 1024
 MAX_ANSWER_TOKENS = 4_000
 
@@ -138,13 +138,14 @@ class ChatEndpoint:
             is_allowed = take_request(transaction, today(now), self._settings.llm_daily_requests)
         if not is_allowed:
             raise ChatEndpointError(
-                f"the {self._settings.llm_daily_requests:,} requests of a day (SHOAL_LLM_DAILY_REQUESTS) are used",
+                f"the {self._settings.llm_daily_requests:,} requests of a day (SHOAL_LLM_DAILY_REQUESTS) are "
+                "used",
                 retry_seconds=_seconds_to_midnight(now),
             )
 
 
 def address_of(url: str) -> str:
-    """Return the address of chat completions for a configured URL: of the server, of its version, or whole."""
+    """Return the address of chat completions; `url` is that of the server, of its version, or the whole."""
     url = url.rstrip("/")
     if url.endswith("/chat/completions"):
         return url
@@ -168,7 +169,7 @@ def _response_forms(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _refusal_of(response: httpx.Response) -> _Refusal:
     status = response.status_code
     if response.is_redirect:
-        reason = f"the chat endpoint redirects ({status}), which is not followed; set SHOAL_LLM_URL to the new address"
+        reason = f"the chat endpoint redirects ({status}), which is not followed; correct SHOAL_LLM_URL"
         return _Refusal(reason, is_lasting=True)
     may_pass = status in OVERLOADED or status >= FIRST_SERVER_FAULT
     hint = "; check SHOAL_LLM_KEY" if status in (401, 403) else ""

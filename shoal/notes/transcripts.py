@@ -34,7 +34,13 @@ HEAD_BYTES = 64 * 1024
 """Bytes at the start of a transcript that say where its session works."""
 
 _MAX_BLOCKS = 200
-_SPEAKERS = {"user": "USER", "human": "USER", "assistant": "ASSISTANT", "gemini": "ASSISTANT", "model": "ASSISTANT"}
+_SPEAKERS = {
+    "user": "USER",
+    "human": "USER",
+    "assistant": "ASSISTANT",
+    "gemini": "ASSISTANT",
+    "model": "ASSISTANT",
+}
 _NOTES_START, _NOTES_END = "<shoal-notes>", "</shoal-notes>"
 
 
@@ -162,7 +168,9 @@ def _said(entry: Mapping[str, Any]) -> Iterator[str]:
     content = entry.get("content")
     if speaker is None or content is None:
         return
-    for block in [content] if isinstance(content, str) else content[:_MAX_BLOCKS] if isinstance(content, list) else []:
+    for block in (
+        [content] if isinstance(content, str) else content[:_MAX_BLOCKS] if isinstance(content, list) else []
+    ):
         said = _block(block, speaker)
         if said:
             yield said

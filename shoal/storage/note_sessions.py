@@ -191,7 +191,7 @@ class SessionRows:
 def due_sessions(
     snapshot: Snapshot, now: str, *, any_time: bool = False, limit: int = 100
 ) -> list[tuple[str, str]]:
-    """Read owners and sessions whose extraction is due: those that did not fail first, the longest wait first.
+    """Read owners and sessions whose extraction is due: the longest wait first, and failed ones last.
 
     `any_time`: also those that wait for their next attempt.
     """

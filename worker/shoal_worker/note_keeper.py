@@ -1,5 +1,5 @@
-"""The thread of every worker process that looks after notes: it extracts lessons from waiting transcripts, and
-deletes old events of hooks.
+"""The thread of every worker process that looks after notes: it extracts lessons from waiting transcripts,
+and deletes old events of hooks.
 
 A request to the chat endpoint takes up to minutes, so this is no work of the reconciler.
 """
@@ -19,7 +19,7 @@ from shoal.settings import Settings
 from shoal.storage.database import Database
 
 LOOK_SECONDS = 5.0
-"""Interval at which the queue of transcripts is looked at; a stop hook comes after each answer of an agent."""
+"""Interval at which the queue is looked at; a stop hook comes after each answer of an agent."""
 CLEAN_SECONDS = 3600.0
 
 log = structlog.get_logger(__name__)

@@ -24,8 +24,8 @@ class HookSchema(Schema):
         keys=fields.String(),
         required=True,
         metadata={
-            "description": "the object that the agent sends: `session_id`, `cwd`, `transcript_path`, and by event "
-            "`source`, `prompt`, or `tool_name` and `tool_input`; other members are ignored"
+            "description": "the object that the agent sends: `session_id`, `cwd`, `transcript_path`, and by "
+            "event `source`, `prompt`, or `tool_name` and `tool_input`; other members are ignored"
         },
     )
     environment = fields.Dict(
@@ -33,8 +33,8 @@ class HookSchema(Schema):
         load_default=None,
         allow_none=True,
         metadata={
-            "description": "`os`, `repo`, `cwd`, `mcp_servers` and `tags` of the session; by default, the service "
-            "detects them from `cwd`, if the request comes from its own machine"
+            "description": "`os`, `repo`, `cwd`, `mcp_servers` and `tags` of the session; by default, the "
+            "service detects them from `cwd`, if the request comes from its own machine"
         },
     )
 
