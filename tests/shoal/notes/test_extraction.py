@@ -33,7 +33,9 @@ FILLER = "The volcano of lava and ash is described in the file, and the tests of
 
 
 def line(role: str, content: Any, **fields: Any) -> bytes:
-    return json.dumps({"type": role, "message": {"role": role, "content": content}, **fields}).encode() + b"\n"
+    return (
+        json.dumps({"type": role, "message": {"role": role, "content": content}, **fields}).encode() + b"\n"
+    )
 
 
 def long_part(*said: str, n_lines: int = 8) -> bytes:
@@ -94,7 +96,12 @@ def test_lesson_of_a_queued_transcript_becomes_a_note(
     [result] = engine.notes.extract_waiting()
     assert (result.n_added, result.refused, result.is_done, result.reason) == (1, (), True, "")
     [note] = notes.list().notes
-    assert (note.text, note.kind, note.source, note.verified) == (LESSON["text"], "lesson", "extraction", False)
+    assert (note.text, note.kind, note.source, note.verified) == (
+        LESSON["text"],
+        "lesson",
+        "extraction",
+        False,
+    )
     assert note.tags == ("frontend",)
     assert note.prerequisites["repos"] == ("web",)
     assert note.metadata["friction"] == "correction"
