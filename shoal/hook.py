@@ -17,7 +17,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 EVENTS = ("session-start", "prompt", "tool-use", "stop")
 NOTHING = b"{}"
@@ -147,7 +147,8 @@ class Hook:
         from shoal.notes.hook_search import answer_from_database
 
         overrides = {"note_owner": self._given["SHOAL_NOTE_OWNER"] or None}
-        return answer_from_database(f"{SQLITE}{database}", self.event, data, overrides).encode()
+        url = f"{SQLITE}{database}"
+        return answer_from_database(url, self.event, data, overrides).encode()  # type: ignore[arg-type]
 
 
 def read_input() -> bytes:
@@ -201,7 +202,10 @@ def post(server: str, path: str, body: bytes, key: str) -> tuple[int, bytes]:
         f"Content-Length: {len(body)}",
         *(f"{name}: {value}" for name, value in headers.items()),
     ]
-    with socket.create_connection((host, port), timeout=SERVICE_SECONDS) as connection:
+    # Of a host as text, `socket` would import the encoding of international names.
+    name = host.encode("ascii" if host.isascii() else "idna")
+    address: Any = (name, port)
+    with socket.create_connection(address, timeout=SERVICE_SECONDS) as connection:
         connection.sendall("\r\n".join([*lines, "", ""]).encode("utf-8") + body)
         parts, n_bytes = [], 0
         while part := connection.recv(65_536):

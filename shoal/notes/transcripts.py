@@ -93,7 +93,7 @@ def read_head(path: Path) -> TranscriptHead:
     session_id = cwd = ""
     for line in lines:
         entry = _object(line)
-        payload = entry.get("payload") if isinstance(entry.get("payload"), dict) else {}
+        payload = entry["payload"] if isinstance(entry.get("payload"), dict) else {}
         session_id = session_id or _line(entry.get("sessionId")) or _line(payload.get("id"))
         cwd = cwd or _line(entry.get("cwd")) or _line(payload.get("cwd"))
     return TranscriptHead(session_id, cwd)

@@ -247,9 +247,10 @@ def test_death_between_notes_and_offset_stores_neither(
         raise KeyboardInterrupt
 
     stop(notes, transcript)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(SessionRows, "finish", die)
+    monkeypatch.setattr(SessionRows, "finish", die)
+    with pytest.raises(KeyboardInterrupt):
         engine.notes.extract_waiting()
+    monkeypatch.setattr(SessionRows, "finish", real)
     assert (notes.list().total, state(engine).offset) == (0, 0)
     engine.notes.extract_waiting()
     assert notes.list().total == 1
