@@ -352,7 +352,7 @@ class Settings:
         _at_least(0),
     )
     note_owner: str = _setting(
-        "default", "whose notes hooks and `shoal mcp` use unless they name an owner", _owner
+        "default", "whose notes hooks, commands and the MCP server use unless they name an owner", _owner
     )
     note_path_tags: str = _setting(
         "",

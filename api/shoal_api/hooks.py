@@ -10,9 +10,9 @@ from typing import Any
 import flask
 
 from shoal.errors import InvalidFieldError
+from shoal.notes import hooks
 from shoal.notes.environment import Environment
 from shoal.notes.hook_input import EVENT_NAMES, HookInput, hook_input_of
-from shoal.notes.hooks import Environments, answer_hook
 from shoal.service.listen_address import is_loopback
 from shoal.settings import Settings
 from shoal_api import service
@@ -31,7 +31,7 @@ EVENTS = ", ".join(f"'{event}'" for event in EVENT_NAMES)
 @blueprint.body(HookSchema)
 @blueprint.responds(200, HookAnswerSchema)
 @blueprint.fails(400, 404, 413, 415, 503)
-def answer(query: dict[str, Any], data: dict[str, Any], event: Any) -> flask.Response:
+def answer_hook(query: dict[str, Any], data: dict[str, Any], event: Any) -> flask.Response:
     """Answer a hook of an agent
 
     Returns the notes for the event as quoted data, and writes that the session was shown them; an empty
@@ -46,7 +46,9 @@ def answer(query: dict[str, Any], data: dict[str, Any], event: Any) -> flask.Res
         hook_input = _without_transcript(hook_input)
     detect = _environments(here.settings).of if is_near else lambda _folder: Environment()
     notes = here.engine.notes.of(query["owner"] or here.settings.note_owner)
-    text = answer_hook(notes, here.settings, hook_input, detect if given is None else lambda _folder: given)
+    text = hooks.answer_hook(
+        notes, here.settings, hook_input, detect if given is None else lambda _folder: given
+    )
     return flask.Response(text, content_type="application/json")
 
 
@@ -71,5 +73,5 @@ def _environment(value: Mapping[str, Any] | None) -> Environment | None:
 
 
 @functools.cache
-def _environments(settings: Settings) -> Environments:
-    return Environments(settings)
+def _environments(settings: Settings) -> hooks.Environments:
+    return hooks.Environments(settings)

@@ -47,4 +47,6 @@ class HookOutputSchema(Schema):
 class HookAnswerSchema(Schema):
     """What the agent reads; empty without notes."""
 
-    hookSpecificOutput = fields.Nested(HookOutputSchema)  # noqa: N815
+    hookSpecificOutput = fields.Nested(
+        HookOutputSchema, metadata={"description": "what the agent puts into its context"}
+    )  # noqa: N815
