@@ -2,8 +2,8 @@
 
 usage: python -m benchmarks.hooks [--notes 1000] [--runs 40]
 
-A note is two sentences of the sample corpus. Each hook is a new process that gets its input on stdin, as
-an agent, in the folder of this project. Prints the median and the 95th percentile of wall time, and the median
+A note is two sentences of the sample corpus. Each hook is a new process with its input on stdin, as from an
+agent, in the folder of this project. Prints the median and the 95th percentile of wall time, and the median
 of processor time, with the targets: 60 ms with a running service, 600 ms without. The interpreter alone comes
 first: no hook in Python can be faster.
 
