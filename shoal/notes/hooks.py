@@ -52,17 +52,7 @@ def answer_hook(
     environment = _with_server_of_tool(detect_environment(hook_input.cwd), hook_input.tool_name)
     found = _find(notes, settings, hook_input, environment)
     if hook_input.session_id and (found or hook_input.event == "session-start"):
-        try:
-            notes.record_shown(
-                hook_input.session_id,
-                [note.id for note in found],
-                event=hook_input.event,
-                environment=environment,
-                context=without_secrets(hook_input.query[: 4 * MAX_LOGGED_CHARS])[:MAX_LOGGED_CHARS],
-            )
-        except ShoalError as error:
-            # The notes help the agent all the same; the next hook may show them again.
-            log.warning("not written what a session was shown: %s", error)
+        found = _recorded(notes, hook_input, environment, found)
     return hook_answer(hook_input, found)
 
 
@@ -105,6 +95,26 @@ def _find(
         return pinned
     shown = set(notes.shown(hook_input.session_id))
     return [note for note in pinned if note.id not in shown]
+
+
+def _recorded(
+    notes: OwnerNotes, hook_input: HookInput, environment: Environment, found: Sequence[Note]
+) -> Sequence[Note]:
+    """Write what a session is shown, and return it: without what another hook of it shows at this moment."""
+    try:
+        shown = notes.record_shown(
+            hook_input.session_id,
+            [note.id for note in found],
+            event=hook_input.event,
+            environment=environment,
+            context=without_secrets(hook_input.query[: 4 * MAX_LOGGED_CHARS])[:MAX_LOGGED_CHARS],
+            only_new=hook_input.source not in LOST_CONTEXT,
+        )
+    except ShoalError as error:
+        # The notes help the agent all the same; the next hook may show them again.
+        log.warning("not written what a session was shown: %s", error)
+        return found
+    return [note for note in found if note.id in shown]
 
 
 def _stop(notes: OwnerNotes, hook_input: HookInput, detect_environment: Detect) -> None:

@@ -32,12 +32,18 @@ def record_shown(
     event: str,
     environment: Environment | None,
     searched_for: str,
-) -> None:
-    """Count that a session was shown notes, log the event, and pin notes that were matched often enough."""
+    only_new: bool = False,
+) -> list[int]:
+    """Count that a session was shown notes, log the event, and pin notes that were matched often enough.
+
+    Return the ids of these notes; with `only_new`, without those that the session was shown before.
+    """
     where = environment or Environment()
     now = timestamp()
     with context.database.write() as transaction:
         rows, sessions = NoteRows(transaction, owner), SessionRows(transaction, owner)
+        before = set(sessions.shown(session_id)) if only_new else set()
+        note_ids = [note_id for note_id in note_ids if note_id not in before]
         for note_id in note_ids:
             rows.check(note_id)
             rows.count_match(note_id, repo=where.repo, tags=where.tags, now=now)
@@ -49,6 +55,7 @@ def record_shown(
         if where.tags:
             for note in rows.get_many(note_ids, label_threshold=context.settings.label_threshold):
                 _pin_by_matches(rows, note, context.settings, now)
+    return note_ids
 
 
 def record_stop(

@@ -296,16 +296,21 @@ class OwnerNotes:
         event: str,
         environment: Environment | Mapping[str, Any] | None = None,
         context: str = "",
-    ) -> None:
+        only_new: bool = False,
+    ) -> Sequence[int]:
         """Write that a session was shown notes: their statistics, pins that follow from these, and the log of
-        events. A search of this session leaves the notes out from now on."""
+        events. A search of this session leaves the notes out from now on.
+
+        Return the ids of these notes; with `only_new`, without those that the session was shown before, so
+        that of two callers at the same time only one shows a note.
+        """
         session = _session(session_id)
         if not session:
             raise NoteError("session_id", "is empty")
         ids = list(dict.fromkeys(note_ids))
         if len(ids) > MAX_SHOWN:
             raise NoteError("note_ids", f"are {len(ids):,}; the limit is {MAX_SHOWN}")
-        judging.record_shown(
+        return judging.record_shown(
             self._context,
             self.owner,
             session,
@@ -313,6 +318,7 @@ class OwnerNotes:
             event=drafts.checked_line("event", event, MAX_EVENT_CHARS),
             environment=_environment(environment),
             searched_for=drafts.cleaned("context", context),
+            only_new=only_new,
         )
 
     def record_stop(

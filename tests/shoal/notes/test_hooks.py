@@ -73,6 +73,21 @@ def test_note_is_shown_once_in_a_session(engine: Engine, notes: OwnerNotes, agen
     ]
 
 
+def test_hooks_at_the_same_time_show_a_note_once(
+    engine: Engine, notes: OwnerNotes, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = notes.add(LAVA).note
+    real = OwnerNotes.record_shown
+
+    def shown_elsewhere_first(self: OwnerNotes, *arguments: Any, **options: Any) -> Any:
+        real(self, "s1", [note.id], event="tool-use")
+        return real(self, *arguments, **options)
+
+    monkeypatch.setattr(OwnerNotes, "record_shown", shown_elsewhere_first)
+    assert agent("prompt", prompt="lava of a volcano") == ""
+    assert notes.get(note.id).times_matched == 1
+
+
 def test_session_starts_with_pinned_notes_that_apply(engine: Engine, notes: OwnerNotes, agent: Agent) -> None:
     here, elsewhere, mac = notes.add(LAVA).note, notes.add(RAIN).note, notes.add(COURT).note
     notes.pin(here.id, tags=["react"])
