@@ -43,6 +43,7 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "z-scores and confidence by length", _script("calibration", running) if running else None
     yield "Decisions about notes", _script("note_decisions")
     yield "Hooks of agents", _module("hooks")
+    yield "Notes that hooks show", _module("hook_relevance")
     yield "Topic boundaries", _script("topic_boundaries", running) if running else None
     yield "Articles and their archipelagos", _script("archipelagos", running) if running else None
     yield "Exactness of chunks", _script("chunk_audit", *texts)

@@ -88,6 +88,7 @@ def _find(
             top_k=settings.hook_notes,
             environment=environment,
             session_id=hook_input.session_id,
+            threshold=settings.hook_min_similarity,
         )
         return [result.note for result in response.results]
     pinned = notes.pinned(environment)[:MAX_SHOWN]
