@@ -84,7 +84,7 @@ def inputs(event: str, runs: int, first: int) -> list[bytes]:
                 "transcript_path": "/nowhere/transcript.jsonl",
                 "prompt": PROMPT,
                 "tool_name": "Bash",
-                "tool_input": {"command": "grep -rn volcano docs/monsoons.md"},
+                "tool_input": {"command": "grep -rn 'lava of a volcano cools' docs/basalt.md"},
             }
         ).encode()
         for number in range(runs)

@@ -53,9 +53,9 @@ def extract(
     """Extract lessons from transcripts of coding agents.
 
     Asks the chat endpoint of SHOAL_LLM_URL for lessons in what is new since the last time, checks each, and
-    stores them as notes that are not verified. Without an endpoint, an agent can answer: --show-request prints
-    the question, and --answer stores the lessons. The worker of `shoal up` extracts by itself what stop hooks
-    have queued.
+    stores them as notes that are not verified. Without an endpoint, an agent can answer: --show-request
+    prints the question, and --answer stores the lessons. The worker of `shoal up` extracts by itself what stop
+    hooks have queued.
 
     \b
         shoal note extract session.jsonl
@@ -103,7 +103,8 @@ def _extraction_lines(extraction: dict[str, Any]) -> list[str]:
         lines.append(f"last failure: {extraction['error']}{again}")
     if extraction["endpoint"]:
         lines.append(
-            f"chat endpoint: {extraction['requests_today']:,} of {extraction['daily_requests']:,} requests today"
+            f"chat endpoint: {extraction['requests_today']:,} of {extraction['daily_requests']:,} requests "
+            "today"
         )
     else:
         lines.append(

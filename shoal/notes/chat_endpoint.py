@@ -42,7 +42,7 @@ Message = Mapping[str, str]
 
 
 class _Refusal(NamedTuple):
-    """Why a try failed. `pause`: seconds for which the endpoint asks; `is_lasting`: another try is useless."""
+    """Why a try failed. `pause`: seconds that the endpoint asks for; `is_lasting`: another try is useless."""
 
     reason: str
     pause: float | None = None

@@ -88,9 +88,10 @@ def _find(
             top_k=settings.hook_notes,
             environment=environment,
             session_id=hook_input.session_id,
-            threshold=settings.hook_min_similarity,
         )
-        return [result.note for result in response.results]
+        # Not `threshold`, for which the search would compare the hundred best notes.
+        least = settings.hook_min_similarity
+        return [result.note for result in response.results if result.similarity >= least]
     pinned = notes.pinned(environment)[:MAX_SHOWN]
     if hook_input.source in LOST_CONTEXT or not hook_input.session_id:
         return pinned

@@ -429,8 +429,8 @@ class OwnerNotes:
         """Counts: `owner`, `n_active`, `n_deprecated`, `n_pinned`, `n_categories`, and `by_kind`.
 
         `extraction`: `n_waiting` transcripts, `waiting_since`, the time of the next attempt after a failure
-        (`retry_at`) and its `error`, whether there is an `endpoint`, and its requests of today (UTC) and their
-        limit.
+        (`retry_at`) and its `error`, whether there is an `endpoint`, and its requests of today (UTC) and
+        their limit.
         """
         with self._context.database.snapshot() as snapshot:
             rows = NoteRows(snapshot, self.owner)

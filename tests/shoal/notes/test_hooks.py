@@ -109,6 +109,16 @@ def test_tools_of_the_list_are_skipped(notes: OwnerNotes, agent: Agent) -> None:
     assert RAIN in agent("tool-use", tool_name="Edit", tool_input={"file_path": "/web/monsoon-rain.txt"})
 
 
+def test_note_that_resembles_the_prompt_too_little_is_not_shown(
+    engine: Engine, notes: OwnerNotes, agent: Agent
+) -> None:
+    notes.add(LAVA)
+    object.__setattr__(engine.settings, "hook_min_similarity", 1.0)
+    assert agent("prompt", prompt="a volcano") == ""
+    object.__setattr__(engine.settings, "hook_min_similarity", 0.0)
+    assert LAVA in agent("prompt", prompt="a volcano")
+
+
 def test_server_of_a_tool_counts_as_connected(notes: OwnerNotes, agent: Agent) -> None:
     notes.add(RAIN, prerequisites={"mcp_servers": ["weather"]})
     assert agent("prompt", prompt="rain of the monsoon") == ""
