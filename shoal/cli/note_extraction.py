@@ -54,8 +54,8 @@ def extract(
 
     Asks the chat endpoint of SHOAL_LLM_URL for lessons in what is new since the last time, checks each, and
     stores them as notes that are not verified. Without an endpoint, an agent can answer: --show-request
-    prints the question, and --answer stores the lessons. The worker of `shoal up` extracts by itself what stop
-    hooks have queued.
+    prints the question, and --answer stores the lessons. The worker of `shoal up` extracts by itself what
+    stop hooks have queued.
 
     \b
         shoal note extract session.jsonl

@@ -47,6 +47,6 @@ class HookOutputSchema(Schema):
 class HookAnswerSchema(Schema):
     """What the agent reads; empty without notes."""
 
-    hookSpecificOutput = fields.Nested(
+    hookSpecificOutput = fields.Nested(  # noqa: N815
         HookOutputSchema, metadata={"description": "what the agent puts into its context"}
-    )  # noqa: N815
+    )

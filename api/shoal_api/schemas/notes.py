@@ -430,6 +430,26 @@ class FeedbackListSchema(Schema):
     )
 
 
+class ExtractionStatusSchema(Schema):
+    """Transcripts of agents whose lessons are not yet extracted."""
+
+    n_waiting = fields.Integer(required=True, metadata={"description": "transcripts that wait"})
+    waiting_since = fields.String(
+        required=True, allow_none=True, metadata={"description": "since when the first of them waits"}
+    )
+    retry_at = fields.String(
+        required=True, allow_none=True, metadata={"description": "next attempt after a failure"}
+    )
+    error = fields.String(required=True, allow_none=True, metadata={"description": "why one of them failed"})
+    endpoint = fields.Boolean(
+        required=True, metadata={"description": "whether the service has a chat endpoint"}
+    )
+    requests_today = fields.Integer(
+        required=True, metadata={"description": "requests to the chat endpoint today (UTC), of all owners"}
+    )
+    daily_requests = fields.Integer(required=True, metadata={"description": "their limit"})
+
+
 class NoteStatusSchema(Schema):
     owner = fields.String(required=True, metadata={"description": "whose notes are counted"})
     n_active = fields.Integer(required=True, metadata={"description": "notes that can be found"})
@@ -443,6 +463,9 @@ class NoteStatusSchema(Schema):
         values=fields.Integer(),
         required=True,
         metadata={"description": "active notes by kind"},
+    )
+    extraction = fields.Nested(
+        ExtractionStatusSchema, required=True, metadata={"description": "lessons from transcripts"}
     )
 
 

@@ -102,7 +102,7 @@ def test_agent_answers_the_question_of_a_transcript(
         (["extract"], 2, "give a TRANSCRIPT, or --waiting alone"),
         (["extract", "a.jsonl", "--waiting"], 2, "give a TRANSCRIPT, or --waiting alone"),
         (["extract", "missing.jsonl"], 1, "No such file"),
-        (["extract", "notes.txt"], 1, ".jsonl"),
+        (["extract", "notes.txt"], 2, ".jsonl"),
     ],
 )
 def test_wrong_use_says_what_to_do(
