@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from shoal.errors import ChatEndpointError
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.storage.note_sessions import take_request
+from shoal.storage.session_maintenance import take_request
 
 if TYPE_CHECKING:
     import httpx

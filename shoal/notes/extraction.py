@@ -25,7 +25,8 @@ from shoal.notes.environment import Environment, detect, normalized_os
 from shoal.notes.remembering import note_fields
 from shoal.notes.transcripts import MAX_NEW_BYTES, TranscriptPart, read_head, read_part
 from shoal.storage.database import Transaction
-from shoal.storage.note_sessions import ExtractionState, SessionRows, due_sessions
+from shoal.storage.note_sessions import ExtractionState, SessionRows
+from shoal.storage.session_maintenance import due_sessions
 from shoal.support.clock import timestamp
 from shoal.support.folder_patterns import parse_path_tags
 

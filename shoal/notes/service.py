@@ -38,8 +38,9 @@ from shoal.search.request import check_characters, check_page
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.file_lock import alone, alone_if_free
-from shoal.storage.note_sessions import SessionRows, delete_old_events, due_sessions, requests_of
+from shoal.storage.note_sessions import SessionRows
 from shoal.storage.notes import NoteRows
+from shoal.storage.session_maintenance import delete_old_events, due_sessions, requests_of
 from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
