@@ -29,8 +29,8 @@ GATES = {"os": "os", "repo": "repos", "path": "paths", "mcp": "mcp_servers"}
 """Names of prerequisites in `--requires` -> in a note."""
 
 Owner = Annotated[
-    str,
-    typer.Option("--owner", metavar="NAME", help="Whose notes. To one owner, those of another do not exist."),
+    str | None,
+    typer.Option("--owner", metavar="NAME", help="Whose notes. Default: SHOAL_NOTE_OWNER, default."),
 ]
 NoteId = Annotated[int, typer.Argument(metavar="NOTE", help="Number of the note.", min=1)]
 Query = Annotated[
@@ -98,15 +98,15 @@ def register(app: typer.Typer) -> None:
 
 
 @contextmanager
-def _notes(session: Session, owner: str, *, must_exist: bool = True) -> Iterator[OwnerNotes]:
+def _notes(session: Session, owner: str | None, *, must_exist: bool = True) -> Iterator[OwnerNotes]:
     with session.engine(must_exist=must_exist) as engine:
-        yield engine.notes.of(owner)
+        yield engine.notes.of(engine.settings.note_owner if owner is None else owner)
 
 
 def add(
     session: Session,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The note; - reads it from stdin.")],
-    owner: Owner = DEFAULT_OWNER,
+    owner: Owner = None,
     kind: Annotated[str, typer.Option("--kind", metavar="/".join(KINDS), help="What it is.")] = KINDS[0],
     title: Title = None,
     domain: Domain = None,
@@ -153,7 +153,7 @@ def add(
 
 def list_notes(
     session: Session,
-    owner: Owner = DEFAULT_OWNER,
+    owner: Owner = None,
     category: Category = None,
     kind: Kind = None,
     tag: Annotated[str | None, typer.Option("--tag", metavar="T", help="Only notes with this tag.")] = None,
@@ -190,7 +190,7 @@ def list_notes(
     print_notes(session.out, page["notes"], total=page["total"])
 
 
-def show(session: Session, note: NoteId, owner: Owner = DEFAULT_OWNER) -> None:
+def show(session: Session, note: NoteId, owner: Owner = None) -> None:
     """Show a note with its evidence, its judgements and its history.
 
     \b
@@ -213,7 +213,7 @@ def show(session: Session, note: NoteId, owner: Owner = DEFAULT_OWNER) -> None:
 def search(
     session: Session,
     query: Query,
-    owner: Owner = DEFAULT_OWNER,
+    owner: Owner = None,
     top_k: TopK = 3,
     category: Category = None,
     kind: Kind = None,
@@ -261,7 +261,7 @@ def search(
 
 
 def explain(
-    session: Session, note: NoteId, query: Query, owner: Owner = DEFAULT_OWNER, here: Here = False
+    session: Session, note: NoteId, query: Query, owner: Owner = None, here: Here = False
 ) -> None:
     """Explain step by step why a note is shown for a query, or why not.
 
@@ -281,7 +281,7 @@ def explain(
 def update(
     session: Session,
     note: NoteId,
-    owner: Owner = DEFAULT_OWNER,
+    owner: Owner = None,
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="The new text; - reads it from stdin.")
     ] = None,
@@ -325,7 +325,7 @@ def update(
 def deprecate(
     session: Session,
     note: NoteId,
-    owner: Owner = DEFAULT_OWNER,
+    owner: Owner = None,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")] = "",
 ) -> None:
     """Hide a note from searches and pins.
@@ -339,7 +339,7 @@ def deprecate(
         _report(session, notes.deprecate(note, reason=reason), "is deprecated")
 
 
-def restore(session: Session, note: NoteId, owner: Owner = DEFAULT_OWNER) -> None:
+def restore(session: Session, note: NoteId, owner: Owner = None) -> None:
     """Make a deprecated note active again.
 
     \b
@@ -351,7 +351,7 @@ def restore(session: Session, note: NoteId, owner: Owner = DEFAULT_OWNER) -> Non
 
 def purge(
     session: Session,
-    owner: Owner = DEFAULT_OWNER,
+    owner: Owner = None,
     before: Annotated[
         datetime | None,
         typer.Option("--before", metavar="DATE", help="Only those deprecated before this date, UTC."),
@@ -380,7 +380,7 @@ def feedback(
     applicable: Annotated[
         bool, typer.Option("--applicable/--not-applicable", help="Whether the note helped.")
     ],
-    owner: Owner = DEFAULT_OWNER,
+    owner: Owner = None,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")] = "",
     tag_score: Annotated[
         list[str] | None,
@@ -414,7 +414,7 @@ def feedback(
 def pin(
     session: Session,
     note: NoteId,
-    owner: Owner = DEFAULT_OWNER,
+    owner: Owner = None,
     tags: Annotated[
         str | None,
         typer.Option(
@@ -437,7 +437,7 @@ def pin(
         _report(session, pinned, "is pinned")
 
 
-def unpin(session: Session, note: NoteId, owner: Owner = DEFAULT_OWNER) -> None:
+def unpin(session: Session, note: NoteId, owner: Owner = None) -> None:
     """Take the pin of a note back.
 
     \b
@@ -450,7 +450,7 @@ def unpin(session: Session, note: NoteId, owner: Owner = DEFAULT_OWNER) -> None:
 def categorize(
     session: Session,
     note: NoteId,
-    owner: Owner = DEFAULT_OWNER,
+    owner: Owner = None,
     add: Annotated[
         list[str] | None, typer.Option("--add", metavar="PATH", help="Add to this category. Repeatable.")
     ] = None,
@@ -471,7 +471,7 @@ def categorize(
         _report(session, changed, f"categories: {', '.join(changed.categories) or 'none'}", separator=": ")
 
 
-def categories(session: Session, owner: Owner = DEFAULT_OWNER) -> None:
+def categories(session: Session, owner: Owner = None) -> None:
     """List categories with their numbers of active notes.
 
     \b
@@ -490,7 +490,7 @@ def categories(session: Session, owner: Owner = DEFAULT_OWNER) -> None:
 def remember(
     session: Session,
     text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What was learned.")] = None,
-    owner: Owner = DEFAULT_OWNER,
+    owner: Owner = None,
     topic: Annotated[str, typer.Option("--topic", metavar="TEXT", help="Its subject.")] = "",
     confidence: Annotated[
         float, typer.Option("--confidence", min=0.0, max=1.0, help="How sure it is; at most 0.8 is refused.")
@@ -540,7 +540,7 @@ def remember(
 def recall(
     session: Session,
     query: Query,
-    owner: Owner = DEFAULT_OWNER,
+    owner: Owner = None,
     top_k: TopK = 3,
     threshold: Annotated[
         float, typer.Option("--threshold", min=0.0, max=1.0, help="Lowest similarity of a result.")
