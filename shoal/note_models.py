@@ -384,3 +384,99 @@ class ScoredText(NamedTuple):
     profile: bytes
     data_checksum: str
     vocabulary_version: int
+
+
+PROPOSAL_STATUSES = ("open", "merged", "rejected", "outdated")
+
+
+class ProposedNote(NamedTuple):
+    """A note of a proposal. `text` is empty if the note was purged."""
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MergeProposal:
+    """Notes that may say the same, for a person or an agent to decide.
+
+    similarity      0 to 1, of the least similar pair
+    is_opposite     the texts may contradict each other; whoever merges them must give the text that holds
+    canonical_text  proposed text; empty: that of the note that survives
+    confidence      of the endpoint that judged it, 0 to 1; None if nobody did
+    reason          why it is proposed and not merged
+    status          one of PROPOSAL_STATUSES; `outdated`: a note was changed, merged or deprecated since
+    """
+
+    id: int
+    notes: tuple[ProposedNote, ...]
+    similarity: float
+    is_opposite: bool
+    canonical_text: str
+    confidence: float | None
+    reason: str
+    status: str
+    created_at: str
+    decided_at: str | None
+
+    @property
+    def note_ids(self) -> tuple[int, ...]:
+        return tuple(note.id for note in self.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalPage:
+    """A page of proposals. `total`: number on all pages."""
+
+    proposals: tuple[MergeProposal, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoteMerge:
+    """A merge of notes in the log.
+
+    run_id       the same for the merges of one run
+    survivor_id  the note that has the canonical text and the evidence of all
+    decided_by   `person`, `agent` or `endpoint`
+    undone_at    None unless it was undone
+    """
+
+    id: int
+    run_id: str
+    survivor_id: int
+    absorbed_ids: tuple[int, ...]
+    canonical_text: str
+    confidence: float
+    reason: str
+    decided_by: str
+    created_at: str
+    undone_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MergePage:
+    """A page of merges. `total`: number on all pages."""
+
+    merges: tuple[NoteMerge, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class DedupResult:
+    """What a search for duplicates did.
+
+    n_compared  notes that were compared with others
+    n_merged    notes that were absorbed by others
+    n_proposed  proposals for a person or an agent
+    n_queued    notes that still wait
+    n_passes    passes through the queue
+    error       why notes still wait; empty if nothing failed
+    """
+
+    n_compared: int = 0
+    n_merged: int = 0
+    n_proposed: int = 0
+    n_queued: int = 0
+    n_passes: int = 0
+    error: str = ""

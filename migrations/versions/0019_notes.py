@@ -164,6 +164,7 @@ STATEMENTS = (
         created_at        TEXT NOT NULL
     )""",
     "CREATE INDEX idx_hook_events_owner ON hook_events(owner, id)",
+    "CREATE INDEX idx_hook_events_session ON hook_events(owner, session_id)",
     """CREATE TABLE note_merges (
         id                INTEGER PRIMARY KEY AUTOINCREMENT,
         owner             TEXT NOT NULL,
@@ -174,11 +175,17 @@ STATEMENTS = (
         confidence        REAL NOT NULL,
         reason            TEXT NOT NULL,
         decided_by        TEXT NOT NULL,           -- person, agent, endpoint
-        before            TEXT NOT NULL,           -- JSON: all rows of the notes as they were, for an undo
+        before            TEXT NOT NULL,           -- JSON: rows of the notes as they were; {}: cannot be undone
         created_at        TEXT NOT NULL,
         undone_at         TEXT
     )""",
     "CREATE INDEX idx_note_merges_owner ON note_merges(owner, id)",
+    # The notes of each merge. No foreign key: a merge stays when a note is purged.
+    """CREATE TABLE note_merge_notes (
+        note_id           INTEGER NOT NULL,
+        merge_id          INTEGER NOT NULL,
+        PRIMARY KEY (note_id, merge_id)
+    ) WITHOUT ROWID""",
     """CREATE TABLE merge_proposals (
         id                INTEGER PRIMARY KEY AUTOINCREMENT,
         owner             TEXT NOT NULL,
@@ -195,6 +202,30 @@ STATEMENTS = (
     """CREATE UNIQUE INDEX idx_merge_proposals_notes ON merge_proposals(owner, note_ids)
         WHERE status = 'open'""",
     "CREATE INDEX idx_merge_proposals_status ON merge_proposals(owner, status, id)",
+    """CREATE TABLE merge_proposal_notes (
+        note_id           INTEGER NOT NULL,
+        proposal_id       INTEGER NOT NULL,
+        PRIMARY KEY (note_id, proposal_id)
+    ) WITHOUT ROWID""",
+    # A proposal is about the texts that were compared.
+    """CREATE TRIGGER outdate_proposals AFTER UPDATE OF text_hash, deprecated_at ON notes
+        WHEN new.text_hash <> old.text_hash OR (old.deprecated_at IS NULL AND new.deprecated_at IS NOT NULL)
+    BEGIN
+        UPDATE merge_proposals SET status = 'outdated', decided_at = new.updated_at
+        WHERE status = 'open'
+            AND id IN (SELECT proposal_id FROM merge_proposal_notes WHERE note_id = new.id);
+    END""",
+    # No text of a purged note stays in merges and proposals.
+    """CREATE TRIGGER forget_purged_note AFTER DELETE ON notes BEGIN
+        UPDATE note_merges SET before = '{}', reason = '',
+            canonical_text = CASE survivor_id WHEN old.id THEN '' ELSE canonical_text END
+        WHERE id IN (SELECT merge_id FROM note_merge_notes WHERE note_id = old.id);
+        UPDATE merge_proposals SET canonical_text = '', reason = '',
+            status = CASE status WHEN 'open' THEN 'outdated' ELSE status END
+        WHERE id IN (SELECT proposal_id FROM merge_proposal_notes WHERE note_id = old.id);
+        DELETE FROM note_merge_notes WHERE note_id = old.id;
+        DELETE FROM merge_proposal_notes WHERE note_id = old.id;
+    END""",
 )
 
 
