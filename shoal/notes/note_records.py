@@ -24,7 +24,7 @@ MAX_COUNT = 2**53
 MAX_ENTRIES = 10_000
 """Most entries of one list: sessions, matches, judgements or changes."""
 
-ACTIONS = ("added", "updated", "deprecated", "restored", "pinned", "unpinned", "merged")
+ACTIONS = ("added", "updated", "deprecated", "restored", "pinned", "unpinned", "merged", "unmerged")
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 

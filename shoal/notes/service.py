@@ -30,6 +30,7 @@ from shoal.notes import adding, changing, drafts, judging, remembering, searchin
 from shoal.notes.context import NoteContext
 from shoal.notes.environment import Environment
 from shoal.notes.index_cache import NoteIndexes
+from shoal.notes.merge_service import OwnerMerges
 from shoal.notes.prerequisites import Prerequisites, split_tags
 from shoal.notes.ranking import NoteFilters
 from shoal.notes.searching import NoteSearch
@@ -105,16 +106,12 @@ class Notes:
             return delete_old_events(transaction, moment, MAX_DELETED_EVENTS)
 
 
-class OwnerNotes:
+class OwnerNotes(OwnerMerges):
     """The notes of one owner. Each method reads one snapshot or writes one transaction.
 
     Every method that takes the id of a note raises NotFoundError if the owner has none with it. NoteError and
     QueryError name the invalid field or argument.
     """
-
-    def __init__(self, context: NoteContext, owner: str) -> None:
-        self._context = context
-        self.owner = owner
 
     @functools.cached_property
     def _threshold(self) -> float:
