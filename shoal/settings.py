@@ -386,6 +386,24 @@ class Settings:
     note_unpin_relevance: float = _setting(
         0.0, "an automatic pin ends when the average relevance is lower", _between(-1, 1)
     )
+    note_merge_similarity: float = _setting(
+        0.85, "notes that are at least this similar are proposed as duplicates", _between(0.5, 1)
+    )
+    note_candidate_similarity: float = _setting(
+        0.5, "the chat endpoint judges notes that are at least this similar", _between(0.1, 1)
+    )
+    # Not specified. What a model is less sure of is proposed to a person or an agent instead.
+    note_merge_confidence: float = _setting(
+        0.7, "notes are merged if the chat endpoint is at least this confident", _between(0, 1)
+    )
+    # Not specified.
+    note_dedup_passes: int = _setting(
+        5, "most passes through the notes that wait to be compared, in one run", _between(1, 100)
+    )
+    # Not specified. About 3,000 tokens, which a small local model can read.
+    note_dedup_chars: int = _setting(
+        12_000, "characters of notes in one request to the chat endpoint, about", _at_least(500)
+    )
 
     # Hooks of agents
     server: str = _setting(
@@ -413,8 +431,8 @@ class Settings:
     # Chat endpoint, for steps that need judgement
     llm_url: str = _setting(
         "",
-        "OpenAI-compatible chat endpoint, such as `http://127.0.0.1:11434/v1`; transcripts of agents are "
-        "sent there, and nowhere else. Empty: none, and agents submit their notes",
+        "OpenAI-compatible chat endpoint, such as `http://127.0.0.1:11434/v1`; transcripts of agents and notes "
+        "that may be duplicates are sent there, and nowhere else. Empty: none, and agents submit their notes",
         _http_url,
     )
     llm_key: str = _setting("", "key of the chat endpoint", secret=True)

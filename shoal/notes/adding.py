@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from shoal.errors import NoteError
 from shoal.note_models import AddedNote, NoteDraft, ScoredText, SimilarNote
 from shoal.notes import drafts
 from shoal.notes.context import NoteContext
-from shoal.notes.note_index import NoteIndex
+from shoal.notes.note_index import Bools, NoteIndex
 from shoal.notes.ranking import QueryTerm, bm25
 from shoal.notes.similarity import DUPLICATE, TextFeatures, similarities
 from shoal.notes.texts import TitledText, features_of, score_texts
@@ -153,7 +154,7 @@ def similar_to(
 
     Only the best by words and by reefs are compared.
     """
-    candidates = _candidates(index, scored)
+    candidates = candidates_for(index, scored.words, scored.profile)
     if not candidates:
         return []
     packed = rows.packed(candidates)
@@ -169,20 +170,27 @@ def similar_to(
     ]
 
 
-def _candidates(index: NoteIndex, scored: ScoredText) -> list[int]:
-    """The ids of the notes that match a text best by words, and by reefs."""
-    words = scored.words.decode().split()
-    terms = [QueryTerm(word, word, 1) for word in dict.fromkeys(words)]
-    counts = {term: index.n_with(term.term) for term in terms}
-    rarest = sorted((term for term in terms if counts[term]), key=lambda term: (counts[term], term.term))
-    profile = Profiles.of([scored.profile])
+def candidates_for(
+    index: NoteIndex, words_of_text: bytes, profile_of_text: bytes, among: Bools | None = None
+) -> list[int]:
+    """The ids of the notes that match a text best by words, and by reefs.
+
+    `among`: for each place of the index, whether its note counts; given for the text of a note in the index.
+    """
+    own = Counter(words_of_text.decode().split())
+    terms = [QueryTerm(word, word, 1) for word in own]
+    # Of a stored note, words that no other note has would take the places of words that others have.
+    n_own = own if among is not None else Counter[str]()
+    counts = {term: index.n_with(term.term) - n_own[term.term] for term in terms}
+    rarest = sorted((term for term in terms if counts[term] > 0), key=lambda term: (counts[term], term.term))
+    profile = Profiles.of([profile_of_text])
     strongest = slice(MAX_COMPARED_REEFS)
     query_z = dict(
         zip(profile.reef_ids[strongest].tolist(), profile.z_scores[strongest].tolist(), strict=True)
     )
     places = set[int]()
     for raw in (bm25(index, rarest[:MAX_COMPARED_TERMS]), index.overlaps(query_z)):
-        matches = np.flatnonzero(raw > 0)
+        matches = np.flatnonzero(raw > 0 if among is None else (raw > 0) & among)
         if len(matches) > COMPARED:
             matches = matches[np.argpartition(-raw[matches], COMPARED)[:COMPARED]]
         places.update(matches.tolist())

@@ -188,7 +188,8 @@ def undo(context: NoteContext, owner: str, merge_id: int) -> NoteMerge:
             status="rejected",
             now=now,
         )
-        return _found(merges.merge(merge_id), "merge", merge_id)
+        undone: NoteMerge = _found(merges.merge(merge_id), "merge", merge_id)
+        return undone
 
 
 QUEUE_COLUMNS = ("dedup_verified", "dedup_attempts", "dedup_last_error")
@@ -210,15 +211,15 @@ def state_of(rows: Rows, note_id: int) -> NoteState:
         times_matched=note["times_matched"],
         last_matched=note["last_matched"],
         prerequisites=Prerequisites.from_json(json.loads(note["prerequisites"])),
-        pin=None if note["pinned_by"] is None else Pin(note["pinned_by"], tuple(json.loads(note["pin_tags"]))),
+        pin=None
+        if note["pinned_by"] is None
+        else Pin(note["pinned_by"], tuple(json.loads(note["pin_tags"]))),
         tags=column("note_tags"),
         categories=column("note_categories"),
         sessions=column("note_sources"),
         repo_matches={repo: n for repo, n in rows_of(rows, "note_repo_matches", note_id)},
         tag_set_matches={tags: n for tags, n in rows_of(rows, "note_tag_set_matches", note_id)},
-        relevance={
-            tag: TagRelevance(*each) for tag, *each in rows_of(rows, "note_tag_relevance", note_id)
-        },
+        relevance={tag: TagRelevance(*each) for tag, *each in rows_of(rows, "note_tag_relevance", note_id)},
     )
 
 
@@ -353,7 +354,9 @@ def _check_unchanged(rows: NoteRows, done: NoteMerge, before: Rows, current: Row
     for note_id, text_hash in ((done.survivor_id, former["text_hash"]), *restored.items()):
         same = rows.find_text(text_hash)
         if same not in (None, done.survivor_id):
-            raise NoteStateError(f"note {same} is active and has the text of note {note_id}; deprecate it first")
+            raise NoteStateError(
+                f"note {same} is active and has the text of note {note_id}; deprecate it first"
+            )
 
 
 def _restore_survivor(
@@ -405,7 +408,7 @@ def _columns(state: NoteState) -> dict[str, Any]:
 
 
 def _children(state: NoteState) -> dict[str, list[tuple[Any, ...]]]:
-    children = {
+    children: dict[str, list[tuple[Any, ...]]] = {
         "note_tags": [(tag,) for tag in sorted(state.tags)],
         "note_categories": [(path,) for path in sorted(state.categories)],
         "note_sources": [(session,) for session in sorted(state.sessions)],

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shoal.errors import NoteError
-from shoal.note_models import PROPOSAL_STATUSES, MergePage, MergeProposal, NoteMerge, ProposalPage
-from shoal.notes import drafts, merge_operations
+from shoal.note_models import (
+    PROPOSAL_STATUSES,
+    DedupResult,
+    MergePage,
+    MergeProposal,
+    NoteMerge,
+    ProposalPage,
+)
+from shoal.notes import dedup, drafts, merge_operations
 from shoal.notes.context import NoteContext
 from shoal.notes.merging import AGENT, PERSON, checked_confidence
 from shoal.search.request import check_page
@@ -21,6 +28,18 @@ class OwnerMerges:
     def __init__(self, context: NoteContext, owner: str) -> None:
         self._context = context
         self.owner = owner
+
+    def dedup(self, *, recheck: bool = False) -> DedupResult:
+        """Compare the notes that wait with others, in this process, until nothing merges.
+
+        Without a chat endpoint, similar notes become `proposals`. With one (`SHOAL_LLM_URL`), it decides, and
+        what is in doubt becomes a proposal; while it is away, notes wait and the result has an `error`.
+        `recheck`: also notes that were compared before.
+        """
+        if recheck:
+            dedup.queue_all(self._context, self.owner)
+        with dedup.endpoint_of(self._context.settings, self._context.database) as ask:
+            return dedup.dedup(self._context, self.owner, ask)
 
     def merge(
         self,

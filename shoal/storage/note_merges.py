@@ -278,9 +278,7 @@ class MergeRows:
 
     # Merges
 
-    def merges(
-        self, limit: int, offset: int, *, note_id: int | None = None
-    ) -> tuple[list[NoteMerge], int]:
+    def merges(self, limit: int, offset: int, *, note_id: int | None = None) -> tuple[list[NoteMerge], int]:
         """Read a page of the merges, newest first, and the number of all; `note_id`: those with this note."""
         condition = "" if note_id is None else OF_NOTE
         values = self._values(limit=limit, offset=offset, note_id=note_id)
@@ -326,9 +324,7 @@ class MergeRows:
         """Find the newest merge of any of the notes after a merge that is not undone."""
         ids, parameters = listed("id", (merge.survivor_id, *merge.absorbed_ids))
         statement = LATER_MERGE.format(ids=ids)
-        merge_id: int | None = self._snapshot.value(
-            statement, self._values(**parameters) | {"id": merge.id}
-        )
+        merge_id: int | None = self._snapshot.value(statement, self._values(**parameters) | {"id": merge.id})
         return merge_id
 
     # Rows of notes

@@ -1,0 +1,316 @@
+"""Finding duplicates among an owner's notes, and merging those that a chat endpoint calls the same (002).
+
+Notes wait in a queue (`dedup_verified` = 0) until they were compared. Without an endpoint, notes that are
+similar enough become proposals for a person or an agent. With one, it decides; what is in doubt becomes a
+proposal. A merged note waits again, because its new text may match others.
+
+Everything is written in short transactions, each of which leaves the notes in a state that a later run
+continues from. Two runs at once do some work twice, and merge nothing twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from shoal.errors import ChatEndpointError, NoteError, NoteStateError, NotFoundError
+from shoal.note_models import DedupResult
+from shoal.notes import merge_operations
+from shoal.notes.chat_endpoint import ChatEndpoint
+from shoal.notes.context import NoteContext
+from shoal.notes.dedup_questions import (
+    BOOTSTRAP_BELOW,
+    Ask,
+    Question,
+    judge,
+    no_usable_answers,
+    questions,
+)
+from shoal.notes.duplicates import Comparison, Finding, compare, findings
+from shoal.notes.merge_operations import MergeRequest
+from shoal.notes.merging import ENDPOINT, Group
+from shoal.notes.similarity import TextFeatures, similarities
+from shoal.settings import Settings
+from shoal.storage.database import Database
+from shoal.storage.note_merges import MergeRows, QueuedNote
+from shoal.storage.notes import NoteRows
+from shoal.support.clock import timestamp
+
+HEADS_TOGETHER = 50
+"""Waiting notes that are compared in one step: about half a second without an endpoint."""
+MAX_INVALID = 3
+"""Questions in a row without a valid answer, after which a step gives up."""
+MAX_ERROR_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Waiting notes by id, both ends included."""
+
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class _Counts:
+    n_compared: int = 0
+    n_merged: int = 0
+    n_proposed: int = 0
+
+
+@contextmanager
+def endpoint_of(settings: Settings, database: Database) -> Iterator[Ask | None]:
+    """Yield how to ask the configured chat endpoint; None if there is none."""
+    if not (settings.llm_url and settings.llm_model):
+        yield None
+        return
+    with ChatEndpoint(settings, database) as endpoint:
+        yield endpoint.ask
+
+
+def dedup(
+    context: NoteContext, owner: str, ask: Ask | None, *, stopping: Callable[[], bool] = lambda: False
+) -> DedupResult:
+    """Compare all waiting notes of an owner, until nothing merges. Never raises ChatEndpointError: the notes
+    then wait, and the result has the `error`."""
+    total, run_id = DedupResult(), uuid.uuid4().hex
+    for _ in range(context.settings.note_dedup_passes):
+        n_merged = total.n_merged
+        for some in ranges(context, owner):
+            if stopping():
+                break
+            total = added(total, compare_range(context, owner, some, ask, run_id))
+            if total.error:
+                break
+        total = dataclasses.replace(total, n_passes=total.n_passes + 1)
+        if total.error or stopping() or total.n_merged == n_merged:
+            break
+    with context.database.snapshot() as snapshot:
+        return dataclasses.replace(total, n_queued=len(MergeRows(snapshot, owner).queued()))
+
+
+def added(left: DedupResult, right: DedupResult) -> DedupResult:
+    """Return what two steps did."""
+    return DedupResult(
+        left.n_compared + right.n_compared,
+        left.n_merged + right.n_merged,
+        left.n_proposed + right.n_proposed,
+        n_passes=left.n_passes,
+        error=right.error or left.error,
+    )
+
+
+def ranges(context: NoteContext, owner: str) -> list[Range]:
+    """Divide the waiting notes of an owner into steps."""
+    with context.database.snapshot() as snapshot:
+        ids = sorted(note.id for note in MergeRows(snapshot, owner).queued())
+    starts = range(0, len(ids), HEADS_TOGETHER)
+    return [Range(ids[at], ids[min(at + HEADS_TOGETHER, len(ids)) - 1]) for at in starts]
+
+
+def compare_range(
+    context: NoteContext,
+    owner: str,
+    some: Range,
+    ask: Ask | None,
+    run_id: str,
+    *,
+    check: Callable[[], None] = lambda: None,
+) -> DedupResult:
+    """Compare the notes of a range that still wait. `check` is called between the questions, and may raise.
+
+    The notes that a failure concerns stay in the queue; the `error` says why.
+    """
+    step = _Step(context, owner, run_id, check)
+    comparison, waiting, n_compared = step.compare(some, is_judged=ask is not None)
+    if not comparison.heads:
+        return DedupResult()
+    error = ""
+    if ask is None:
+        step.propose(comparison)
+    else:
+        mode = "bootstrap" if n_compared < BOOTSTRAP_BELOW else "incremental"
+        error = step.judge(comparison, waiting, ask, mode)
+    counts = step.counts
+    return DedupResult(counts.n_compared, counts.n_merged, counts.n_proposed, error=error)
+
+
+class _Step:
+    """One step of a run."""
+
+    def __init__(self, context: NoteContext, owner: str, run_id: str, check: Callable[[], None]) -> None:
+        self._context = context
+        self._owner = owner
+        self._run_id = run_id
+        self._check = check
+        self.counts = _Counts()
+
+    def compare(self, some: Range, *, is_judged: bool) -> tuple[Comparison, dict[int, QueuedNote], int]:
+        settings = self._context.settings
+        least = settings.note_candidate_similarity if is_judged else settings.note_merge_similarity
+        with self._context.database.snapshot(limited=False) as snapshot:
+            merges = MergeRows(snapshot, self._owner)
+            index = self._context.index_of(NoteRows(snapshot, self._owner))
+            waiting = {note.id: note for note in merges.queued()}
+            heads = [note_id for note_id in sorted(waiting) if some.first <= note_id <= some.last]
+            scorer = self._context.get_scorer()
+            comparison = compare(merges, index, scorer, sorted(waiting), heads, least=least)
+            return comparison, waiting, merges.n_compared(BOOTSTRAP_BELOW)
+
+    # Without an endpoint
+
+    def propose(self, comparison: Comparison) -> None:
+        """Propose what is similar enough, and take the notes from the queue."""
+        least = self._context.settings.note_merge_similarity
+        found = [each for head in comparison.heads for each in findings(comparison, head, least)]
+        with self._context.database.write() as transaction:
+            merges = MergeRows(transaction, self._owner)
+            for finding in found:
+                self.counts.n_proposed += _propose_larger(merges, comparison, finding)
+            merges.set_compared(comparison.heads)
+        self.counts.n_compared += len(comparison.heads)
+
+    # With an endpoint
+
+    def judge(self, comparison: Comparison, waiting: dict[int, QueuedNote], ask: Ask, mode: str) -> str:
+        """Let the endpoint decide; return why notes still wait, or an empty text."""
+        alone = [head for head in comparison.heads if not comparison.candidates[head.id]]
+        self._settle(comparison, {head.id for head in alone})
+        attempts = {note_id: note.n_attempts for note_id, note in waiting.items()}
+        max_chars = self._context.settings.note_dedup_chars
+        n_invalid, error_text = 0, ""
+        for question in questions(comparison, attempts, max_chars):
+            self._check()
+            try:
+                judgements = judge(ask, comparison, question, mode)
+            except ChatEndpointError as error:
+                self._fail(question, str(error))
+                return str(error)
+            except NoteError as error:
+                error_text, n_invalid = f"the chat endpoint gave no valid answer: {error}", n_invalid + 1
+                self._fail(question, error_text)
+                if n_invalid == MAX_INVALID:
+                    return str(no_usable_answers(error))
+                continue
+            n_invalid = 0
+            settled = set(question.asked)
+            for group in judgements.groups:
+                settled -= self._decide(comparison, group, mode)
+            self._settle(comparison, settled)
+        return error_text
+
+    def _decide(self, comparison: Comparison, group: Group, mode: str) -> set[int]:
+        """Merge a group or propose it; return the notes that are not settled by that."""
+        similarity, is_opposite = comparison.similarity(group.note_ids)
+        doubt = self._doubt(comparison, group, mode, similarity, is_opposite)
+        if doubt is None:
+            return set()
+        if not doubt:
+            request = MergeRequest(
+                group.note_ids,
+                ENDPOINT,
+                canonical_text=group.canonical_text,
+                confidence=group.confidence,
+                reason=group.reason,
+                run_id=self._run_id,
+                texts={note_id: comparison.notes[note_id].text_hash for note_id in group.note_ids},
+            )
+            try:
+                done = merge_operations.merge(self._context, self._owner, request)
+            except NotFoundError:
+                return set(group.note_ids)
+            except NoteStateError:
+                # Somebody else changed a note: the next run sees it as it is now.
+                return set(group.note_ids)
+            except NoteError as error:
+                doubt = str(error)
+            else:
+                self.counts.n_compared += len(set(group.note_ids) & {head.id for head in comparison.heads})
+                self.counts.n_merged += len(done.absorbed_ids)
+                return set(group.note_ids)
+        with self._context.database.write() as transaction:
+            MergeRows(transaction, self._owner).propose(
+                group.note_ids,
+                similarity=similarity,
+                is_opposite=is_opposite,
+                canonical_text=group.canonical_text,
+                confidence=group.confidence,
+                reason=f"{doubt}; the endpoint says: {group.reason}"[:1000],
+                now=timestamp(),
+            )
+        self.counts.n_proposed += 1
+        return set()
+
+    def _doubt(
+        self, comparison: Comparison, group: Group, mode: str, similarity: float, is_opposite: bool
+    ) -> str | None:
+        """Return why a group is proposed and not merged: empty if it may be merged, None if somebody has
+        rejected it."""
+        settings = self._context.settings
+        ids = group.note_ids
+        if any(len(rejected & set(ids)) > 1 for rejected in comparison.rejected):
+            return None
+        if is_opposite:
+            return "the notes may contradict each other"
+        if group.confidence < settings.note_merge_confidence:
+            return f"the endpoint's confidence is {group.confidence:.2f}"
+        if similarity < settings.note_candidate_similarity:
+            return f"two of the notes have a similarity of {similarity:.2f} only"
+        n_compared = sum(comparison.notes[note_id].is_compared for note_id in ids)
+        if mode == "incremental" and n_compared > 1:
+            return f"{n_compared} of the notes were compared before and found different"
+        return self._doubt_text(comparison, group)
+
+    def _doubt_text(self, comparison: Comparison, group: Group) -> str:
+        """Why the canonical text cannot stand for the notes; empty if it can."""
+        text = TextFeatures.of(self._context.get_scorer(), group.canonical_text)
+        found = similarities(text, [comparison.features[note_id] for note_id in group.note_ids])
+        if found.is_opposite.any():
+            return "the endpoint's text may contradict a note"
+        if found.values.min() < self._context.settings.note_candidate_similarity:
+            return "the endpoint's text says something else than a note"
+        return ""
+
+    def _settle(self, comparison: Comparison, note_ids: set[int]) -> None:
+        if not note_ids:
+            return
+        notes = [head for head in comparison.heads if head.id in note_ids]
+        with self._context.database.write() as transaction:
+            MergeRows(transaction, self._owner).set_compared(notes)
+        self.counts.n_compared += len(notes)
+
+    def _fail(self, question: Question, error: str) -> None:
+        with self._context.database.write() as transaction:
+            MergeRows(transaction, self._owner).set_failed(question.asked, error[:MAX_ERROR_CHARS])
+
+
+def _propose_larger(merges: MergeRows, comparison: Comparison, finding: Finding) -> int:
+    """Write a proposal in place of those with some of its notes alone; return how many are new.
+
+    Nothing is written about notes that were changed since they were compared.
+    """
+    ids = frozenset(finding.note_ids)
+    now_texts = {note.id: note.text_hash for note in merges.comparable(sorted(ids))}
+    if now_texts != {note_id: comparison.notes[note_id].text_hash for note_id in ids}:
+        return 0
+    existing = merges.groups(sorted(ids), "open")
+    if any(ids <= group for group in existing.values()):
+        return 0
+    now = timestamp()
+    if not finding.is_opposite:
+        for proposal_id, group in existing.items():
+            if group < ids:
+                merges.decide(proposal_id, "outdated", now)
+    merges.propose(
+        sorted(ids), similarity=finding.similarity, is_opposite=finding.is_opposite, reason="", now=now
+    )
+    return 1
+
+
+def queue_all(context: NoteContext, owner: str) -> int:
+    """Queue all active notes of an owner again; return how many did not wait."""
+    with context.database.write() as transaction:
+        return MergeRows(transaction, owner).queue_all()
