@@ -578,6 +578,7 @@ class JobKind(enum.StrEnum):
     replacing = "replace"
     delete = "delete"
     rescore = "rescore"
+    dedup = "dedup"
 
 
 class JobStatus(enum.StrEnum):

@@ -386,6 +386,7 @@ class ScoredText(NamedTuple):
     vocabulary_version: int
 
 
+DECIDED_BY = ("person", "agent", "endpoint")
 PROPOSAL_STATUSES = ("open", "merged", "rejected", "outdated")
 
 

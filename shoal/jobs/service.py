@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 from shoal.errors import JobStateError
 from shoal.jobs.queue import queries, retry, submission
 from shoal.jobs.queue.cancel import cancel
+from shoal.jobs.queue.dedup_items import submit_dedup
 from shoal.jobs.queue.metrics import Work, measure
 from shoal.jobs.queue.queries import POLL_SECONDS, Job, JobItem, Waiting, WaveProgress
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.replace import is_being_replaced, new_content, update_without_scoring
 from shoal.models import DocumentDraft, ItemStatus, JobKind, JobStatus, OnConflict, UrlDraft
+from shoal.notes.drafts import checked_owner
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.database import Database
@@ -118,6 +120,29 @@ class Jobs:
                 data_checksum=self._data_checksum(),
             )
         )
+
+    def submit_dedup(
+        self,
+        owner: str,
+        *,
+        recheck: bool = False,
+        idempotency_key: str | None = None,
+        request_hash: str | None = None,
+    ) -> Job:
+        """Accept the comparison of an owner's notes that wait for it (`shoal.notes.dedup`); an open job of
+        the owner is returned instead. `recheck`: also notes that were compared before.
+
+        Raises NoteError for an invalid owner.
+        """
+        job_id = submit_dedup(
+            self._database,
+            self._settings,
+            checked_owner(owner),
+            recheck=recheck,
+            idempotency_key=idempotency_key,
+            request_hash=request_hash,
+        )
+        return self.get(job_id)
 
     def submit_delete(self, document_ids: Sequence[int]) -> Job:
         """Accept the deletion of documents; ids that do not exist count as deleted. Raises

@@ -35,23 +35,13 @@ from shoal.notes.merging import ENDPOINT, Group
 from shoal.notes.similarity import TextFeatures, similarities
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.storage.note_merges import MergeRows, QueuedNote
+from shoal.storage.note_merges import MergeRows, QueuedNote, QueueRange
 from shoal.storage.notes import NoteRows
 from shoal.support.clock import timestamp
 
-HEADS_TOGETHER = 50
-"""Waiting notes that are compared in one step: about half a second without an endpoint."""
 MAX_INVALID = 3
 """Questions in a row without a valid answer, after which a step gives up."""
 MAX_ERROR_CHARS = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Waiting notes by id, both ends included."""
-
-    first: int
-    last: int
 
 
 @dataclass(slots=True)
@@ -79,7 +69,9 @@ def dedup(
     total, run_id = DedupResult(), uuid.uuid4().hex
     for _ in range(context.settings.note_dedup_passes):
         n_merged = total.n_merged
-        for some in ranges(context, owner):
+        with context.database.snapshot() as snapshot:
+            steps = MergeRows(snapshot, owner).queue_ranges()
+        for some in steps:
             if stopping():
                 break
             total = added(total, compare_range(context, owner, some, ask, run_id))
@@ -103,18 +95,10 @@ def added(left: DedupResult, right: DedupResult) -> DedupResult:
     )
 
 
-def ranges(context: NoteContext, owner: str) -> list[Range]:
-    """Divide the waiting notes of an owner into steps."""
-    with context.database.snapshot() as snapshot:
-        ids = sorted(note.id for note in MergeRows(snapshot, owner).queued())
-    starts = range(0, len(ids), HEADS_TOGETHER)
-    return [Range(ids[at], ids[min(at + HEADS_TOGETHER, len(ids)) - 1]) for at in starts]
-
-
 def compare_range(
     context: NoteContext,
     owner: str,
-    some: Range,
+    some: QueueRange,
     ask: Ask | None,
     run_id: str,
     *,
@@ -148,7 +132,7 @@ class _Step:
         self._check = check
         self.counts = _Counts()
 
-    def compare(self, some: Range, *, is_judged: bool) -> tuple[Comparison, dict[int, QueuedNote], int]:
+    def compare(self, some: QueueRange, *, is_judged: bool) -> tuple[Comparison, dict[int, QueuedNote], int]:
         settings = self._context.settings
         least = settings.note_candidate_similarity if is_judged else settings.note_merge_similarity
         with self._context.database.snapshot(limited=False) as snapshot:

@@ -24,14 +24,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from shoal.errors import NoteError
-from shoal.note_models import TagRelevance
+from shoal.note_models import DECIDED_BY, TagRelevance
 from shoal.notes import drafts, prerequisites, relevance
 from shoal.notes.pinning import Pin
 from shoal.notes.prerequisites import GATES, MAX_VALUES, Prerequisites
 from shoal.settings import Settings
 
-PERSON, AGENT, ENDPOINT = "person", "agent", "endpoint"
-DECIDERS = (PERSON, AGENT, ENDPOINT)
+PERSON, AGENT, ENDPOINT = DECIDED_BY
 MAX_MERGED = 20
 """Most notes of one merge."""
 MAX_GROUPS = 1_000

@@ -1,5 +1,5 @@
-"""Merges of one owner's notes: the queue of notes to compare, proposals, the log of merges, and the rows that a
-merge changes. Every statement is bound to the owner."""
+"""Merges of one owner's notes: the queue of notes to compare, proposals, the log of merges, and the rows that
+a merge changes. Every statement is bound to the owner."""
 
 from __future__ import annotations
 
@@ -157,6 +157,8 @@ FEEDBACK_AFTER = """
     WHERE f.note_id = :id AND f.id > :after ORDER BY f.id
 """
 
+COMPARED_TOGETHER = 50
+"""Waiting notes that one step compares: about half a second without an endpoint."""
 BLOBS = ("profile", "words")
 Rows = dict[str, Any]
 """Rows of notes by table, as JSON values: `notes` as objects, others as lists of columns."""
@@ -167,6 +169,13 @@ class QueuedNote(NamedTuple):
 
     id: int
     n_attempts: int
+
+
+class QueueRange(NamedTuple):
+    """Waiting notes by id, both ends included."""
+
+    first: int
+    last: int
 
 
 class ComparableNote(NamedTuple):
@@ -196,6 +205,12 @@ class MergeRows:
         """Read the active notes that wait to be compared: those that failed least often first, then by id."""
         rows = self._snapshot.tuples(QUEUED, self._values())
         return list(map(QueuedNote._make, rows))
+
+    def queue_ranges(self) -> list[QueueRange]:
+        """Divide the notes that wait into steps of at most COMPARED_TOGETHER."""
+        ids = sorted(note.id for note in self.queued())
+        steps = [ids[at : at + COMPARED_TOGETHER] for at in range(0, len(ids), COMPARED_TOGETHER)]
+        return [QueueRange(step[0], step[-1]) for step in steps]
 
     def n_compared(self, limit: int) -> int:
         """Count the active notes that were compared, up to a limit."""

@@ -93,7 +93,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The open rest of a claim: items of `n_bytes` in total, of files to convert or of texts, or a wave."""
+    """The open rest of a claim: items of `n_bytes` in total, all in one stage, or a wave."""
 
     owner: str
     expires_at: float
@@ -101,7 +101,7 @@ class Lease:
     item_ids: frozenset[int]
     n_bytes: int
     wave: WaveRef | None
-    is_conversion: bool = False
+    stage: Stage
 
 
 def claim(
@@ -182,14 +182,16 @@ def leases(database: Database) -> list[Lease]:
             item_ids=frozenset(row["id"] for row in rows),
             n_bytes=sum(row["n_bytes"] for row in rows),
             wave=None,
-            is_conversion=any(row["stage"] == Stage.convert for row in rows),
+            stage=Stage(rows[0]["stage"]),
         )
         for owner, rows in by_owner.items()
     ]
     for row in waves:
         wave = WaveRef(row["job_id"], row["n"], Stage(row["stage"]))
         jobs = frozenset([wave.job_id])
-        held.append(Lease(row["lease_owner"], row["lease_expires_at"], jobs, frozenset(), 0, wave))
+        held.append(
+            Lease(row["lease_owner"], row["lease_expires_at"], jobs, frozenset(), 0, wave, wave.stage)
+        )
     return held
 
 

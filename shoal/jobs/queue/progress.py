@@ -21,6 +21,7 @@ WORK = {
     Stage.score: 1,
     Stage.rescore: 1,
     Stage.delete: 1,
+    Stage.dedup: 1,
 }
 """Work of a stage on a document, relative to the others. Discover and score read a text in the same way and
 take about as long; converting a file takes longer than both of them."""

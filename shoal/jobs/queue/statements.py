@@ -37,7 +37,7 @@ _STATUS_AFTER = " ".join(f"WHEN '{stage}' THEN '{status}'" for stage, status in 
 MAX_SUMMED_ITEMS = 1000
 """Items of a wave whose bytes are summed whenever somebody looks at the progress. Among more items, the share
 of the items says enough."""
-_WITHOUT_TEXT = sql_list([JobKind.delete, JobKind.rescore])
+_WITHOUT_TEXT = sql_list([JobKind.delete, JobKind.rescore, JobKind.dedup])
 """Kinds of jobs whose items have no text."""
 
 # --- Accepting ----------------------------------------------------------------------------------------------
@@ -58,6 +58,9 @@ INSERT_ITEM = """
     VALUES (:job_id, :seq, :wave, :title, :source_path, :format, :tags, :metadata, :warnings, :n_bytes,
             :content_hash, :status, :document_id, :by_path, :alone, :error, :error_code, :now)
 """
+
+# Makes each item that waits a batch of its own.
+RUN_ALONE = f"UPDATE job_items SET alone = 1 WHERE job_id = :job_id AND status = '{ItemStatus.enqueued}'"
 
 INSERT_CONTENT = """
     INSERT INTO job_item_contents (item_id, content)

@@ -20,7 +20,7 @@ FINAL = frozenset({ItemStatus.succeeded, ItemStatus.duplicate, ItemStatus.failed
 
 class Stage(enum.StrEnum):
     """A step of a wave. Ingest jobs discover, learn, score, after a convert if they have files to convert;
-    rescore jobs rediscover, relearn, rescore."""
+    rescore jobs rediscover, relearn, rescore. Delete and dedup jobs have one step."""
 
     convert = "convert"
     discover = "discover"
@@ -30,6 +30,7 @@ class Stage(enum.StrEnum):
     relearn = "relearn"
     rescore = "rescore"
     delete = "delete"
+    dedup = "dedup"
 
 
 WHOLE_WAVE_STAGES = frozenset({Stage.learn, Stage.relearn})
@@ -52,8 +53,9 @@ RUNNING = {
     Stage.rediscover: ItemStatus.discovering,
     Stage.score: ItemStatus.scoring,
     Stage.rescore: ItemStatus.scoring,
-    # There is no separate status for deletion, which takes a moment.
+    # There is no separate status for deletion, which takes a moment, and for notes.
     Stage.delete: ItemStatus.scoring,
+    Stage.dedup: ItemStatus.scoring,
 }
 """Status of a claimed item, by stage."""
 
@@ -62,6 +64,8 @@ def plan_for(kind: JobKind, settings: Settings) -> tuple[Stage, ...]:
     """Return the stages of every wave of a new job."""
     if kind is JobKind.delete:
         return (Stage.delete,)
+    if kind is JobKind.dedup:
+        return (Stage.dedup,)
     if kind is JobKind.rescore:
         return (Stage.rediscover, Stage.relearn, Stage.rescore) if settings.learning else (Stage.rescore,)
     return (Stage.discover, Stage.learn, Stage.score) if settings.learning else (Stage.score,)

@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from shoal.errors import IdempotencyError, InvalidFieldError, UploadDroppedError, refusal_code
@@ -383,12 +383,33 @@ def _submit(
     key: str | None,
     request_hash: str | None,
 ) -> int:
+    return submit_items(database, settings, kind, lambda _: items, key, request_hash)
+
+
+def submit_items(
+    database: Database,
+    settings: Settings,
+    kind: JobKind,
+    make_items: Callable[[Transaction], list[dict[str, Any]]],
+    key: str | None,
+    request_hash: str | None,
+    *,
+    run_alone: bool = False,
+) -> int:
+    """Accept items, which are made in the transaction that stores them, as a job; return its id.
+
+    Without items the job ends at once. `run_alone`: each item is a batch of its own. Raises IdempotencyError,
+    StorageError.
+    """
     with database.write() as transaction:
         earlier = _accepted_before(transaction, key, request_hash)
         if earlier is not None:
             return earlier
+        items = make_items(transaction)
         job_id = _insert_job(transaction, kind, settings)
         insert_items(transaction, job_id, items)
+        if run_alone:
+            transaction.execute(statements.RUN_ALONE, {"job_id": job_id})
         _accept(transaction, job_id, key, request_hash)
     _log_accepted(job_id, kind, len(items))
     return job_id

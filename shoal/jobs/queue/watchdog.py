@@ -18,6 +18,7 @@ from shoal.conversion.process import START_SECONDS, seconds_for
 from shoal.errors import StorageError
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import Lease, leases, renew
+from shoal.jobs.queue.states import Stage
 from shoal.settings import MIB, Settings
 from shoal.storage.database import Database
 
@@ -106,10 +107,11 @@ def time_limit(held: Lease | None, settings: Settings) -> float:
     """
     if held is None:
         return settings.item_time_limit
-    if held.wave is not None:
+    if held.wave is not None or held.stage is Stage.dedup:
+        # An item of a dedup waits for answers of a chat endpoint, each with a limit of its own.
         return settings.task_time_limit
     limit = settings.item_time_limit * max(MIN_TIME_SHARE, held.n_bytes / FULL_TIME_BYTES)
-    if held.is_conversion:
+    if held.stage is Stage.convert:
         # It ends by itself before, as one failed item.
         limit = max(limit, seconds_for(held.n_bytes, settings.conversion_seconds) + 2 * START_SECONDS)
     return limit

@@ -49,6 +49,7 @@ def handlers_for(database: Database, scorer: Scorer, settings: Settings) -> Hand
     """The handlers of all stages, for a scorer without learned words."""
     # Imported here: a process that only accepts jobs does not need the parsers.
     from shoal.jobs.stages.convert import Converting
+    from shoal.jobs.stages.dedup import Deduplicating
     from shoal.jobs.stages.discover import AnalysisCache, Discovering, Discovery, Rediscovering
     from shoal.jobs.stages.learn import Learning
     from shoal.jobs.stages.replace import Replacing
@@ -70,6 +71,7 @@ def handlers_for(database: Database, scorer: Scorer, settings: Settings) -> Hand
         Stage.relearn: Learning(database, discovery, prune=prune, afresh=True),
         Stage.rescore: Rescoring(database, vocabularies, settings),
         Stage.delete: Deleting(database, discovery),
+        Stage.dedup: Deduplicating(database, scorer, settings),
     }
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from shoal.jobs.queue.states import DROPPED, RECEIVING, WAVE_DONE, Stage
 from shoal.maintenance.doctor.findings import MAX_EXAMPLES, Check, CheckContext, Finding
 from shoal.models import DocFormat, ItemStatus, JobKind, JobStatus
-from shoal.note_models import KINDS, PINNED_BY, SOURCES
+from shoal.note_models import DECIDED_BY, KINDS, PINNED_BY, PROPOSAL_STATUSES, SOURCES
 from shoal.storage.database import Snapshot
 
 TABLES = """
@@ -42,7 +42,7 @@ JSON = {
     "note_history": {"before": "object"},
     "agent_sessions": {"tags": "array"},
     "hook_events": {"note_ids": "array"},
-    "note_merges": {"absorbed_ids": "array"},
+    "note_merges": {"absorbed_ids": "array", "before": "object"},
     "merge_proposals": {"note_ids": "array"},
 }
 """Columns that hold JSON, with its type."""
@@ -53,6 +53,8 @@ NAMES: dict[str, dict[str, Collection[str]]] = {
     "waves": {"stage": (*Stage, WAVE_DONE)},
     "job_items": {"format": tuple(DocFormat), "status": tuple(ItemStatus)},
     "notes": {"kind": KINDS, "source": SOURCES, "pinned_by": PINNED_BY},
+    "note_merges": {"decided_by": DECIDED_BY},
+    "merge_proposals": {"status": PROPOSAL_STATUSES},
 }
 """Columns that hold one of several names."""
 

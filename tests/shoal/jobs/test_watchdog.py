@@ -200,7 +200,7 @@ def test_time_limit_grows_with_size_and_learning_has_its_own(database: Database,
     assert limit(1) == limit(MIB) == settings.item_time_limit / 5
     # A conversion ends by its own limit before.
     patient = dataclasses.replace(settings, conversion_seconds=10 * settings.item_time_limit)
-    converting = dataclasses.replace(held, n_bytes=32 * MIB, is_conversion=True)
+    converting = dataclasses.replace(held, n_bytes=32 * MIB, stage=Stage.convert)
     assert time_limit(converting, settings) == settings.item_time_limit
     assert time_limit(converting, patient) > 20 * settings.item_time_limit
     learning = dataclasses.replace(settings, learning=True)
