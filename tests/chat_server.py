@@ -6,7 +6,7 @@ import http.server
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,25 +36,44 @@ class Reply:
         return json.dumps({"choices": [{"message": message, "finish_reason": self.finish_reason}]}).encode()
 
 
+Answer = str | int
+"""The text of an answer, or the status of an error."""
+Answering = Callable[[dict[str, Any]], Answer]
+
+
 @dataclass
 class ChatServer:
-    """`replies` are sent in order, the last one again and again; `requests` are those received."""
+    """`replies` are sent in order, the last one again and again; `requests` are those received. With
+    `answer`, its result for the JSON object of a request is sent instead."""
 
     url: str
     replies: list[Reply]
+    answer: Answering | None = None
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
 
+    @property
+    def questions(self) -> list[dict[str, Any]]:
+        """The JSON objects of all requests."""
+        return [self.sent_text(number) for number in range(len(self.requests))]
+
     def sent_text(self, number: int = -1) -> dict[str, Any]:
-        """The JSON object of the transcript in a request."""
+        """The JSON object in a request."""
         value: dict[str, Any] = json.loads(self.requests[number]["messages"][1]["content"])
         return value
 
+    def reply(self) -> Reply:
+        """The reply to the last request."""
+        if self.answer is None:
+            return self.replies[min(len(self.requests), len(self.replies)) - 1]
+        given = self.answer(self.sent_text())
+        return Reply(status=given) if isinstance(given, int) else Reply(given)
+
 
 @contextmanager
-def chat_server(*replies: Reply) -> Iterator[ChatServer]:
-    """Run an endpoint that sends `replies`."""
+def chat_server(*replies: Reply, answer: Answering | None = None) -> Iterator[ChatServer]:
+    """Run an endpoint that sends `replies`, or what `answer` returns."""
     stopping = threading.Event()
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -63,7 +82,7 @@ def chat_server(*replies: Reply) -> Iterator[ChatServer]:
             state.requests.append(json.loads(body))
             state.headers.append(dict(self.headers))
             state.paths.append(self.path)
-            reply = state.replies[min(len(state.requests), len(state.replies)) - 1]
+            reply = state.reply()
             stopping.wait(reply.wait)
             data = reply.body()
             self.send_response(reply.status)
@@ -85,7 +104,7 @@ def chat_server(*replies: Reply) -> Iterator[ChatServer]:
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    state = ChatServer(f"http://127.0.0.1:{server.server_address[1]}/v1", list(replies))
+    state = ChatServer(f"http://127.0.0.1:{server.server_address[1]}/v1", list(replies), answer)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

@@ -255,8 +255,10 @@ def test_invalid_answer_is_refused(value: object, message: str) -> None:
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-        lambda children: st.lists(children, max_size=3)
-        | st.dictionaries(st.sampled_from(["groups", "no_match_ids", "ids"]), children, max_size=3),
+        lambda children: (
+            st.lists(children, max_size=3)
+            | st.dictionaries(st.sampled_from(["groups", "no_match_ids", "ids"]), children, max_size=3)
+        ),
         max_leaves=10,
     )
 )
@@ -265,6 +267,8 @@ def test_any_json_is_valid_or_refused(value: object) -> None:
         judgements = check(value)
     except NoteError:
         return
-    seen = [note_id for each in judgements.groups for note_id in each.note_ids] + list(judgements.no_match_ids)
+    seen = [note_id for each in judgements.groups for note_id in each.note_ids] + list(
+        judgements.no_match_ids
+    )
     assert len(set(seen)) == len(seen)
     assert {1, 2} <= set(seen)

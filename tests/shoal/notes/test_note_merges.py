@@ -315,7 +315,7 @@ def test_decision_for_both_at_once_counts_once(notes: OwnerNotes) -> None:
             results.append("late")
 
     run_together([lambda: decide(True), lambda: decide(False), lambda: decide(True)])
-    assert sorted(results)[0] == "late"
+    assert "late" in results
     assert len([each for each in results if each == "late"]) == 2
     assert notes.merges().total == (1 if "merged" in results else 0)
 
@@ -421,5 +421,3 @@ def test_owners_do_not_see_each_others_merges(engine: Engine, notes: OwnerNotes)
     assert (theirs.merges().total, theirs.proposals().total) == (0, 0)
     theirs.dedup(recheck=True)
     assert theirs.proposals().total == 0
-
-
