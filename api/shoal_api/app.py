@@ -20,6 +20,7 @@ from shoal_api import (
     job_actions,
     jobs,
     limits,
+    note_merges,
     notes,
     openapi,
     pages,
@@ -85,7 +86,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     api = openapi.Api(app)
     retrieval.register(app)
     resources = (documents, bulk, chunks, jobs, job_actions, search, similarity, notes, bulk_notes)
-    for module in (*resources, retrieval, hooks, vocabulary, system):
+    for module in (*resources, note_merges, retrieval, hooks, vocabulary, system):
         api.register_blueprint(module.blueprint)
     pages.register(app, api)
     app.register_blueprint(console.blueprint)

@@ -197,3 +197,43 @@ def _table(*, header: bool) -> Table:
     from rich.table import Table
 
     return Table(box=None, padding=(0, 2, 0, 0), show_header=header, header_style="dim", pad_edge=False)
+
+
+def print_proposals(console: Console, proposals: Sequence[Mapping[str, Any]], *, total: int) -> None:
+    """Print proposals with the texts of their notes."""
+    from rich.text import Text
+
+    if not proposals:
+        console.print("no proposals" if not total else f"none on this page, {total:,} in all")
+    for proposal in proposals:
+        facts = [f"proposal {proposal['id']}", f"similarity {proposal['similarity']:.2f}", proposal["status"]]
+        if proposal["confidence"] is not None:
+            facts.append(f"confidence {proposal['confidence']:.2f}")
+        console.print(Text(" · ".join(facts), style="bold"))
+        if proposal["is_opposite"]:
+            console.print(Text("   the texts may contradict each other; give --text", style="yellow"))
+        for note in proposal["notes"]:
+            console.print(Text(f"   note {note['id']}: {one_line(note['text']) or '(purged)'}"))
+        for name in ("canonical_text", "reason"):
+            if proposal[name]:
+                label = name.replace("_", " ").removeprefix("canonical ")
+                console.print(Text(f"   {label}: {one_line(proposal[name])}", style="dim"))
+    if proposals and total > len(proposals):
+        console.print(f"{len(proposals):,} of {total:,}; --limit and --offset show others", style="dim")
+
+
+def print_merges(console: Console, merges: Sequence[Mapping[str, Any]], *, total: int) -> None:
+    """Print merges, one in two lines."""
+    from rich.text import Text
+
+    if not merges:
+        console.print("no merges" if not total else f"none on this page, {total:,} in all")
+    for merge in merges:
+        absorbed = ", ".join(map(str, merge["absorbed_ids"]))
+        undone = f", undone {merge['undone_at']}" if merge["undone_at"] else ""
+        line = f"{merge['created_at']}  merge {merge['id']}: note {merge['survivor_id']} absorbed {absorbed}"
+        console.print(Text(f"{line}, decided by {merge['decided_by']}{undone}"))
+        reason = f" ({one_line(merge['reason'])})" if merge["reason"] else ""
+        console.print(Text(f"   {_shortened(merge['canonical_text'])}{reason}", style="dim"))
+    if merges and total > len(merges):
+        console.print(f"{len(merges):,} of {total:,}; --limit and --offset show others", style="dim")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli import note_extraction
+from shoal.cli import note_extraction, note_merges
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
 from shoal.errors import NoteError
@@ -94,6 +94,7 @@ def register(app: typer.Typer) -> None:
         ("status", note_extraction.status),
     ):
         command(group, name)(function)
+    note_merges.register(group)
     app.add_typer(group, name="note")
 
 

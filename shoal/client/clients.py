@@ -14,6 +14,7 @@ import httpx
 from shoal.client.documents import DocumentOperations
 from shoal.client.errors import ClientError
 from shoal.client.flows import AsyncRunner, Batch, BlockingRunner, Flow, Pause, Request, Retrying, Stream
+from shoal.client.note_merges import NoteMergeOperations
 from shoal.client.notes import NoteOperations
 from shoal.client.retrieval import RetrievalOperations
 from shoal.client.searches import SearchOperations, ServiceOperations
@@ -28,7 +29,12 @@ T = TypeVar("T")
 
 
 class Operations(
-    DocumentOperations, SearchOperations, NoteOperations, RetrievalOperations, ServiceOperations
+    DocumentOperations,
+    SearchOperations,
+    NoteOperations,
+    NoteMergeOperations,
+    RetrievalOperations,
+    ServiceOperations,
 ):
     """All operations of both clients. Those of `AsyncClient` are coroutines and asynchronous iterators."""
 

@@ -17,7 +17,9 @@ OPERATIONS = {
     "addNote", "listNotes", "addNotes", "getNote", "updateNote", "deprecateNote", "restoreNote", "purgeNotes",
     "getNoteHistory", "listNoteFeedback", "addNoteFeedback", "pinNote", "unpinNote", "categorizeNote",
     "listNoteCategories", "getNoteStatus", "searchNotes", "explainNote", "listPinnedNotes", "recordShownNotes",
-    "answerHook", "remember", "recall", "retrieve", "getVocabulary", "getStatus", "getReefs", "getHealth", "getReadiness", "getMetrics",
+    "dedupNotes", "listMergeProposals", "acceptMergeProposal", "rejectMergeProposal", "listNoteMerges",
+    "mergeNotes", "undoNoteMerge", "answerHook", "remember", "recall", "retrieve", "getVocabulary", "getStatus",
+    "getReefs", "getHealth", "getReadiness", "getMetrics",
 }  # fmt: skip
 """Generated clients use these names, so a change breaks programs."""
 

@@ -1,0 +1,214 @@
+"""The commands `shoal note dedup|merge|proposals|accept|reject|merges|undo`: notes that say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.json_form import json_form
+from shoal.cli.session import Session, command
+from shoal.note_models import PROPOSAL_STATUSES
+
+if TYPE_CHECKING:
+    from shoal.notes.service import OwnerNotes
+
+DEFAULT_OWNER = "default"
+
+Owner = Annotated[
+    str,
+    typer.Option("--owner", metavar="NAME", help="Whose notes. To one owner, those of another do not exist."),
+]
+ProposalId = Annotated[int, typer.Argument(metavar="PROPOSAL", help="Number of the proposal.", min=1)]
+CanonicalText = Annotated[
+    str | None,
+    typer.Option("--text", metavar="TEXT", help="The text of the merged note; default: the proposed one."),
+]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")]
+Offset = Annotated[int, typer.Option(min=0, help="How many to skip.")]
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands of this module to the group `note`."""
+    for name, function in (
+        ("dedup", dedup),
+        ("proposals", proposals),
+        ("accept", accept),
+        ("reject", reject),
+        ("merge", merge),
+        ("merges", merges),
+        ("undo", undo),
+    ):
+        command(group, name)(function)
+
+
+@contextmanager
+def _notes(session: Session, owner: str) -> Iterator[OwnerNotes]:
+    with session.engine() as engine:
+        yield engine.notes.of(owner)
+
+
+def dedup(
+    session: Session,
+    owner: Owner = DEFAULT_OWNER,
+    recheck: Annotated[
+        bool, typer.Option("--recheck", help="Also compare notes that were compared before.")
+    ] = False,
+) -> None:
+    """Find notes that say the same.
+
+    Similar notes become proposals, which `shoal note accept` merges. With a chat endpoint (SHOAL_LLM_URL), it
+    decides, and what is in doubt becomes a proposal. If it fails, notes wait for the next run, and the exit
+    code is 1.
+
+    \b
+        shoal note dedup
+        shoal note dedup --recheck --owner ann
+    """
+    from shoal.cli.terminal import one_line, quantity
+
+    with _notes(session, owner) as notes:
+        result = notes.dedup(recheck=recheck)
+    if session.as_json:
+        session.emit(json_form(result))
+    session.say(
+        f"{quantity(result.n_compared, 'note')} compared, {result.n_merged:,} merged into others, "
+        f"{quantity(result.n_proposed, 'proposal')}"
+    )
+    if result.n_proposed:
+        session.say("shoal note proposals shows them")
+    if result.error:
+        session.err.print(
+            f"{quantity(result.n_queued, 'note')} still waiting: {one_line(result.error)}",
+            markup=False,
+            highlight=False,
+        )
+        raise typer.Exit(1)
+
+
+def proposals(
+    session: Session,
+    owner: Owner = DEFAULT_OWNER,
+    status: Annotated[
+        str, typer.Option("--status", metavar="/".join(PROPOSAL_STATUSES), help="Only with this status.")
+    ] = PROPOSAL_STATUSES[0],
+    limit: Limit = 50,
+    offset: Offset = 0,
+) -> None:
+    """List notes that may say the same and wait for a decision.
+
+    \b
+        shoal note proposals
+        shoal note proposals --status rejected
+    """
+    with _notes(session, owner) as notes:
+        page = json_form(notes.proposals(status=status, limit=limit, offset=offset))
+    if session.as_json:
+        session.emit({**page, "limit": limit, "offset": offset})
+        return
+    from shoal.cli.note_lines import print_proposals
+
+    print_proposals(session.out, page["proposals"], total=page["total"])
+
+
+def accept(
+    session: Session, proposal: ProposalId, owner: Owner = DEFAULT_OWNER, text: CanonicalText = None
+) -> None:
+    """Merge the notes of a proposal.
+
+    Notes that may contradict each other need --text: the text that holds. `shoal note undo` takes a merge
+    back.
+
+    \b
+        shoal note accept 3
+        shoal note accept 4 --text "Use pnpm; npm breaks the lock file."
+    """
+    with _notes(session, owner) as notes:
+        decided = notes.decide(proposal, True, canonical_text=text)
+        done = notes.merges(note_id=decided.note_ids[0], limit=1).merges[0]
+    _report(session, decided, _merged(done))
+
+
+def reject(session: Session, proposal: ProposalId, owner: Owner = DEFAULT_OWNER) -> None:
+    """Reject a proposal: its notes are not proposed together again.
+
+    \b
+        shoal note reject 3
+    """
+    with _notes(session, owner) as notes:
+        _report(session, notes.decide(proposal, False), f"proposal {proposal} is rejected")
+
+
+def merge(
+    session: Session,
+    notes: Annotated[list[int], typer.Argument(metavar="NOTE...", help="Numbers of 2 to 20 notes.", min=1)],
+    owner: Owner = DEFAULT_OWNER,
+    text: CanonicalText = None,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="For the log.")] = "",
+) -> None:
+    """Merge notes that say the same.
+
+    One note survives with the evidence of all; the others are deprecated. Notes that may contradict each
+    other need --text.
+
+    \b
+        shoal note merge 3 8 --text "Run make migrate before the tests."
+    """
+    with _notes(session, owner) as owned:
+        done = owned.merge(notes, canonical_text=text, reason=reason)
+    _report(session, done, _merged(done))
+
+
+def merges(
+    session: Session,
+    owner: Owner = DEFAULT_OWNER,
+    note: Annotated[
+        int | None, typer.Option("--note", metavar="NOTE", min=1, help="Only merges of this note.")
+    ] = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+) -> None:
+    """List merges of notes, newest first.
+
+    \b
+        shoal note merges
+    """
+    with _notes(session, owner) as notes:
+        page = json_form(notes.merges(note_id=note, limit=limit, offset=offset))
+    if session.as_json:
+        session.emit({**page, "limit": limit, "offset": offset})
+        return
+    from shoal.cli.note_lines import print_merges
+
+    print_merges(session.out, page["merges"], total=page["total"])
+
+
+def undo(
+    session: Session,
+    merge: Annotated[int, typer.Argument(metavar="MERGE", help="Number of the merge.", min=1)],
+    owner: Owner = DEFAULT_OWNER,
+) -> None:
+    """Undo a merge of notes.
+
+    The absorbed notes are active again, and the survivor is as it was, with the evidence since.
+
+    \b
+        shoal note undo 2
+    """
+    with _notes(session, owner) as notes:
+        undone = notes.undo_merge(merge)
+    ids = ", ".join(map(str, undone.absorbed_ids))
+    _report(session, undone, f"merge {merge} is undone; active again: {ids}")
+
+
+def _merged(done: Any) -> str:
+    ids = ", ".join(map(str, done.absorbed_ids))
+    return f"note {done.survivor_id} has absorbed {ids} (merge {done.id})"
+
+
+def _report(session: Session, value: Any, line: str) -> None:
+    if session.as_json:
+        session.emit(json_form(value))
+    session.say(line)
