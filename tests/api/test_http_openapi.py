@@ -58,7 +58,7 @@ def test_every_operation_parameter_and_field_is_described(spec: dict[str, Any]) 
 
 def test_kinds_statuses_and_formats_are_enumerated(spec: dict[str, Any]) -> None:
     schemas = spec["components"]["schemas"]
-    assert schemas["Job"]["properties"]["kind"]["enum"] == ["ingest", "replace", "delete", "rescore"]
+    assert schemas["Job"]["properties"]["kind"]["enum"] == ["ingest", "replace", "delete", "rescore", "dedup"]
     assert "partial" in schemas["Job"]["properties"]["status"]["enum"]
     for name in ("Job", "Item"):
         stages = schemas[name]["properties"]["stage"]["enum"]
@@ -81,6 +81,7 @@ def test_request_headers_are_documented_where_they_are_used(spec: dict[str, Any]
         ("replaceDocument", "Prefer"),
         ("addDocuments", "Idempotency-Key"),
         ("addJob", "Idempotency-Key"),
+        ("dedupNotes", "Idempotency-Key"),
         ("getJob", "If-None-Match"),
         ("getJobEvents", "Last-Event-ID"),
     }

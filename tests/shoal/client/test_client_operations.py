@@ -159,7 +159,26 @@ def use_notes(client: Client) -> None:
     assert client.note_status()["n_active"] == 2
     assert client.note(note).title == "V"
     assert client.notes().total == 2
-    assert client.purge_notes() == 0
+    use_merges(client)
+    assert client.purge_notes() > 0
+
+
+def use_merges(client: Client) -> None:
+    """Call every operation on duplicates of notes once."""
+    ids = [client.add_note(text).note.id for text in ("Lava cools.", "Lava cools down.", "Lava is cooling.")]
+    assert client.wait_for_job(client.dedup_notes(recheck=True), check=True).kind == "dedup"
+    merge = client.merge_notes(ids[:2], canonical_text="Lava cools down.", reason="same")
+    assert client.undo_note_merge(merge.id).undone_at
+    assert client.note_merges(note_id=ids[0]).merges[0].id == merge.id
+    assert [each.id for each in client.each_note_merge()] == [merge.id]
+    assert client.merge_proposals(status="rejected").total == 1
+    assert [each.status for each in client.each_merge_proposal(status="rejected")] == ["rejected"]
+    with pytest.raises(ConflictError):
+        client.accept_merge_proposal(client.merge_proposals(status="rejected").proposals[0].id)
+    with pytest.raises(ConflictError):
+        client.reject_merge_proposal(client.merge_proposals(status="rejected").proposals[0].id)
+    for note_id in ids:
+        client.deprecate_note(note_id)
 
 
 @pytest.mark.parametrize(
@@ -182,6 +201,11 @@ def use_notes(client: Client) -> None:
         ("put", "/notes/{note_id}/pin", Client.pin_note),
         ("post", "/notes/{note_id}/feedback", Client.judge_note),
         ("post", "/notes/search", Client.search_notes),
+        ("post", "/notes/dedup", Client.dedup_notes),
+        ("get", "/notes/proposals", Client.merge_proposals),
+        ("post", "/notes/proposals/{proposal_id}/accept", Client.accept_merge_proposal),
+        ("post", "/notes/merges", Client.merge_notes),
+        ("get", "/notes/merges", Client.note_merges),
         ("post", "/notes/shown", Client.record_shown_notes),
         ("post", "/users/{user_id}/recall", Client.recall),
         ("post", "/retrieve", Client.retrieve),
