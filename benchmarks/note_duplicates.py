@@ -3,8 +3,8 @@
 usage: python -m benchmarks.note_duplicates [--notes 10000]
 
 Right: all texts of `judgements/similar_texts.jsonl` are notes of one owner (`benchmarks.similarity` describes
-them). `text`, `near`, `reworded` and `far` of a statement say the same; all other texts say something else. Found
-pairs are those in one proposal. A pair that may contradict is one in a proposal that says so.
+them). `text`, `near`, `reworded` and `far` of a statement say the same; all other texts say something else.
+Found pairs are those in one proposal. A pair that may contradict is one in a proposal that says so.
 
 Fast: variants of these texts, with up to 8 words exchanged, are notes of one owner that all wait. The time is
 that of the processor, of a search without a chat endpoint.
@@ -65,7 +65,8 @@ def judge(notes: OwnerNotes) -> None:
     print(f"proposed pairs that say the same    {right:,} of {len(same):,} ({right / len(same):.3f})")
     print(f"proposed pairs that contradict      {sum(contradict(*pair) for pair in same):,} of {len(same):,}")
     print(
-        f"flagged pairs that contradict       {sum(contradict(*pair) for pair in flagged):,} of {len(flagged):,}"
+        f"flagged pairs that contradict       {sum(contradict(*pair) for pair in flagged):,} "
+        f"of {len(flagged):,}"
     )
     for one, two in itertools.combinations(SAME, 2):
         expected = {
@@ -91,7 +92,7 @@ def pairs_of(proposal: MergeProposal) -> list[tuple[str, str, bool]]:
 
 def variants(texts: Sequence[str], n: int) -> list[str]:
     """Return texts with some of their words exchanged."""
-    chosen = random.Random(SEED)  # noqa: S311 - no secret
+    chosen = random.Random(SEED)
     words = sorted({word for text in texts for word in text.split()})
     found = []
     for _ in range(n):

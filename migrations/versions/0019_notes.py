@@ -175,7 +175,7 @@ STATEMENTS = (
         confidence        REAL NOT NULL,
         reason            TEXT NOT NULL,
         decided_by        TEXT NOT NULL,           -- person, agent, endpoint
-        before            TEXT NOT NULL,           -- JSON: rows of the notes as they were; {}: cannot be undone
+        before            TEXT NOT NULL,           -- JSON: their rows as they were; {}: cannot be undone
         created_at        TEXT NOT NULL,
         undone_at         TEXT
     )""",

@@ -261,9 +261,7 @@ def search(
     print_found(session.out, answer)
 
 
-def explain(
-    session: Session, note: NoteId, query: Query, owner: Owner = None, here: Here = False
-) -> None:
+def explain(session: Session, note: NoteId, query: Query, owner: Owner = None, here: Here = False) -> None:
     """Explain step by step why a note is shown for a query, or why not.
 
     \b

@@ -152,7 +152,8 @@ def decide(
 
 
 def undo(context: NoteContext, owner: str, merge_id: int) -> NoteMerge:
-    """Undo a merge: the absorbed notes are active again, and the survivor is as it was. What came since stays.
+    """Undo a merge: the absorbed notes are active again, and the survivor is as it was. What came since
+    stays.
 
     The notes are not proposed together again. Raises NotFoundError, and NoteStateError if the notes have
     changed in a way that cannot be undone.
@@ -217,8 +218,8 @@ def state_of(rows: Rows, note_id: int) -> NoteState:
         tags=column("note_tags"),
         categories=column("note_categories"),
         sessions=column("note_sources"),
-        repo_matches={repo: n for repo, n in rows_of(rows, "note_repo_matches", note_id)},
-        tag_set_matches={tags: n for tags, n in rows_of(rows, "note_tag_set_matches", note_id)},
+        repo_matches=dict(rows_of(rows, "note_repo_matches", note_id)),
+        tag_set_matches=dict(rows_of(rows, "note_tag_set_matches", note_id)),
         relevance={tag: TagRelevance(*each) for tag, *each in rows_of(rows, "note_tag_relevance", note_id)},
     )
 

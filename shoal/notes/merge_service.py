@@ -100,7 +100,7 @@ class OwnerMerges:
         canonical_text: str | None = None,
         decided_by: str = PERSON,
     ) -> MergeProposal:
-        """Accept an open proposal, which merges its notes, or reject it: they are not proposed together again.
+        """Accept an open proposal, which merges its notes, or reject it: they are not proposed again.
 
         Raises the errors of `merge`, and NoteStateError for a proposal that is not open.
         """
