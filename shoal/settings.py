@@ -432,7 +432,8 @@ class Settings:
     llm_url: str = _setting(
         "",
         "OpenAI-compatible chat endpoint, such as `http://127.0.0.1:11434/v1`; transcripts of agents and "
-        "notes that may be duplicates are sent there, and nowhere else. Empty: none, and agents submit their notes",
+        "notes that may be duplicates are sent there, and nowhere else. Empty: none, and agents submit their "
+        "notes",
         _http_url,
     )
     llm_key: str = _setting("", "key of the chat endpoint", secret=True)

@@ -49,6 +49,7 @@ CALLS: dict[str, Callable[[OwnerNotes, int], Any]] = {
     "explain": lambda notes, note_id: notes.explain(note_id, QUERY),
     "feedback": lambda notes, note_id: notes.feedback(note_id, applicable=False, tag_scores={"a": -1}),
     "record_shown": lambda notes, note_id: notes.record_shown("s", [note_id], event="prompt"),
+    "merge": lambda notes, note_id: notes.merge([notes.add("Basalt is a dark rock.").note.id, note_id]),
     "history": lambda notes, note_id: notes.history(note_id),
     "feedbacks": lambda notes, note_id: notes.feedbacks(note_id),
 }
