@@ -44,7 +44,8 @@ from shoal.settings import Settings
 VOLCANO = "Lava rose in the volcano. Ash fell on the rock. The magma was hot."
 LAW = "The judge read the law to the court. A witness spoke."
 NOT_CALLED = {("GET", "/api/v1/search"), ("GET", "/api/v1/jobs/{}/events"), ("POST", "/api/v1/hooks/{}")}
-"""Equivalent to `POST /search`, and to `watch_job`, which needs no slot of an event stream."""
+"""Equivalent to `POST /search`, and to `watch_job`, which needs no slot of an event stream; and what `shoal hook`
+asks with the standard library alone."""
 
 
 @pytest.fixture

@@ -50,6 +50,7 @@ CALLS: dict[str, Callable[[OwnerNotes, int], Any]] = {
     "feedback": lambda notes, note_id: notes.feedback(note_id, applicable=False, tag_scores={"a": -1}),
     "record_shown": lambda notes, note_id: notes.record_shown("s", [note_id], event="prompt"),
     "merge": lambda notes, note_id: notes.merge([notes.add("Basalt is a dark rock.").note.id, note_id]),
+    "merges": lambda notes, note_id: notes.merges(note_id=note_id),
     "history": lambda notes, note_id: notes.history(note_id),
     "feedbacks": lambda notes, note_id: notes.feedbacks(note_id),
 }
