@@ -282,8 +282,8 @@ def _compare_block(text: TextFeatures, others: Sequence[TextFeatures]) -> _Compa
 def _products(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return left @ right.T in pieces that BLAS computes in the calling thread.
 
-    Its threads wait for each other: on a busy machine, a product of 0.3 ms takes 50 ms with them. For the same
-    reason other products here use `einsum`, which has no threads.
+    Its threads wait for each other: on a busy machine, a product of 0.3 ms takes 50 ms with them. For the
+    same reason other products here use `einsum`, which has no threads.
     """
     products = np.empty((len(left), len(right)), dtype=np.float32)
     for row in range(0, len(left), TILE):

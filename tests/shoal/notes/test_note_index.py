@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from note_model import CHECKSUM, TAGS, WORDS, ModelNote, bm25_scores, model_notes, overlap
 
 from shoal import Engine
+from shoal.errors import DamagedDatabaseError
 from shoal.notes import note_index
 from shoal.notes.index_cache import NoteIndexes
 from shoal.notes.note_index import NoteIndex, TermNumbers
@@ -61,6 +62,7 @@ def check_equals(index: NoteIndex, notes: dict[int, ModelNote]) -> None:
 def test_index_equals_model_after_every_update(batches: list[list[ModelNote]], small_block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(note_index, "SMALL_BLOCK", small_block)
+        patch.setattr(note_index, "BATCH", 4)
         notes: dict[int, ModelNote] = {}
         index = NoteIndex.empty(TermNumbers())
         older: list[tuple[NoteIndex, dict[int, ModelNote]]] = []
@@ -72,6 +74,13 @@ def test_index_equals_model_after_every_update(batches: list[list[ModelNote]], s
         # An index is a value: later updates do not change it.
         for former, former_notes in older:
             check_equals(former, former_notes)
+
+
+@pytest.mark.parametrize("words", [b"", b"ash", b"ash\nbirch\n", b"ash\n birch", b"ash\nbirch\tcedar"])
+def test_damaged_words_are_an_error(words: bytes) -> None:
+    row = ModelNote(1, text=("ash",)).row()._replace(words=words)
+    with pytest.raises(DamagedDatabaseError):
+        NoteIndex.empty(TermNumbers()).updated([row], 1, CHECKSUM)
 
 
 def test_blocks_stay_few() -> None:
