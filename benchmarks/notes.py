@@ -1,13 +1,15 @@
 """Speed and isolation of notes.
 
-usage: python -m benchmarks.notes FOLDER [--notes 100000] [--owners 10000] [--per-owner 50] [--recalls 100000]
-    [--keep DATABASE]
+usage: python -m benchmarks.notes FOLDER [--notes 100000] [--owners 10000] [--per-owner 50]
+    [--recalls 1000000] [--processes 2] [--keep DATABASE]
 
 FOLDER has texts as for benchmarks/scale.py; a note is two sentences of them. Prints, for one owner with
 `--notes` notes: the time of a first search, the 95th percentile of searches with an environment, and that of
 `add` while another process adds notes without a pause. For `--owners` owners: the 95th percentile of recalls
-with an index in memory and without, and the number of notes of other owners in all of these and in 1,000
-recalls of hostile owners. Each line has the target behind the number. Exits 1 if a foreign note was returned.
+with an index in memory and without, and the number of notes of other owners in these, in `--recalls` recalls
+of random owners with queries of one or two words, and in 1,000 recalls of hostile owners. The random recalls
+run in `--processes` processes. The notes of these owners are stored as an import stores them. Each line has
+the target behind the number. Exits 1 if a foreign note was returned.
 """
 
 from __future__ import annotations
@@ -22,16 +24,20 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from benchmarks.scale_corpus import originals, shuffled_rounds
 from shoal import Engine
 from shoal.errors import ShoalError
+from shoal.notes.note_records import ImportedNote, checked_note, store_notes
 
 SEARCHES = 400
 ADDS = 300
 HOSTILE = 1_000
+STORED_TOGETHER = 500
+"""Notes of one transaction of the owners' notes."""
 TAGS = [f"tag{number}" for number in range(60)]
 CATEGORIES = [f"area{area}/part{part}" for area in range(8) for part in range(6)]
 SENTENCE = re.compile(r"[^.!?]{20,200}[.!?]")
@@ -148,71 +154,118 @@ def fresh(folder: Path, seed: int) -> Iterator[str]:
         yield f"{first[0].strip()} {second[1].strip()}"
 
 
-def measure_owners(database: Path, folder: Path, n_owners: int, per_owner: int, n_recalls: int) -> int:
-    generator = random.Random(4)
-    source = items(folder, seed=6)
+def fill_owners(database: Path, folder: Path, owners: Sequence[int], per_owner: int) -> int:
+    """Give each owner the notes that are missing; return how many were stored."""
+    n_stored, source = 0, items(folder, seed=100 + owners[0])
     with Engine(database) as engine:
-        n_added, began = 0, time.perf_counter()
-        for number in range(n_owners):
-            notes = engine.notes.of(f"owner{number}")
-            if notes.status()["n_active"] < per_owner:
-                notes.add_many(itertools.islice(source, per_owner))
-                n_added += per_owner
-        if n_added:
-            print(
-                f"{n_added:,} notes added: {n_added / (time.perf_counter() - began):,.0f} a second",
-                flush=True,
-            )
-    sample = list(itertools.islice(texts(folder), 5_000))
-    n_foreign = 0
+        waiting: list[ImportedNote] = []
+        for number in owners:
+            owner = f"owner{number}"
+            missing = per_owner - engine.notes.of(owner).status()["n_active"]
+            waiting += [
+                checked_note(engine.settings, {**item, "owner": owner})
+                for item in itertools.islice(source, max(0, missing))
+            ]
+            if len(waiting) >= STORED_TOGETHER or number == owners[-1]:
+                n_stored += store_notes(engine.database, engine.scorer, engine.settings, waiting)
+                waiting.clear()
+    return n_stored
+
+
+class Recalls:
+    """Recalls that count the notes of other owners in their results."""
+
+    def __init__(self, engine: Engine, seed: object, sample: Sequence[str]) -> None:
+        self._engine = engine
+        self._sample = sample
+        self.generator = random.Random(repr(seed))
+        self.n_foreign = self.n_notes = 0
+        with engine.database.snapshot() as snapshot:
+            self._owners = dict(snapshot.tuples("SELECT id, owner FROM notes"))
+
+    def run(self, owner: str, *, most_words: int = 8) -> float:
+        """Recall with a random query; return the seconds that it took."""
+        words = query_of(self.generator.choice(self._sample), self.generator).split()[:most_words]
+        notes = self._engine.notes.of(owner)
+        began = time.perf_counter()
+        found = notes.recall(" ".join(words), threshold=0.0)
+        seconds = time.perf_counter() - began
+        self.n_notes += len(found.results)
+        self.n_foreign += sum(self._owners[item.metadata["note_id"]] != owner for item in found.results)
+        return seconds
+
+
+def recall_at_random(
+    database: Path, sample: Sequence[str], seed: int, n_owners: int, n_recalls: int
+) -> tuple[list[float], int, int]:
+    """Return the seconds of recalls of random owners, and the numbers of notes and of foreign notes."""
     with Engine(database) as engine:
         _ = engine.scorer
+        recalls = Recalls(engine, seed, sample)
+        owners = [f"owner{recalls.generator.randrange(n_owners)}" for _ in range(n_recalls)]
+        seconds = [recalls.run(owner, most_words=recalls.generator.randint(1, 2)) for owner in owners]
+        return seconds, recalls.n_notes, recalls.n_foreign
 
-        def recall(owner: str) -> float:
-            nonlocal n_foreign
-            query = query_of(generator.choice(sample), generator)
-            notes = engine.notes.of(owner)
-            began = time.perf_counter()
-            found = notes.recall(query, threshold=0.0)
-            seconds = time.perf_counter() - began
-            ids = [item.metadata["note_id"] for item in found.results]
-            with engine.database.snapshot() as snapshot:
-                for note_id in ids:
-                    n_foreign += (
-                        snapshot.value("SELECT owner FROM notes WHERE id = :id", {"id": note_id}) != owner
-                    )
-            return seconds
 
-        owners = [f"owner{number}" for number in generator.sample(range(n_owners), min(n_owners, 1_000))]
+def measure_owners(
+    database: Path, folder: Path, n_owners: int, per_owner: int, n_recalls: int, n_processes: int
+) -> int:
+    """Return the number of foreign notes."""
+    began = time.perf_counter()
+    with Engine(database) as engine:
+        engine.notes.of("owner0").status()
+    with ProcessPoolExecutor(n_processes, multiprocessing.get_context("spawn")) as pool:
+        bounds = [i * n_owners // n_processes for i in range(n_processes + 1)]
+        fills = [
+            pool.submit(fill_owners, database, folder, range(first, end), per_owner)
+            for first, end in itertools.pairwise(bounds)
+        ]
+        n_added = sum(fill.result() for fill in fills)
+        if n_added:
+            rate = n_added / (time.perf_counter() - began)
+            print(f"{n_added:,} notes added: {rate:,.0f} a second", flush=True)
         size = f"{n_owners:,} owners x {per_owner}"
-        line(
-            f"{size}: recall without an index in memory",
-            [recall(owner) for owner in owners],
-            "target: p95 <= 30 ms",
-        )
-        line(
-            f"{size}: recall with an index in memory",
-            [recall(owner) for owner in owners],
-            "target: p95 <= 30 ms",
-        )
-        everyone = [recall(f"owner{generator.randrange(n_owners)}") for _ in range(n_recalls)]
-        line(f"{size}: {n_recalls:,} random recalls", everyone, "target: p95 <= 30 ms")
-        print(f"foreign notes in {n_recalls + 2 * len(owners):,} recalls: {n_foreign}  target: 0")
-        n_refused, before = 0, n_foreign
-        for i in range(HOSTILE):
-            base = HOSTILE_OWNERS[i % len(HOSTILE_OWNERS)]
-            owner = (
-                base.replace("1", str(generator.randrange(n_owners))) if i >= len(HOSTILE_OWNERS) else base
+        sample = list(itertools.islice(texts(folder), 5_000))
+        with Engine(database) as engine:
+            _ = engine.scorer
+            recalls = Recalls(engine, "few", sample)
+            chosen = recalls.generator.sample(range(n_owners), min(n_owners, 1_000))
+            owners = [f"owner{number}" for number in chosen]
+            for state in ("without", "with"):
+                seconds = [recalls.run(owner) for owner in owners]
+                line(f"{size}: recall {state} an index in memory", seconds, "target: p95 <= 30 ms")
+            n_refused = hostile_recalls(recalls, n_owners)
+            n_foreign = recalls.n_foreign
+            print(
+                f"foreign notes in {2 * len(owners):,} recalls and {HOSTILE:,} hostile ones "
+                f"({n_refused} refused): {n_foreign}  target: 0",
+                flush=True,
             )
-            try:
-                recall(owner)
-            except ShoalError:
-                n_refused += 1
-        print(
-            f"foreign notes in {HOSTILE:,} hostile recalls ({n_refused} refused): "
-            f"{n_foreign - before}  target: 0"
-        )
-    return n_foreign
+        each = n_recalls // n_processes
+        jobs = [
+            pool.submit(recall_at_random, database, sample, seed, n_owners, each)
+            for seed in range(n_processes)
+        ]
+        done = [job.result() for job in jobs]
+    everyone = [second for seconds, _, _ in done for second in seconds]
+    line(f"{size}: {len(everyone):,} random recalls", everyone, "target: p95 <= 30 ms")
+    n_found, n_random = sum(n for _, n, _ in done), sum(n for _, _, n in done)
+    print(f"foreign notes among {n_found:,} in {len(everyone):,} random recalls: {n_random}  target: 0")
+    return n_foreign + n_random
+
+
+def hostile_recalls(recalls: Recalls, n_owners: int) -> int:
+    """Recall for owners whose names are attacks; return how many were refused."""
+    n_refused = 0
+    for i in range(HOSTILE):
+        owner = HOSTILE_OWNERS[i % len(HOSTILE_OWNERS)]
+        if i >= len(HOSTILE_OWNERS):
+            owner = owner.replace("1", str(recalls.generator.randrange(n_owners)))
+        try:
+            recalls.run(owner)
+        except ShoalError:
+            n_refused += 1
+    return n_refused
 
 
 def main() -> int:
@@ -223,7 +276,8 @@ def main() -> int:
     parser.add_argument("--notes", type=int, default=100_000)
     parser.add_argument("--owners", type=int, default=10_000)
     parser.add_argument("--per-owner", type=int, default=50)
-    parser.add_argument("--recalls", type=int, default=100_000)
+    parser.add_argument("--recalls", type=int, default=1_000_000)
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="database that is used and kept")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -231,10 +285,15 @@ def main() -> int:
         if options.notes:
             measure_large(database, options.folder, options.notes)
         if options.owners:
-            return int(
-                measure_owners(database, options.folder, options.owners, options.per_owner, options.recalls)
-                > 0
+            n_foreign = measure_owners(
+                database,
+                options.folder,
+                options.owners,
+                options.per_owner,
+                options.recalls,
+                options.processes,
             )
+            return int(n_foreign > 0)
     return 0
 
 

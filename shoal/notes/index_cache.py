@@ -16,17 +16,14 @@ MAX_TERMS = 2_000_000
 
 
 class _Kept:
-    """The versions of one owner's index, newest last."""
+    """The versions of one owner's index, newest last. `n_bytes`: their part of `NoteIndexes._n_bytes`."""
 
-    __slots__ = ("lock", "versions")
+    __slots__ = ("lock", "n_bytes", "versions")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.versions: tuple[NoteIndex, ...] = ()
-
-    @property
-    def n_bytes(self) -> int:
-        return self.versions[-1].n_bytes if self.versions else 0
+        self.n_bytes = 0
 
     def find(self, state: NoteState) -> NoteIndex | None:
         return next((version for version in self.versions if _is_at(version, state)), None)
@@ -39,6 +36,7 @@ class NoteIndexes:
         """`max_bytes`: memory of all indexes, about; the one in use is kept even if it is larger."""
         self._max_bytes = max_bytes
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._n_bytes = 0
         self._lock = threading.Lock()
         self._terms = TermNumbers()
 
@@ -88,13 +86,18 @@ class NoteIndexes:
         with self._lock:
             if len(self._terms) > MAX_TERMS:
                 self._kept.clear()
+                self._n_bytes = 0
                 self._terms = TermNumbers()
-            total = sum(kept.n_bytes for kept in self._kept.values())
-            while total > self._max_bytes and len(self._kept) > 1:
+            kept = self._kept.get(owner)
+            if kept is not None:
+                # Only this owner's index changed; adding up all of them would take longer than building it.
+                before, kept.n_bytes = kept.n_bytes, kept.versions[-1].n_bytes if kept.versions else 0
+                self._n_bytes += kept.n_bytes - before
+            while self._n_bytes > self._max_bytes and len(self._kept) > 1:
                 oldest = next(iter(self._kept))
                 if oldest == owner:
                     break
-                total -= self._kept.pop(oldest).n_bytes
+                self._n_bytes -= self._kept.pop(oldest).n_bytes
 
 
 def _is_at(index: NoteIndex, state: NoteState) -> bool:

@@ -166,6 +166,19 @@ def test_least_recently_used_owners_are_evicted(engine: Engine) -> None:
     assert index_of(cache, engine, "a") is kept
 
 
+def test_growth_of_an_index_evicts_others(engine: Engine) -> None:
+    for owner in "ab":
+        engine.notes.of(owner).add("Lava and ash.")
+    cache = NoteIndexes(3 * index_of(NoteIndexes(0), engine).n_bytes)
+    for owner in "aab":
+        index_of(cache, engine, owner)
+    assert len(cache) == 2
+    engine.notes.of("b").add_many({"text": f"Rain and wind {number}."} for number in range(50))
+    kept = index_of(cache, engine, "b")
+    assert len(cache) == 1
+    assert index_of(cache, engine, "b") is kept
+
+
 def test_owners_without_notes_take_no_memory(engine: Engine) -> None:
     cache = NoteIndexes(1 << 30)
     for number in range(50):
