@@ -17,7 +17,7 @@ from shoal.notes.context import NoteContext
 from shoal.notes.note_index import Bools, NoteIndex
 from shoal.notes.ranking import QueryTerm, bm25
 from shoal.notes.similarity import DUPLICATE, TextFeatures, similarities
-from shoal.notes.texts import TitledText, features_of, score_texts
+from shoal.notes.texts import TitledText, all_features, score_texts
 from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.notes import NoteRows
@@ -159,7 +159,7 @@ def similar_to(
         return []
     packed = rows.packed(candidates)
     text = TextFeatures.of_stored(scorer, scored.words, scored.profile)
-    found = similarities(text, [features_of(each, scorer) for each in packed], examined_from=least)
+    found = similarities(text, all_features(packed, scorer), examined_from=least)
     columns = zip(packed, found.values.tolist(), found.is_opposite.tolist(), strict=True)
     chosen = [
         (-value, note.id, note.text, is_opposite) for note, value, is_opposite in columns if value >= least

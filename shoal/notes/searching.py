@@ -34,7 +34,7 @@ from shoal.notes.ranking import (
     relevance_scale,
 )
 from shoal.notes.similarity import TextFeatures, recall_similarities
-from shoal.notes.texts import features_of
+from shoal.notes.texts import all_features
 from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot
 from shoal.storage.note_sessions import SessionRows
@@ -155,9 +155,7 @@ class _Found:
         if not notes:
             return []
         question = TextFeatures.of(self.scorer, self.query.text)
-        values: list[float] = recall_similarities(
-            question, [features_of(note, self.scorer) for note in notes]
-        ).tolist()
+        values: list[float] = recall_similarities(question, all_features(notes, self.scorer)).tolist()
         return values
 
     def compared(self, ordinals: Sequence[int]) -> dict[int, float]:

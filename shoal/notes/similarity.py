@@ -137,12 +137,21 @@ class TextFeatures:
         """Read a text. `scorer` may have learned words, which change the profile alone."""
         joined = f"{title}\n\n{text}" if title else text
         packed = Profiles.from_scores([scorer.score(joined, TOP_REEFS).reef_arrays]).packed()[0]
-        return cls(term_table(scorer), tuple(TERMS.of_text(joined)), _unit(packed))
+        return cls(term_table(scorer), tuple(TERMS.of_text(joined)), _units([packed])[0])
 
     @classmethod
     def of_stored(cls, scorer: Scorer, words: bytes, profile: bytes) -> TextFeatures:
         """Read a note from its columns `words` and `profile`."""
-        return cls(term_table(scorer), tuple(words.decode().split()), _unit(profile))
+        return cls.of_all_stored(scorer, [(words, profile)])[0]
+
+    @classmethod
+    def of_all_stored(cls, scorer: Scorer, notes: Sequence[tuple[bytes, bytes]]) -> list[TextFeatures]:
+        """Read notes from their columns `words` and `profile`."""
+        table, units = term_table(scorer), _units([profile for _, profile in notes])
+        return [
+            cls(table, tuple(words.decode().split()), unit)
+            for (words, _), unit in zip(notes, units, strict=True)
+        ]
 
     @functools.cached_property
     def subjects(self) -> tuple[str, ...]:
@@ -306,9 +315,11 @@ def _blocks(others: Sequence[TextFeatures], most_terms: int) -> Iterator[list[Te
         yield block
 
 
-def _unit(packed: bytes) -> Doubles:
-    profile = Profiles.of([packed])
-    dense = np.zeros(MAX_REEFS)
-    dense[profile.reef_ids] = profile.z_scores
-    norm = float(np.linalg.norm(dense))
-    return dense / norm if norm else dense
+def _units(packed: Sequence[bytes]) -> Doubles:
+    """Return packed profiles as vectors over all reefs, (n, MAX_REEFS), of length 1; 0 without reefs."""
+    profiles = Profiles.of(packed)
+    dense = np.zeros((len(profiles), MAX_REEFS))
+    dense[profiles.chunks, profiles.reef_ids] = profiles.z_scores
+    norms = np.sqrt(np.einsum("ij,ij->i", dense, dense))
+    units: Doubles = dense / np.where(norms > 0, norms, 1.0)[:, None]
+    return units

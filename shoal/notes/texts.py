@@ -46,7 +46,9 @@ def score_texts(
     ]
 
 
-def features_of(note: PackedNote, scorer: Scorer) -> TextFeatures:
-    """Return what is compared of a stored note; a profile by other data cannot be compared."""
-    profile = note.profile if note.data_checksum == scorer.data_checksum else b""
-    return TextFeatures.of_stored(scorer, note.words, profile)
+def all_features(notes: Sequence[PackedNote], scorer: Scorer) -> list[TextFeatures]:
+    """Return what is compared of stored notes; a profile by other data cannot be compared."""
+    return TextFeatures.of_all_stored(
+        scorer,
+        [(note.words, note.profile if note.data_checksum == scorer.data_checksum else b"") for note in notes],
+    )
