@@ -27,6 +27,16 @@ SNAP_CHARS = 40
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*+\n){2,}+[ \t]*+")
 _SPACE = re.compile(r"\s+")
 
+_HIDDEN = re.compile(
+    # Format characters, blank letters, tags and direction marks. Not the joiners of Persian and of emoji.
+    "(?:[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+    # One selects the form of the character before it; further ones select nothing.
+    "|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f])+"
+)
+MAX_NAMED = 3
+"""Most hidden characters in a row that are named one by one; there can be thousands."""
+
 PART_NAMES = {"lexical": "words", "reef": "reefs", "field_boost": "title and tags"}
 
 
@@ -199,6 +209,20 @@ def lines(first: int, last: int) -> str:
 def counted(n: int, noun: str, many: str | None = None) -> str:
     """Return a number with its noun."""
     return f"{n:,} {noun if n == 1 else many or noun + 's'}"
+
+
+@blueprint.app_template_filter()
+def visible(text: str) -> str:
+    """Return a text that nothing is hidden in: characters without a glyph, and those that change the
+    direction of reading, are named, such as `[U+202E]`."""
+    return _HIDDEN.sub(_name_hidden, text)
+
+
+def _name_hidden(hidden: re.Match[str]) -> str:
+    characters = hidden.group()
+    names = " ".join(f"U+{ord(character):04X}" for character in characters[:MAX_NAMED])
+    more = len(characters) - MAX_NAMED
+    return f"[{names} and {more:,} more hidden characters]" if more > 0 else f"[{names}]"
 
 
 @blueprint.app_template_filter()

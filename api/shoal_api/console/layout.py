@@ -15,7 +15,7 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal import __version__
-from shoal.errors import NotFoundError, QueryError
+from shoal.errors import NoteError, NotFoundError, QueryError
 from shoal_api import access
 
 POLICY = (
@@ -32,6 +32,7 @@ at them."""
 PAGES = (
     ("console.search", "Search"),
     ("console.library", "Library"),
+    ("console.notes", "Notes"),
     ("console.jobs", "Jobs"),
     ("console.reefs", "Reefs"),
     ("console.vocabulary", "Vocabulary"),
@@ -41,6 +42,8 @@ blueprint = flask.Blueprint("console", __name__)
 
 BELONGS_TO = {
     "console.document": "console.library",
+    "console.note": "console.notes",
+    "console.change_note": "console.notes",
     "console.job": "console.jobs",
     "console.reef": "console.reefs",
     "console.word": "console.vocabulary",
@@ -48,8 +51,8 @@ BELONGS_TO = {
 """The entry of PAGES under which a page is shown."""
 
 Arguments = ParamSpec("Arguments")
-View = Callable[Arguments, tuple[str, Mapping[str, Any]]]
-"""Returns the name of a template and its variables."""
+View = Callable[Arguments, tuple[str, Mapping[str, Any]] | Response]
+"""Returns the name of a template and its variables, or a response of its own."""
 
 
 def page(view: View[Arguments]) -> Callable[Arguments, Response]:
@@ -57,27 +60,28 @@ def page(view: View[Arguments]) -> Callable[Arguments, Response]:
 
     @functools.wraps(view)
     def draw(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Response:
-        is_part = PART in flask.request.headers
         if access.shows_frame_only():
-            return _response("console/locked.html", {}, is_part=is_part)
+            return respond("locked.html", {})
         try:
-            template, shown = view(*args, **kwargs)
+            drawn = view(*args, **kwargs)
         except NotFoundError as error:
-            return _response("console/missing.html", {"message": str(error)}, is_part=is_part, status=404)
+            return respond("missing.html", {"message": str(error)}, status=404)
         except QueryError as error:
-            message = f"{error.field}: {error}"
-            return _response("console/refused.html", {"message": message}, is_part=is_part, status=422)
-        return _response(f"console/{template}", shown, is_part=is_part)
+            return respond("refused.html", {"message": f"{error.field}: {error}"}, status=422)
+        except NoteError as error:
+            return respond("refused.html", {"message": str(error)}, status=422)
+        return drawn if isinstance(drawn, Response) else respond(*drawn)
 
     return draw
 
 
-def _response(template: str, shown: Mapping[str, Any], *, is_part: bool, status: int = 200) -> Response:
-    layout = "console/part.html" if is_part else "console/frame.html"
+def respond(template: str, shown: Mapping[str, Any], *, status: int = 200) -> Response:
+    """Draw a template of the console, as a page or as the main part of one."""
+    layout = "console/part.html" if PART in flask.request.headers else "console/frame.html"
     endpoint = flask.request.endpoint or ""
     current = BELONGS_TO.get(endpoint, endpoint)
     text = flask.render_template(
-        template, layout=layout, pages=PAGES, current=current, version=__version__, **shown
+        f"console/{template}", layout=layout, pages=PAGES, current=current, version=__version__, **shown
     )
     response = Response(text, status=status, content_type="text/html; charset=utf-8")
     response.headers["Content-Security-Policy"] = POLICY

@@ -9,13 +9,16 @@ const WIDE = "(min-width: 62rem)"; // where the page has a column beside the tex
 
 let turning = null; // aborts the scripts of the current page
 
-async function turnTo(address, { push = true, focus = true } = {}) {
+// Shows the page at an address. With a `body`, sends the body there first: the page is then the one that the service
+// redirects to, or says why it refuses.
+async function turnTo(address, { push = true, focus = true, body = undefined, done = "" } = {}) {
   turning?.abort();
   turning = new AbortController();
   const { signal } = turning;
   announce("Loading", "waiting");
   try {
-    const response = await request(address, { headers: { "Shoal-Part": "main" }, signal });
+    const response = await request(address, { method: body ? "POST" : "GET", body, headers: { "Shoal-Part": "main" }, signal });
+    if (body) address = response.redirected ? pathOf(new URL(response.url)) : pathOf(location);
     if (response.status === 401) return await askForKey(address);
     if (!response.headers.get("Content-Type")?.startsWith("text/html")) {
       const problem = await response.json().catch(() => null);
@@ -28,12 +31,14 @@ async function turnTo(address, { push = true, focus = true } = {}) {
     if (focus) main().focus({ preventScroll: true });
     const target = location.hash && document.getElementById(location.hash.slice(1));
     if (focus) target ? target.scrollIntoView() : scrollTo(0, 0);
-    announce("");
+    announce(response.ok ? done : "", "passing");
     begin(signal);
   } catch (error) {
     if (error.name !== "AbortError") announce("The service cannot be reached");
   }
 }
+
+function pathOf(url) { return url.pathname + url.search + url.hash; }
 
 function main() { return document.getElementById("main"); }
 
@@ -139,13 +144,21 @@ document.addEventListener("click", (event) => {
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (event.defaultPrevented || form.method !== "get" || !form.hasAttribute("action")) return;
+  if (event.defaultPrevented || !form.hasAttribute("action")) return;
   event.preventDefault();
+  if (form.method === "post") return void send(form, event.submitter);
   const query = new URLSearchParams();
   for (const [name, value] of new FormData(form)) if (value.trim()) query.append(name, value.trim());
   const address = new URL(form.action).pathname;
   turnTo(query.size ? `${address}?${query}` : address);
 });
+
+async function send(form, button) {
+  const body = new URLSearchParams(new FormData(form, button));
+  button.disabled = true; // a second click must not send the form again
+  await turnTo(pathOf(new URL(form.action)), { body, done: form.dataset.done });
+  button.disabled = false;
+}
 
 addEventListener("popstate", () => turnTo(location.pathname + location.search + location.hash, { push: false }));
 

@@ -1,0 +1,346 @@
+"""Pages of notes: lists and searches, single notes with their evidence, and the forms that change a note."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import flask
+from markupsafe import Markup
+from werkzeug.datastructures import MultiDict
+from werkzeug.wrappers import Response
+
+from shoal.errors import NoteError, NoteStateError
+from shoal.note_models import KINDS, Note, NoteScores
+from shoal.notes.drafts import MAX_TEXT_CHARS
+from shoal.notes.service import OwnerNotes
+from shoal.search.highlights import Highlighter, find_highlights
+from shoal.search.query_language import folded
+from shoal_api.console import query_params
+from shoal_api.console.figures import Share, bar
+from shoal_api.console.layout import blueprint, page, respond
+from shoal_api.notes import notes_of
+from shoal_api.paths import ID
+
+NOTES = 50
+RESULTS = 20
+CATEGORIES = 300
+"""Categories listed beside the notes."""
+ENTRIES = 50
+"""Latest changes and judgements of a note that are listed."""
+COUNTS = 20
+"""Most frequent repositories and sets of tags that are listed."""
+
+Form = MultiDict[str, str]
+
+
+class State(enum.StrEnum):
+    """The notes of a list by their state; without one, all active notes."""
+
+    pinned = "pinned"
+    not_pinned = "not_pinned"
+    all = "all"
+
+
+STATE_NAMES = {
+    State.pinned: "pinned",
+    State.not_pinned: "not pinned",
+    State.all: "deprecated ones too",
+}
+ENVIRONMENT = ("os", "repo", "cwd", "mcp_servers", "env_tags")
+"""Query parameters that describe an environment."""
+KEPT = ("owner", "q", *ENVIRONMENT)
+"""Query parameters that go along from a list to a note and back."""
+
+
+class ScoreStep(NamedTuple):
+    """A step of a score: its name, how its value comes about, and the value as text."""
+
+    name: str
+    detail: str
+    value: str
+
+
+@blueprint.get("/notes")
+@page
+def notes() -> tuple[str, Mapping[str, Any]]:
+    """List notes of an owner, or search them."""
+    of_owner = notes_of(flask.request.args)
+    args = flask.request.args
+    filters = {name: args.get(name) or None for name in ("category", "kind")}
+    categories = of_owner.categories()
+    query = args.get("q", "").strip()
+    find = _results if query else _listed
+    return "notes.html", {
+        "owner": of_owner.owner,
+        "query_params": args,
+        "kinds": KINDS,
+        "states": [(state.value, name) for state, name in STATE_NAMES.items()],
+        "categories": categories[:CATEGORIES],
+        "n_categories": len(categories),
+        "is_filtered": any(filters.values()) or bool(args.get("tag") or args.get("state")),
+        **find(of_owner, query, filters, args.get("tag") or None),
+    }
+
+
+def _listed(
+    of_owner: OwnerNotes, _query: str, filters: Mapping[str, str | None], tag: str | None
+) -> Mapping[str, Any]:
+    number = query_params.page_number()
+    state = query_params.choice("state", State, "state of notes")
+    listed = of_owner.list(
+        **filters,
+        tag=tag,
+        include_deprecated=state is State.all,
+        pinned={State.pinned: True, State.not_pinned: False}.get(state) if state else None,
+        limit=NOTES,
+        offset=(number - 1) * NOTES,
+    )
+    return {"listed": listed, "page": number, "per_page": NOTES, "response": None}
+
+
+def _results(
+    of_owner: OwnerNotes, query: str, filters: Mapping[str, str | None], tag: str | None
+) -> Mapping[str, Any]:
+    environment = _environment()
+    response = of_owner.search(
+        query,
+        **filters,
+        tags=[tag] if tag else None,
+        environment=environment,
+        top_k=RESULTS,
+        include_scores=True,
+    )
+    words = frozenset(folded(word) for result in response.results for word in result.matched_words)
+    spans = find_highlights([result.note.text for result in response.results], Highlighter(words, ()))
+    return {
+        "response": response,
+        "results": list(zip(response.results, spans, strict=True)),
+        "best": max((result.score for result in response.results), default=0.0),
+        "has_environment": environment is not None,
+    }
+
+
+@blueprint.get(f"/notes/<{ID}:note_id>")
+@page
+def note(note_id: int) -> tuple[str, Mapping[str, Any]]:
+    """Show a note with its evidence and, for a query, why it is shown."""
+    return "note.html", _values_of_note(notes_of(flask.request.args), note_id)
+
+
+def _values_of_note(of_owner: OwnerNotes, note_id: int) -> dict[str, Any]:
+    shown = of_owner.get(note_id)
+    history, feedback = of_owner.history(note_id), of_owner.feedbacks(note_id)
+    query = flask.request.args.get("q", "").strip()
+    environment = _environment()
+    return {
+        "owner": of_owner.owner,
+        "note": shown,
+        "query_params": flask.request.args,
+        "history": list(reversed(history[-ENTRIES:])),
+        "n_history": len(history),
+        "feedback": list(reversed(feedback[-ENTRIES:])),
+        "n_feedback": len(feedback),
+        "repositories": _most_frequent(list(shown.repo_matches.items())),
+        "tag_sets": _most_frequent(
+            [(", ".join(found.tags), found.n_matches) for found in shown.tag_set_matches]
+        ),
+        "explanation": of_owner.explain(note_id, query, environment=environment) if query else None,
+        "has_environment": environment is not None,
+        "max_chars": MAX_TEXT_CHARS,
+        "problem": None,
+        "given": {},
+    }
+
+
+def _most_frequent(counts: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
+    return sorted(counts, key=lambda entry: (-entry[1], entry[0]))[:COUNTS]
+
+
+def _pin(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
+    of_owner.pin(note_id, tags=_split(form["tags"]))
+
+
+def _unpin(of_owner: OwnerNotes, note_id: int, _form: Form) -> None:
+    of_owner.unpin(note_id)
+
+
+def _deprecate(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
+    of_owner.deprecate(note_id, reason=form["reason"])
+
+
+def _restore(of_owner: OwnerNotes, note_id: int, _form: Form) -> None:
+    of_owner.restore(note_id)
+
+
+def _judge(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
+    tags = _split(form["tags"])
+    of_owner.feedback(
+        note_id,
+        applicable={"yes": True, "no": False}.get(form["applicable"]),  # type: ignore[arg-type]  # None: refused
+        reason=form["reason"],
+        environment={"tags": tags} if tags else None,
+    )
+
+
+def _edit(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
+    # Browsers send every line end as CR LF.
+    of_owner.update(note_id, title=form["title"], text=form["text"].replace("\r\n", "\n"))
+
+
+def _set_tags(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
+    of_owner.update(note_id, tags=[*form.getlist("tag"), *_split(form["more"])])
+
+
+ACTIONS: Mapping[str, Callable[[OwnerNotes, int, Form], None]] = {
+    "pin": _pin,
+    "unpin": _unpin,
+    "deprecate": _deprecate,
+    "restore": _restore,
+    "feedback": _judge,
+    "edit": _edit,
+    "tags": _set_tags,
+}
+
+
+@blueprint.post(f"/notes/<{ID}:note_id>/<any({', '.join(ACTIONS)}):action>")
+@page
+def change_note(note_id: int, action: str) -> Response:
+    """Change a note as a form says, and show it again; if that is not possible, with the reason and the
+    form as it was sent."""
+    of_owner = notes_of(flask.request.args)
+    try:
+        ACTIONS[action](of_owner, note_id, flask.request.form)
+    except (NoteError, NoteStateError) as error:
+        values = _values_of_note(of_owner, note_id)
+        values |= {"problem": str(error), "given": flask.request.form}
+        return respond("note.html", values, status=409 if isinstance(error, NoteStateError) else 422)
+    return flask.redirect(note_address(note_id), 303)
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(query_params.LIST_SEPARATOR) if part.strip()]
+
+
+def _environment() -> Mapping[str, Any] | None:
+    """The environment that the query parameters describe; None if they say nothing."""
+    args = flask.request.args
+    given = {
+        **{name: args.get(name, "").strip() for name in ("os", "repo", "cwd")},
+        "mcp_servers": query_params.texts("mcp_servers"),
+        "tags": query_params.texts("env_tags"),
+    }
+    return {name: value for name, value in given.items() if value} or None
+
+
+def _kept(*names: str) -> dict[str, str]:
+    return {name: value for name in names if (value := flask.request.args.get(name))}
+
+
+@blueprint.app_template_global()
+def note_address(note_id: int) -> str:
+    """Return the URL of a note of this owner, for the same query and environment."""
+    return flask.url_for("console.note", note_id=note_id, **_kept(*KEPT))
+
+
+@blueprint.app_template_global()
+def notes_address(*, tag: str | None = None, category: str | None = None, q: str | None = None) -> str:
+    """Return the URL of the list of this owner's notes with a filter or query."""
+    return flask.url_for("console.notes", **_kept("owner"), tag=tag, category=category, q=q)
+
+
+@blueprint.app_template_global()
+def note_action(note_id: int, action: str) -> str:
+    """Return the URL to which a form of a note is sent."""
+    return flask.url_for("console.change_note", note_id=note_id, action=action, **_kept(*KEPT))
+
+
+@blueprint.app_template_global()
+def kept_query() -> list[tuple[str, str]]:
+    """Return the query parameters that the forms of a note keep besides their own."""
+    return list(_kept("owner").items())
+
+
+@blueprint.app_template_global()
+def note_score_shares(scores: NoteScores) -> list[Share]:
+    """Return what words, reefs and relevance add to the score of a note."""
+    shares = [
+        Share("lexical", "words", scores.words_part * scores.affinity),
+        Share("reef", "reefs", scores.reefs_part * scores.affinity),
+        Share("relevance", "relevance", scores.relevance_part),
+    ]
+    return [share for share in shares if share.value > 0]
+
+
+@blueprint.app_template_global()
+def note_score_bar(scores: NoteScores, best: float) -> Markup:
+    """Draw the parts of a note's score, in proportion to `best`."""
+    shares = note_score_shares(scores)
+    total = sum(share.value for share in shares)
+    if best <= 0 or not total:
+        return bar([])
+    scale = max(0.0, scores.final) / best / total
+    return bar(
+        [
+            share._replace(value=share.value * scale, title=f"{share.name} {share.value:.4f}")
+            for share in shares
+        ]
+    )
+
+
+@blueprint.app_template_global()
+def score_steps(scores: NoteScores) -> list[ScoreStep]:
+    """Return how the score of a note came about, in the order of the ranking."""
+    tags, relevance = scores.tag_similarity, scores.relevance
+    return [
+        _signal_step("words", f"BM25 {scores.bm25:.2f}", scores.words_rank, scores.words_part, scores.k),
+        _signal_step(
+            "reefs", f"overlap {scores.overlap:.2f}", scores.reefs_rank, scores.reefs_part, scores.k
+        ),
+        ScoreStep("fusion", "words + reefs", f"{scores.fused:.4f}"),
+        ScoreStep(
+            "affinity",
+            "no tags to compare" if tags is None else f"similarity of the tags {tags:.2f}",
+            f"× {scores.affinity:.2f}",
+        ),
+        ScoreStep(
+            "relevance",
+            "not judged with these tags" if relevance is None else f"mean of the judgements {relevance:+.2f}",
+            f"{'−' if scores.relevance_part < 0 else '+'} {abs(scores.relevance_part):.4f}",
+        ),
+        ScoreStep("score", "", f"{scores.final:.4f}"),
+    ]
+
+
+def _signal_step(name: str, raw: str, rank: int | None, part: float, k: int) -> ScoreStep:
+    if rank is None:
+        return ScoreStep(name, "no match", f"{0:.4f}")
+    return ScoreStep(name, f"{raw}, rank {rank + 1}: 1 / ({k} + {rank})", f"{part:.4f}")
+
+
+@blueprint.app_template_global()
+def note_gates(note: Note) -> list[str]:
+    """Return the prerequisites of a note as text, one for each gate."""
+    return [
+        f"{gate.replace('_', ' ')} {', '.join(values)}"
+        for gate, values in note.prerequisites.items()
+        if values
+    ]
+
+
+@blueprint.app_template_global()
+def note_heading(note: Note) -> str:
+    """Return the title of a note, or its number."""
+    return note.title or f"Note {note.id}"
+
+
+@blueprint.app_template_filter()
+def as_text(value: Any) -> str:
+    """Return a former value of a field as text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    return json.dumps(value, ensure_ascii=False)
