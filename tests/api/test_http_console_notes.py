@@ -303,7 +303,7 @@ def test_hidden_characters_are_named(client: FlaskClient, notes: OwnerNotes) -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["Zeile\nund\tTab", "👩‍👩‍👧 ❤️ 1️⃣", "می‌خواهم", "日本語 е́ עברית", "[U+202E]"],  # noqa: RUF001
+    ["Zeile\nund\tTab", "👩‍👩‍👧 ❤️ 1️⃣", "می‌خواهم", "日本語 е́ עברית", "[U+202E]"],
 )
 def test_visible_text_stays(text: str) -> None:
     assert with_hidden_named(text) == text

@@ -55,6 +55,14 @@ KEPT = ("owner", "q", *ENVIRONMENT)
 """Query parameters that go along from a list to a note and back."""
 
 
+class Filters(NamedTuple):
+    """Filters of lists and searches; None if not set."""
+
+    category: str | None
+    kind: str | None
+    tag: str | None
+
+
 class ScoreStep(NamedTuple):
     """A step of a score: its name, how its value comes about, and the value as text."""
 
@@ -69,7 +77,7 @@ def notes() -> tuple[str, Mapping[str, Any]]:
     """List notes of an owner, or search them."""
     of_owner = notes_of(flask.request.args)
     args = flask.request.args
-    filters = {name: args.get(name) or None for name in ("category", "kind")}
+    filters = Filters(*(args.get(name) or None for name in Filters._fields))
     categories = of_owner.categories()
     query = args.get("q", "").strip()
     find = _results if query else _listed
@@ -80,19 +88,18 @@ def notes() -> tuple[str, Mapping[str, Any]]:
         "states": [(state.value, name) for state, name in STATE_NAMES.items()],
         "categories": categories[:CATEGORIES],
         "n_categories": len(categories),
-        "is_filtered": any(filters.values()) or bool(args.get("tag") or args.get("state")),
-        **find(of_owner, query, filters, args.get("tag") or None),
+        "is_filtered": any(filters) or bool(args.get("state")),
+        **find(of_owner, query, filters),
     }
 
 
-def _listed(
-    of_owner: OwnerNotes, _query: str, filters: Mapping[str, str | None], tag: str | None
-) -> Mapping[str, Any]:
+def _listed(of_owner: OwnerNotes, _query: str, filters: Filters) -> Mapping[str, Any]:
     number = query_params.page_number()
     state = query_params.choice("state", State, "state of notes")
     listed = of_owner.list(
-        **filters,
-        tag=tag,
+        category=filters.category,
+        kind=filters.kind,
+        tag=filters.tag,
         include_deprecated=state is State.all,
         pinned={State.pinned: True, State.not_pinned: False}.get(state) if state else None,
         limit=NOTES,
@@ -101,14 +108,13 @@ def _listed(
     return {"listed": listed, "page": number, "per_page": NOTES, "response": None}
 
 
-def _results(
-    of_owner: OwnerNotes, query: str, filters: Mapping[str, str | None], tag: str | None
-) -> Mapping[str, Any]:
+def _results(of_owner: OwnerNotes, query: str, filters: Filters) -> Mapping[str, Any]:
     environment = _environment()
     response = of_owner.search(
         query,
-        **filters,
-        tags=[tag] if tag else None,
+        category=filters.category,
+        kind=filters.kind,
+        tags=[filters.tag] if filters.tag else None,
         environment=environment,
         top_k=RESULTS,
         include_scores=True,
@@ -235,7 +241,7 @@ def _environment() -> Mapping[str, Any] | None:
     return {name: value for name, value in given.items() if value} or None
 
 
-def _kept(*names: str) -> dict[str, str]:
+def _kept(*names: str) -> dict[str, Any]:
     return {name: value for name in names if (value := flask.request.args.get(name))}
 
 
