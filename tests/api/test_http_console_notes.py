@@ -112,7 +112,7 @@ def test_search_shows_each_step_of_the_score(client: FlaskClient, notes: OwnerNo
     text = shown(results)
     assert "1 result" in text
     assert "<mark>Lava</mark>" in results
-    assert f"words BM25 {scores.bm25:.2f}, rank 1: 1 / ({scores.k} + 0) {scores.words_part:.4f}" in text
+    assert f"words BM25 {scores.bm25:.2f}, rank 0: 1 / ({scores.k} + 0) {scores.words_part:.4f}" in text
     assert f"fusion words + reefs {scores.fused:.4f}" in text
     assert f"× {scores.affinity:.2f}" in text
     assert f"+ {scores.relevance_part:.4f}" in text
@@ -143,7 +143,7 @@ def test_page_of_a_note_shows_its_evidence_and_history(client: FlaskClient, note
     assert "not applicable : Other rock" in text
     assert "python -0.5" in text
     assert "Submitted by 1 session: s1" in text
-    assert re.search(r"updated .{0,40} before title empty", text)
+    assert re.search(r"updated title .{0,40} before title empty", text)
     assert "shown 1 time" in text
 
 

@@ -8,7 +8,7 @@ them, such as `--page search --width 1280 --scheme light`. `--fold` takes what a
 scrolling. For the screenshots of the documentation, rename the output of this command to `console-PAGE.png`:
 
     python tests/browser/screenshots.py docs/images --fold --width 1280 --scheme light \
-        --page search --page document --page reefs
+        --page search --page document --page reefs --page notes-search --page note
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 from browsing import PATIENCE_MS, SAMPLES, launch, open_window
@@ -31,6 +33,46 @@ ROOT = Path(__file__).parents[2]
 WIDTHS = (360, 1600)
 SCHEMES = ("light", "dark")
 QUERY = "why do plants need insects"
+NOTES_QUERY = "the integration tests hang in CI"
+ENVIRONMENT = {"os": "linux", "repo": "shop", "tags": ["pytest", "python"]}
+NOTES: list[dict[str, Any]] = [
+    {
+        "text": "Run the migrations before the integration tests. Without them, the tests wait for a table that "
+        "never appears, and hang.",
+        "title": "Tests hang without migrations",
+        "tags": ["python", "pytest", "database"],
+        "categories": ["build/tests"],
+        "prerequisites": {"repos": ["shop"]},
+        "session_id": "monday",
+        "verified": True,
+    },
+    {
+        "text": "Integration tests in CI have no network. Use the recorded responses in tests/recorded.",
+        "tags": ["pytest", "ci"],
+        "categories": ["build/tests"],
+    },
+    {
+        "text": "The image is built in two stages; copy the lock file before the sources, so that the layer of the "
+        "dependencies is cached.",
+        "tags": ["docker"],
+        "categories": ["build/docker"],
+    },
+    {
+        "text": "Prices are whole cents everywhere. Convert them only where they are shown.",
+        "kind": "knowledge",
+        "domain": "shop",
+        "tags": ["python"],
+        "categories": ["conventions"],
+    },
+    {
+        "text": "Led a team that moved a monolith of ten years to services, without a day of downtime.",
+        "kind": "atom",
+        "title": "Migration of a monolith",
+        "categories": ["experience"],
+    },
+]
+"""Notes of the pictures: the first is the best for NOTES_QUERY."""
+NOTES_SEARCH = urlencode({"q": NOTES_QUERY, "os": "linux", "repo": "shop", "env_tags": "pytest,python"})
 FOLD_HEIGHT = 900
 """Height of the window, pixels."""
 MAX_HEIGHT = 12_000
@@ -50,10 +92,15 @@ def addresses(server: str, query: str) -> dict[str, str]:
         "reefs": "/reefs",
         "vocabulary": "/vocabulary",
         "missing": "/documents/999999",
+        "notes": "/notes",
+        "notes-search": f"/notes?{NOTES_SEARCH}",
     }
     with httpx.Client(base_url=f"{server}/api/v1", timeout=PATIENCE_MS / 1000) as client:
+        notes = client.get("/notes").json()["notes"]
         results = client.post("/search", json={"query": query, "include_scores": True}).json()["results"]
         words = client.get("/vocabulary").json()["words"]
+    if notes:
+        paths["note"] = f"/notes/{notes[0]['id']}?{NOTES_SEARCH}"
     if results:
         first = results[0]
         paths["document"] = f"/documents/{first['document_id']}"
@@ -65,6 +112,23 @@ def addresses(server: str, query: str) -> dict[str, str]:
     if words:
         paths["word"] = f"/vocabulary/{words[0]['word']}"
     return paths
+
+
+def add_notes(server: str) -> None:
+    """Store NOTES, and let sessions be shown the first and judge it."""
+    with httpx.Client(base_url=f"{server}/api/v1/notes", timeout=PATIENCE_MS / 1000) as client:
+        added = [client.post("", json=note).raise_for_status().json()["note"]["id"] for note in NOTES]
+        first = f"/{added[0]}"
+        for session, repo in (("monday", "shop"), ("tuesday", "shop"), ("friday", "billing")):
+            shown = {"session_id": session, "note_ids": added[:1], "event": "prompt"}
+            client.post(
+                "/shown", json={**shown, "environment": {**ENVIRONMENT, "repo": repo}}
+            ).raise_for_status()
+        for applicable, reason in ((True, "The tests ran at once"), (True, ""), (False, "No database here")):
+            judgement = {"applicable": applicable, "reason": reason, "environment": ENVIRONMENT}
+            client.post(f"{first}/feedback", json=judgement).raise_for_status()
+        client.patch(first, json={"domain": "testing"}).raise_for_status()
+        client.put(f"{first}/pin", json={"tags": ["pytest"]}).raise_for_status()
 
 
 @contextmanager
@@ -85,6 +149,7 @@ def sample_service() -> Iterator[str]:
                 cwd=ROOT,
             )
             assert sent.returncode == 0, sent.stderr
+            add_notes(service.url)
             yield service.url
         finally:
             service.stop()

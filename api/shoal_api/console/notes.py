@@ -323,7 +323,7 @@ def score_steps(scores: NoteScores) -> list[ScoreStep]:
 def _signal_step(name: str, raw: str, rank: int | None, part: float, k: int) -> ScoreStep:
     if rank is None:
         return ScoreStep(name, "no match", f"{0:.4f}")
-    return ScoreStep(name, f"{raw}, rank {rank + 1}: 1 / ({k} + {rank})", f"{part:.4f}")
+    return ScoreStep(name, f"{raw}, rank {rank}: 1 / ({k} + {rank})", f"{part:.4f}")
 
 
 @blueprint.app_template_global()
