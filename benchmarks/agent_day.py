@@ -143,7 +143,7 @@ FOLDERS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class LabelledLesson:
     """A labelled lesson; `judgements/README.md` describes the fields."""
 
     id: str
@@ -163,18 +163,18 @@ class Shown:
     session: int
     environment: str
     topic: str
-    lesson: Lesson
+    lesson: LabelledLesson
 
 
-def read_lessons() -> dict[str, Lesson]:
+def read_lessons() -> dict[str, LabelledLesson]:
     """Read the lessons, in the order in which each environment learns them."""
-    lessons: dict[str, Lesson] = {}
+    lessons: dict[str, LabelledLesson] = {}
     for line in LESSONS.read_text(encoding="utf-8").splitlines():
         fields = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in json.loads(line).items()
         }
-        lessons[fields["id"]] = Lesson(**fields)
+        lessons[fields["id"]] = LabelledLesson(**fields)
     return lessons
 
 
@@ -205,7 +205,10 @@ class Day:
     """
 
     def __init__(
-        self, notes: OwnerNotes, lessons: Mapping[str, Lesson], environments: Mapping[str, Environment]
+        self,
+        notes: OwnerNotes,
+        lessons: Mapping[str, LabelledLesson],
+        environments: Mapping[str, Environment],
     ) -> None:
         self.notes = notes
         self.lessons = lessons
@@ -214,7 +217,7 @@ class Day:
         self.unaided: list[Shown] = []
         self.note_ids: dict[str, int] = {}
         self.warnings: dict[str, list[tuple[str, bool]]] = {}
-        self._by_note: dict[int, Lesson] = {}
+        self._by_note: dict[int, LabelledLesson] = {}
 
     def live(self) -> None:
         """Run the sessions."""
@@ -230,10 +233,10 @@ class Day:
             for lesson in itertools.islice(of_environment[name], LESSONS_PER_SESSION):
                 session.learn(lesson)
 
-    def lesson_of(self, note_id: int) -> Lesson:
+    def lesson_of(self, note_id: int) -> LabelledLesson:
         return self._by_note[note_id]
 
-    def learned(self, lesson: Lesson, note_id: int) -> None:
+    def learned(self, lesson: LabelledLesson, note_id: int) -> None:
         self.note_ids[lesson.id] = note_id
         self._by_note[note_id] = lesson
 
@@ -278,7 +281,7 @@ class Session:
             notes.feedback(note_id, applicable=is_applicable, session_id=self.id, environment=self.where)
         self.day.shown += [each for each, _ in shown]
 
-    def learn(self, lesson: Lesson) -> None:
+    def learn(self, lesson: LabelledLesson) -> None:
         """Add a lesson, as an extraction does, and pin it if a person would."""
         day = self.day
         added = day.notes.add(lesson.text, tags=self.where.tags, source="extraction", session_id=self.id)
