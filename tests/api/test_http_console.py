@@ -24,7 +24,7 @@ from shoal_api import create_app
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 KEY = "write:a-key-that-is-long-enough-to-be-one"
-PAGES = ("/", "/?q=lava", "/library", "/jobs", "/reefs", "/reefs/1", "/vocabulary")
+PAGES = ("/", "/?q=lava", "/library", "/jobs", "/reefs", "/reefs/1", "/vocabulary", "/notes", "/notes?q=lava")
 
 
 @pytest.fixture
@@ -52,6 +52,7 @@ def test_page_is_complete_and_its_policy_allows_only_own_resources(empty: FlaskC
     policy = response.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
+    assert response.headers["Referrer-Policy"] == "same-origin", "forms of the page need their origin"
     assert "style=" not in page
     assert not re.search(r"\son\w+=", page)
     for script in re.findall(r"<script([^>]*)>", page):

@@ -186,10 +186,77 @@ def test_search_needs_only_the_keyboard(page: Page, library: str) -> None:
     expect(page.locator("#main")).to_be_focused()
 
 
+def add_note(server: str, text: str, **fields: object) -> int:
+    response = httpx.post(f"{server}/api/v1/notes", json={"text": text, **fields}, timeout=PATIENCE_MS / 1000)
+    return int(response.json()["note"]["id"])
+
+
+def test_note_is_found_explained_and_changed(page: Page, library: str) -> None:
+    note = add_note(
+        library, "Bees carry pollen from flower to flower.", tags=["bees"], prerequisites={"os": "linux"}
+    )
+    page.goto(f"{library}/notes")
+    page.get_by_label("What do you want to know?").fill("who carries pollen")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".results mark").first).to_be_visible()
+    expect(page.locator("table.steps").first).to_contain_text("fusion")
+    page.locator(".results h2 a").first.click()
+    page.wait_for_url(re.compile(rf"/notes/{note}\?q=who"))
+    page.get_by_text("Environment", exact=True).click()
+    page.get_by_label("Operating system").fill("darwin")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_text("Not shown")).to_be_visible()
+    expect(page.locator(".steps-of-ranking tr", has_text="prerequisites")).to_contain_text("no")
+    page.get_by_label("Where all these tags hold").fill("bees")
+    page.get_by_role("button", name="Pin", exact=True).click()
+    expect(page.locator("#announcer")).to_have_text("The note is pinned")
+    assert page.url.endswith("os=darwin"), "the address is that of the page"
+    page.get_by_label("Title", exact=True).fill("Pollen")
+    page.get_by_role("textbox", name="Text", exact=True).fill("Bees carry pollen.\nSo do flies.")
+    page.get_by_role("button", name="Store title and text").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"Pollen note {note}, lesson")
+    stored = httpx.get(f"{library}/api/v1/notes/{note}").json()
+    assert stored["text"] == "Bees carry pollen.\nSo do flies."
+    assert stored["pin_tags"] == ["bees"]
+
+
+def test_refused_change_of_a_note_can_be_corrected(browser: Browser, library: str) -> None:
+    note = add_note(library, "Moths carry pollen at night.")
+    context = open_window(browser, 1280, "light")
+    page = context.new_page()
+    page.goto(f"{library}/notes/{note}")
+    page.get_by_label("Title", exact=True).fill("Moths")
+    page.get_by_role("textbox", name="Text", exact=True).fill(" ")
+    page.get_by_role("button", name="Store title and text").click()
+    expect(page.get_by_role("alert").first).to_contain_text("text: is empty")
+    expect(page.get_by_label("Title", exact=True)).to_have_value("Moths")
+    assert page.url == f"{library}/notes/{note}"
+    context.close()
+
+
+def test_note_is_changed_without_scripts(browser: Browser, library: str) -> None:
+    note = add_note(library, "Wasps do not carry pollen.")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{library}/notes/{note}")
+    page.get_by_text("Deprecate", exact=True).click()
+    page.get_by_label("Reason").last.fill("Some do")
+    page.get_by_role("button", name="Deprecate this note").click()
+    expect(page.get_by_role("button", name="Restore this note")).to_be_visible()
+    expect(page.locator(".warning")).to_contain_text("Some do")
+    assert page.url == f"{library}/notes/{note}"
+    context.close()
+
+
 @pytest.mark.parametrize(("width", "scheme"), WIDTHS)
 def test_pages_are_accessible_and_fit_their_window(
     browser: Browser, library: str, width: int, scheme: str
 ) -> None:
+    note = add_note(
+        library, f"Bees and {'w' * 300} carry pollen.", tags=["bees", "t" * 100], categories=["c/d"]
+    )
+    judgement = {"applicable": True, "environment": {"tags": ["bees"]}}
+    httpx.post(f"{library}/api/v1/notes/{note}/feedback", json=judgement).raise_for_status()
     browser_errors = BrowserErrors()
     context = open_window(browser, width, scheme)
     page = context.new_page()
@@ -197,11 +264,12 @@ def test_pages_are_accessible_and_fit_their_window(
     for path in (
         "/", "/?q=bees+and+pollen", "/?q=zzzz", "/?q=bees&tags=sample&document=1", "/library", "/documents/1",
         "/documents/1?chunk=0", "/jobs", "/jobs/1", "/jobs/1?items=failed", "/reefs", "/reefs/0", "/vocabulary",
+        "/notes", "/notes?q=pollen&repo=shop", "/notes?owner=nobody", f"/notes/{note}?q=pollen&env_tags=bees", "/notes/99999",
         "/nothing-like-this", "/docs",
     ):  # fmt: skip
         page.goto(f"{library}{path}")
         page.wait_for_load_state("networkidle")
-        if path == "/nothing-like-this":
+        if path in ("/nothing-like-this", "/notes/99999"):
             browser_errors.clear()  # the browser reports the 404
             continue
         report = Axe().run(page)
@@ -225,6 +293,15 @@ def test_locked_service_accepts_only_its_key(browser: Browser, locked_address: s
     page.locator("#pick-files").set_input_files(sorted(SAMPLES.glob("*.md"))[:1])
     page.wait_for_url(re.compile(r"/jobs/\d+$"))
     expect(page.locator("#job")).to_have_attribute("data-ended", "yes")
+    headers = {"Authorization": f"Bearer {KEY}"}
+    note = httpx.post(
+        f"{locked_address}/api/v1/notes", json={"text": "A locked note."}, headers=headers
+    ).json()
+    page.get_by_role("link", name="Notes", exact=True).click()
+    page.get_by_role("link", name="A locked note.").click()
+    page.get_by_role("button", name="Pin", exact=True).click()
+    expect(page.get_by_role("button", name="Unpin")).to_be_visible()
+    assert page.url == f"{locked_address}/notes/{note['note']['id']}"
     page.get_by_role("button", name="Forget key").click()
     expect(page.get_by_label("API key")).to_be_visible()
     context.close()
