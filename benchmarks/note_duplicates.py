@@ -4,7 +4,7 @@ usage: python -m benchmarks.note_duplicates [--notes 10000]
 
 Right: all texts of `judgements/similar_texts.jsonl` are notes of one owner (`benchmarks.similarity` describes
 them). `text`, `near`, `reworded` and `far` of a statement say the same; all other texts say something else.
-Found pairs are those in one proposal. A pair that may contradict is one in a proposal that says so.
+Proposed pairs are those in one proposal; flagged are those in a proposal that warns of a contradiction.
 
 Fast: variants of these texts, with up to 8 words exchanged, are notes of one owner that all wait. The time is
 that of the processor, of a search without a chat endpoint.
@@ -63,11 +63,10 @@ def judge(notes: OwnerNotes) -> None:
     right = sum(say_the_same(*pair) for pair in same)
     print(f"notes                               {len(relation):,}")
     print(f"proposed pairs that say the same    {right:,} of {len(same):,} ({right / len(same):.3f})")
-    print(f"proposed pairs that contradict      {sum(contradict(*pair) for pair in same):,} of {len(same):,}")
-    print(
-        f"flagged pairs that contradict       {sum(contradict(*pair) for pair in flagged):,} "
-        f"of {len(flagged):,}"
-    )
+    n_contradicting = sum(contradict(*pair) for pair in same)
+    n_flagged = sum(contradict(*pair) for pair in flagged)
+    print(f"proposed pairs that contradict      {n_contradicting:,} of {len(same):,}")
+    print(f"flagged pairs that contradict       {n_flagged:,} of {len(flagged):,}")
     for one, two in itertools.combinations(SAME, 2):
         expected = {
             frozenset((texts[one], texts[two])) for texts in statements() if one in texts and two in texts
