@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from shoal.errors import NoteError, NoteStateError, NotFoundError
 from shoal.note_models import NoteMerge
 from shoal.notes.service import OwnerNotes
 from shoal.settings import Settings
+from shoal.storage import note_merges
 from shoal.storage.note_merges import CHILDREN
 
 LAVA = "Lava of a volcano cools to basalt."
@@ -398,6 +400,18 @@ def normalized(rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str
 
 
 # Isolation
+
+
+def test_statements_are_bound_to_an_owner() -> None:
+    unbound = {
+        name
+        for name, value in vars(note_merges).items()
+        if isinstance(value, str)
+        and re.match(r"\s*(SELECT|INSERT|UPDATE|DELETE)\b", value)
+        and ":owner" not in value
+        and not name.startswith("_")
+    }
+    assert unbound == {"LAST_FEEDBACK", "LINK_MERGE", "LINK_PROPOSAL"}, "numbers alone"
 
 
 def test_owners_do_not_see_each_others_merges(engine: Engine, notes: OwnerNotes) -> None:
