@@ -6,7 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from shoal.note_models import AddedNote, CategoryCount, Note, NotePage, NoteResponse, Recall
+from shoal.note_models import (
+    AddedNote,
+    CategoryCount,
+    MergeProposal,
+    Note,
+    NotePage,
+    NoteResponse,
+    ProposalPage,
+    Recall,
+)
 from shoal.notes.drafts import checked_owner
 
 if TYPE_CHECKING:
@@ -59,3 +68,15 @@ class ClientNotes:
 
     def unpin(self, note_id: int) -> Note:
         return self._client.unpin_note(note_id, owner=self._owner)
+
+    def proposals(self, **arguments: Any) -> ProposalPage:
+        return self._client.merge_proposals(owner=self._owner, **arguments)
+
+    def decide(
+        self, proposal_id: int, accept: bool, *, canonical_text: str | None, decided_by: str
+    ) -> MergeProposal:
+        if not accept:
+            return self._client.reject_merge_proposal(proposal_id, owner=self._owner)
+        return self._client.accept_merge_proposal(
+            proposal_id, owner=self._owner, canonical_text=canonical_text, decided_by=decided_by
+        )

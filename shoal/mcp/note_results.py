@@ -90,6 +90,42 @@ class NoteList(Quoting):
     message: str
 
 
+class ProposedNoteView(Result):
+    """A note that may say the same as others."""
+
+    id: int
+    text: str = Field(description="The note as stored, quoted; empty if it was deleted.")
+
+
+class ProposalView(Result):
+    """Notes that may say the same, for a decision."""
+
+    id: int
+    notes: list[ProposedNoteView]
+    similarity: Fraction = Field(description="Of the least similar pair.")
+    is_opposite: bool = Field(description="They may contradict each other; to merge them, give the text.")
+    canonical_text: str = Field(description="Proposed text; empty: that of the surviving note.")
+    reason: str
+    status: str = Field(description="`open`, `merged`, `rejected` or `outdated`.")
+
+
+class ProposalList(Quoting):
+    """A page of open proposals."""
+
+    status: Status
+    total: int = Field(description="Number of proposals on all pages.")
+    next_offset: int | None = Field(description="Offset of the next page; null on the last one.")
+    proposals: list[ProposalView]
+    message: str
+
+
+class DecidedProposal(Quoting):
+    """A proposal after the decision."""
+
+    proposal: ProposalView
+    message: str
+
+
 class CategoryView(Result):
     """A category with the number of its notes."""
 

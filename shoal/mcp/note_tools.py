@@ -23,11 +23,15 @@ from shoal.mcp.note_results import (
     AddedNoteView,
     CategoryView,
     ChangedNote,
+    DecidedProposal,
     FoundNote,
     FoundNotes,
     NoteList,
     NoteStatus,
     NoteView,
+    ProposalList,
+    ProposalView,
+    ProposedNoteView,
     RecalledItem,
     RecalledItems,
     RememberedItem,
@@ -35,8 +39,9 @@ from shoal.mcp.note_results import (
     SimilarNoteView,
 )
 from shoal.mcp.quoting import NOTICE, clean, clean_value, count, in_line, quoted, shortened
-from shoal.note_models import AddedNote, Note, NoteOutcome
+from shoal.note_models import AddedNote, MergeProposal, Note, NoteOutcome
 from shoal.notes.environment import Environment
+from shoal.notes.merging import AGENT
 from shoal.storage.database import MAX_ID
 
 NOTE_ID = "note_id"
@@ -272,6 +277,46 @@ class NoteTools:
         lines = [f"{category.path}: {category.n_notes}" for category in categories]
         return answer("\n".join([summary, *lines]), status)
 
+    def list_proposals(
+        self,
+        limit: Annotated[int, Field(ge=1, le=MAX_LISTED, description="Proposals on a page.")] = 20,
+        offset: Annotated[
+            int, Field(ge=0, le=2**31 - 1, description="`next_offset` of the page before.")
+        ] = 0,
+    ) -> Annotated[CallToolResult, ProposalList]:
+        """List notes that may say the same and wait for a decision. Read both texts before you decide."""
+        page = self._notes.proposals(limit=limit, offset=offset)
+        end = offset + len(page.proposals)
+        views = [_proposal(each) for each in page.proposals]
+        listed = ProposalList(
+            status="ok" if views else "no_results",
+            total=page.total,
+            next_offset=end if views and end < page.total else None,
+            proposals=views,
+            message=f"{count(page.total, 'proposal')} to decide" if views else "No proposals.",
+        )
+        lines = [line for each in views for line in _proposal_lines(each)]
+        return answer("\n".join([listed.message, *([NOTICE, "", *lines] if lines else [])]), listed)
+
+    def decide_proposal(
+        self,
+        proposal_id: Annotated[int, Field(ge=1, le=MAX_ID, description="Id of the proposal.")],
+        accept: Annotated[bool, Field(description="True: merge its notes. False: keep them apart.")],
+        canonical_text: Annotated[
+            str | None, Field(description="The text of the merged note; needed if they may contradict.")
+        ] = None,
+    ) -> Annotated[CallToolResult, DecidedProposal]:
+        """Merge the notes of a proposal, or reject it: they are not proposed together again. Merge only notes
+        that say the same; a merge can be undone."""
+        decided = self._notes.decide(
+            proposal_id, accept, canonical_text=canonical_text or None, decided_by=AGENT
+        )
+        view = _proposal(decided)
+        message = f"Merged the notes of proposal {view.id}." if accept else f"Rejected proposal {view.id}."
+        return answer(
+            "\n".join([message, *_proposal_lines(view)]), DecidedProposal(proposal=view, message=message)
+        )
+
     def recall(
         self,
         query: Annotated[str, Field(min_length=1, description="What to remember, in words.")],
@@ -386,6 +431,24 @@ def _line(note: NoteView) -> str:
     ]
     title = f"{note.title}: " if note.title else ""
     return f"[{note.id}] {title}{quoted(note.text)} ({'; '.join(fact for fact in facts if fact)})"
+
+
+def _proposal(proposal: MergeProposal) -> ProposalView:
+    return ProposalView(
+        id=proposal.id,
+        notes=[ProposedNoteView(id=note.id, text=clean(note.text)) for note in proposal.notes],
+        similarity=proposal.similarity,
+        is_opposite=proposal.is_opposite,
+        canonical_text=clean(proposal.canonical_text),
+        reason=in_line(proposal.reason),
+        status=proposal.status,
+    )
+
+
+def _proposal_lines(proposal: ProposalView) -> list[str]:
+    opposite = ", may contradict each other" if proposal.is_opposite else ""
+    head = f"proposal {proposal.id} ({proposal.status}, similarity {proposal.similarity:.2f}{opposite}):"
+    return [head, *(f"  [{note.id}] {quoted(note.text)}" for note in proposal.notes)]
 
 
 def _added(added: AddedNote) -> AddedNoteView:

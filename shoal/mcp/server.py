@@ -185,6 +185,13 @@ def _note_tools(backend: Backend, options: ServerOptions) -> Iterator[Tool]:
         (f"{prefix}_unpin", notes.unpin_note, "Unpin a note", writes(idempotent=True)),
         (f"{prefix}_list", notes.list_notes, "List notes", READS),
         (f"{prefix}_status", notes.note_status, "Count notes", READS),
+        (f"{prefix}_proposals", notes.list_proposals, "List notes that may say the same", READS),
+        (
+            f"{prefix}_decide",
+            notes.decide_proposal,
+            "Merge notes or keep them apart",
+            writes(destructive=True),
+        ),
         ("recall", notes.recall, "Recall what a user taught", READS),
         ("remember", notes.remember, "Remember what a user taught", writes()),
     ):

@@ -44,6 +44,8 @@ NOTE_CALLS: dict[str, dict[str, Any]] = {
     "note_unpin": NOTE_ID,
     "note_list": {"category": "tools"},
     "note_status": {},
+    "note_proposals": {},
+    "note_decide": {"accept": False},
     "note_deprecate": NOTE_ID | {"reason": "the repository is gone"},
     "remember": {
         "user_id": "ada",
@@ -57,7 +59,8 @@ NOTE_CALLS: dict[str, dict[str, Any]] = {
 
 
 WRITING = {
-    f"note_{name}" for name in ("add", "update", "deprecate", "feedback", "categorize", "pin", "unpin")
+    f"note_{name}"
+    for name in ("add", "update", "deprecate", "feedback", "categorize", "pin", "unpin", "decide")
 }
 WRITING |= {"remember"}
 
@@ -70,6 +73,8 @@ async def call_all(client: Client) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name, example in (CALLS | NOTE_CALLS).items():
         added = {"note_id": results["note_add"]["note"]["id"]} if "note_id" in example else {}
+        if name == "note_decide":
+            added = {"proposal_id": results["note_proposals"]["proposals"][0]["id"]}
         arguments = example | added
         tool = tools[name]
         assert tool.output_schema is not None
@@ -119,6 +124,11 @@ def refused(backend: Backend, tool: str, **arguments: Any) -> str:
 
 def test_every_transport_has_the_same_results(library: Engine, http_url: str, tmp_path: Path) -> None:
     server = make_server(EngineBackend(library))
+    notes = library.notes.of("default")
+    for topic in ("parser", "lexer", "linker", "compiler", "printer"):
+        notes.add(f"Run the tests of the {topic} before each commit.")
+        notes.add(f"Before each commit, run the tests of the {topic}.")
+    notes.dedup()
 
     async def everywhere() -> list[dict[str, Any]]:
         with (tmp_path / "log").open("w") as log:
@@ -153,7 +163,7 @@ def test_every_tool_says_what_it_does_to_the_library(library: Engine) -> None:
         assert tool.title
         assert tool.input_schema["additionalProperties"] is False
         assert all(field.get("description") for field in tool.input_schema["properties"].values()), tool.name
-    assert destructive == {"note_update", "note_deprecate"}
+    assert destructive == {"note_update", "note_deprecate", "note_decide"}
 
 
 def test_descriptions_say_which_tool_is_for_what(library: Engine) -> None:

@@ -53,8 +53,6 @@ CALLS: dict[str, Callable[[OwnerNotes, int], Any]] = {
     "merges": lambda notes, note_id: notes.merges(note_id=note_id),
     "history": lambda notes, note_id: notes.history(note_id),
     "feedbacks": lambda notes, note_id: notes.feedbacks(note_id),
-    "merge": lambda notes, note_id: notes.merge([note_id, notes.add("Own text about lava.").note.id]),
-    "merges": lambda notes, note_id: notes.merges(note_id=note_id),
 }
 
 
