@@ -197,7 +197,7 @@ def test_note_is_found_explained_and_changed(page: Page, library: str) -> None:
     )
     page.goto(f"{library}/notes")
     page.get_by_label("What do you want to know?").fill("who carries pollen")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Search").click()
     expect(page.locator(".results mark").first).to_be_visible()
     expect(page.locator("table.steps").first).to_contain_text("fusion")
     page.locator(".results h2 a").first.click()

@@ -308,12 +308,12 @@ def score_steps(scores: NoteScores) -> list[ScoreStep]:
         ScoreStep("fusion", "words + reefs", f"{scores.fused:.4f}"),
         ScoreStep(
             "affinity",
-            "no tags to compare" if tags is None else f"similarity of the tags {tags:.2f}",
+            "no tags to compare" if tags is None else f"tags {tags:.2f} similar",
             f"× {scores.affinity:.2f}",
         ),
         ScoreStep(
             "relevance",
-            "not judged with these tags" if relevance is None else f"mean of the judgements {relevance:+.2f}",
+            "not judged with these tags" if relevance is None else f"judged {relevance:+.2f} on average",
             f"{'−' if scores.relevance_part < 0 else '+'} {abs(scores.relevance_part):.4f}",
         ),
         ScoreStep("score", "", f"{scores.final:.4f}"),
@@ -323,7 +323,7 @@ def score_steps(scores: NoteScores) -> list[ScoreStep]:
 def _signal_step(name: str, raw: str, rank: int | None, part: float, k: int) -> ScoreStep:
     if rank is None:
         return ScoreStep(name, "no match", f"{0:.4f}")
-    return ScoreStep(name, f"{raw}, rank {rank}: 1 / ({k} + {rank})", f"{part:.4f}")
+    return ScoreStep(name, f"{raw}, rank {rank}: 1\xa0/\xa0({k}\xa0+\xa0{rank})", f"{part:.4f}")
 
 
 @blueprint.app_template_global()
