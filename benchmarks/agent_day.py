@@ -13,6 +13,7 @@ name no environment and no tool, so only environments and judgements can tell th
 
 Prints how many of the shown notes applied in the first and in the last five sessions, and for comparison in
 the last ones without an environment; then the pins, filters and warnings of similar notes against the labels.
+At the end, proposals to merge are decided by the labels.
 The day runs twice. Exits 1 if the states differ.
 """
 
@@ -195,20 +196,26 @@ def make_environments(home: Path) -> dict[str, Environment]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Lessons that were proposed for a merge, and whether the labels confirmed it."""
+
+    lesson_ids: frozenset[str]
+    is_right: bool
+
+
 class Day:
     """A day of one owner's notes.
 
     shown      what sessions were shown
     unaided    what the last sessions would have been shown without an environment
     note_ids   of each lesson that was learned
-    warnings   ids of notes that `add` called similar to a lesson, with whether they may be opposite
+    warnings   lessons that `add` called similar to a lesson, with whether they may be opposite
+    proposals  notes that deduplication proposed to merge
     """
 
     def __init__(
-        self,
-        notes: OwnerNotes,
-        lessons: Mapping[str, LabelledLesson],
-        environments: Mapping[str, Environment],
+        self, notes: OwnerNotes, lessons: Mapping[str, LabelledLesson], environments: Mapping[str, Environment]
     ) -> None:
         self.notes = notes
         self.lessons = lessons
@@ -217,6 +224,7 @@ class Day:
         self.unaided: list[Shown] = []
         self.note_ids: dict[str, int] = {}
         self.warnings: dict[str, list[tuple[str, bool]]] = {}
+        self.proposals: list[Proposal] = []
         self._by_note: dict[int, LabelledLesson] = {}
 
     def live(self) -> None:
@@ -232,6 +240,19 @@ class Day:
             session.work()
             for lesson in itertools.islice(of_environment[name], LESSONS_PER_SESSION):
                 session.learn(lesson)
+
+    def decide_proposals(self) -> None:
+        """Look for duplicates until nothing is proposed; accept proposals that the labels confirm."""
+        self.notes.dedup()
+        while proposals := self.notes.proposals(limit=1).proposals:
+            [proposal] = proposals
+            lessons = [self.lesson_of(note.id) for note in proposal.notes]
+            is_right = len({lesson.says_again or lesson.id for lesson in lessons}) == 1
+            text = proposal.notes[0].text if is_right else None
+            self.notes.decide(proposal.id, is_right, canonical_text=text)
+            self.proposals.append(Proposal(frozenset(lesson.id for lesson in lessons), is_right))
+            # A merged note is compared with the others again.
+            self.notes.dedup()
 
     def lesson_of(self, note_id: int) -> LabelledLesson:
         return self._by_note[note_id]
@@ -259,6 +280,7 @@ class Day:
             self.shown,
             self.unaided,
             self.warnings,
+            self.proposals,
         ]
 
 
@@ -416,6 +438,21 @@ def report_similar(day: Day) -> None:
     )
 
 
+def report_merges(day: Day) -> None:
+    """Compare proposals, decided by the labels, and merges with the labels."""
+    again = [(each.id, each.says_again) for each in day.lessons.values() if each.says_again]
+    contrary = [(each.id, each.contradicts) for each in day.lessons.values() if each.contradicts]
+
+    def survivor(lesson_id: str) -> int:
+        note = day.notes.get(day.note_ids[lesson_id])
+        return note.merged_into or note.id
+
+    print(f"proposals to merge that are right: {share(each.is_right for each in day.proposals)}")
+    print(f"the same lesson in other words: merged {share(survivor(a) == survivor(b) for a, b in again)}")
+    print(f"opposites: merged {share(survivor(a) == survivor(b) for a, b in contrary)}")
+    print(f"active notes: {day.notes.status()['n_active']}")
+
+
 def share(values: Iterable[bool]) -> str:
     """Write a share of true values with their numbers."""
     known = list(values)
@@ -429,6 +466,9 @@ def run(*, is_reported: bool) -> list[Any]:
         day.live()
         if is_reported:
             report(day, engine.settings)
+        day.decide_proposals()
+        if is_reported:
+            report_merges(day)
         return day.state()
 
 
