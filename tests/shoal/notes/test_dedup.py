@@ -349,6 +349,19 @@ def test_note_changed_during_the_question_is_not_merged(judged: Any) -> None:
     assert notes.get(2).text == "The jury weighs the evidence."
 
 
+def test_note_changed_during_the_question_waits_again(judged: Any) -> None:
+    def answer(question: Question) -> str:
+        if len(server.questions) == 1:
+            notes.update(2, text=WET)
+            notes.update(2, text="Basalt of lava, and the coast.")
+        return answer_of([], [note["id"] for note in question["waiting"]])
+
+    notes, server = judged(answer, note_dedup_passes=1)
+    ids_of(notes, LAVA, SAME)
+    notes.dedup()
+    assert [note_id for note_id, _, _ in queued(notes)] == [2]
+
+
 def test_process_that_dies_between_writes_loses_nothing(
     judged: Any, settings: Settings, tmp_path: Path
 ) -> None:
