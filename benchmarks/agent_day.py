@@ -215,7 +215,10 @@ class Day:
     """
 
     def __init__(
-        self, notes: OwnerNotes, lessons: Mapping[str, LabelledLesson], environments: Mapping[str, Environment]
+        self,
+        notes: OwnerNotes,
+        lessons: Mapping[str, LabelledLesson],
+        environments: Mapping[str, Environment],
     ) -> None:
         self.notes = notes
         self.lessons = lessons
