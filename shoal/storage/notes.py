@@ -7,6 +7,7 @@ notes keep their rows until they are purged.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -119,14 +120,13 @@ FEEDBACK_OF = """
     FROM note_feedback f JOIN notes n ON n.id = f.note_id AND n.owner = :owner
     WHERE f.note_id = :id ORDER BY f.id
 """
-CATEGORY_COUNTS = """
-    SELECT c.path, COUNT(*)
-    FROM note_categories c JOIN notes n ON n.id = c.note_id AND n.owner = :owner AND n.deprecated_at IS NULL
-    GROUP BY c.path ORDER BY c.path
-"""
-NOTES_IN_TREE = """
-    SELECT c.path, c.note_id
-    FROM note_categories c JOIN notes n ON n.id = c.note_id AND n.owner = :owner AND n.deprecated_at IS NULL
+# By set of paths: notes share few of them. A path has no line end.
+CATEGORY_SETS = """
+    SELECT paths, COUNT(*) FROM (
+        SELECT group_concat(c.path, char(10)) AS paths
+        FROM notes n CROSS JOIN note_categories c ON c.note_id = n.id
+        WHERE n.owner = :owner AND n.deprecated_at IS NULL GROUP BY n.id)
+    GROUP BY paths
 """
 
 # Not of one owner: the number of the last change among all notes.
@@ -361,13 +361,13 @@ class NoteRows:
 
     def categories(self) -> Sequence[CategoryCount]:
         """Count the active notes of each category in use, and of those above them."""
-        n_notes = dict(self._snapshot.tuples(CATEGORY_COUNTS, self._values()))
-        members: dict[str, set[int]] = {}
-        for path, note_id in self._snapshot.tuples(NOTES_IN_TREE, self._values()):
-            parts = path.split("/")
-            for end in range(1, len(parts) + 1):
-                members.setdefault("/".join(parts[:end]), set()).add(note_id)
-        return [CategoryCount(path, n_notes.get(path, 0), len(members[path])) for path in sorted(members)]
+        n_notes, n_with_subcategories = Counter[str](), Counter[str]()
+        for joined, n in self._snapshot.tuples(CATEGORY_SETS, self._values()):
+            paths = [path.split("/") for path in joined.split("\n")]
+            n_notes.update(dict.fromkeys(map("/".join, paths), n))
+            above = {"/".join(path[:end]) for path in paths for end in range(1, len(path) + 1)}
+            n_with_subcategories.update(dict.fromkeys(above, n))
+        return [CategoryCount(path, n_notes[path], n) for path, n in sorted(n_with_subcategories.items())]
 
     def history(self, note_id: int) -> Sequence[HistoryEntry]:
         """Read the changes of a note, oldest first."""

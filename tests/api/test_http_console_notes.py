@@ -121,6 +121,7 @@ def test_search_shows_each_step_of_the_score(client: FlaskClient, notes: OwnerNo
     assert scores.relevance_part > 0
     assert "prerequisites that hold: repos shop" in text
     assert f"/notes/{note.id}?q=lava+of+a+volcano&repo=shop&env_tags=geology" in links(results)
+    assert "No results" in page(client, "/notes", q="lava of a volcano", tag="law")
     gated = shown(page(client, "/notes", q="lava of a volcano", repo="other"))
     assert "No results" in gated
     assert "not checked without an environment" in shown(page(client, "/notes", q="lava"))
@@ -201,6 +202,7 @@ def test_refused_form_shows_the_reason_and_what_was_sent(client: FlaskClient, no
     assert refused.status_code == 422
     assert "text: is empty" in refused.get_data(as_text=True)
     assert 'value="Kept title"' in refused.get_data(as_text=True)
+    assert f"{LAVA}</textarea>" not in refused.get_data(as_text=True), "the text as it was sent"
     assert (
         client.post(
             f"/notes/{note.id}/feedback", data={"tags": "", "reason": "", "applicable": "maybe"}

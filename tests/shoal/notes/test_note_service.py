@@ -244,9 +244,10 @@ def test_purge_deletes_only_what_was_deprecated_before(notes: OwnerNotes) -> Non
 def test_categories_form_a_tree(notes: OwnerNotes) -> None:
     first = notes.add(LAVA, categories=["a/b"]).note
     second = notes.add(RAIN, categories=["a/b/c", "d"]).note
-    notes.add(COURT, categories=["a"])
+    notes.add(COURT, categories=["a", "a/e"])
+    notes.deprecate(notes.add("Hidden rain.", categories=["a/f"]).note.id)
     assert [tuple(count) for count in notes.categories()] == [
-        ("a", 1, 3), ("a/b", 1, 2), ("a/b/c", 1, 1), ("d", 1, 1),
+        ("a", 1, 3), ("a/b", 1, 2), ("a/b/c", 1, 1), ("a/e", 1, 1), ("d", 1, 1),
     ]  # fmt: skip
     assert [note.id for note in notes.list(category="a/b").notes] == [first.id, second.id]
     moved = notes.categorize(second.id, add=["a/bc"], remove=["a/b/c"])
