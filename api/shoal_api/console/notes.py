@@ -29,7 +29,7 @@ RESULTS = 20
 CATEGORIES = 300
 """Categories listed beside the notes."""
 ENTRIES = 50
-"""Latest changes and judgements of a note that are listed."""
+"""Latest changes, judgements and merges of a note that are listed."""
 COUNTS = 20
 """Most frequent repositories and sets of tags that are listed."""
 
@@ -86,6 +86,7 @@ def notes() -> tuple[str, Mapping[str, Any]]:
         "query_params": args,
         "kinds": KINDS,
         "states": [(state.value, name) for state, name in STATE_NAMES.items()],
+        "n_proposals": of_owner.proposals(limit=0).total,
         "categories": categories[:CATEGORIES],
         "n_categories": len(categories),
         "is_filtered": any(filters) or bool(args.get("state")),
@@ -155,6 +156,7 @@ def _values_of_note(of_owner: OwnerNotes, note_id: int) -> dict[str, Any]:
         ),
         "explanation": of_owner.explain(note_id, query, environment=environment) if query else None,
         "has_environment": environment is not None,
+        "merges": of_owner.merges(note_id=note_id, limit=ENTRIES).merges,
         "max_chars": MAX_TEXT_CHARS,
         "problem": None,
         "given": {},
@@ -192,8 +194,7 @@ def _judge(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
 
 
 def _edit(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
-    # Browsers send every line end as CR LF.
-    of_owner.update(note_id, title=form["title"], text=form["text"].replace("\r\n", "\n"))
+    of_owner.update(note_id, title=form["title"], text=typed_text(form["text"]))
 
 
 def _set_tags(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
@@ -226,6 +227,11 @@ def change_note(note_id: int, action: str) -> Response:
     return flask.redirect(note_address(note_id), 303)
 
 
+def typed_text(text: str) -> str:
+    """Return the text of a form as it was typed: browsers send every line end as CR LF."""
+    return text.replace("\r\n", "\n")
+
+
 def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(query_params.LIST_SEPARATOR) if part.strip()]
 
@@ -241,32 +247,56 @@ def _environment() -> Mapping[str, Any] | None:
     return {name: value for name, value in given.items() if value} or None
 
 
-def _kept(*names: str) -> dict[str, Any]:
+def kept(*names: str) -> dict[str, Any]:
+    """Return those of some query parameters that the request has."""
     return {name: value for name in names if (value := flask.request.args.get(name))}
 
 
 @blueprint.app_template_global()
 def note_address(note_id: int) -> str:
     """Return the URL of a note of this owner, for the same query and environment."""
-    return flask.url_for("console.note", note_id=note_id, **_kept(*KEPT))
+    return flask.url_for("console.note", note_id=note_id, **kept(*KEPT))
 
 
 @blueprint.app_template_global()
 def notes_address(*, tag: str | None = None, category: str | None = None, q: str | None = None) -> str:
     """Return the URL of the list of this owner's notes with a filter or query."""
-    return flask.url_for("console.notes", **_kept("owner"), tag=tag, category=category, q=q)
+    return flask.url_for("console.notes", **kept("owner"), tag=tag, category=category, q=q)
 
 
 @blueprint.app_template_global()
 def note_action(note_id: int, action: str) -> str:
     """Return the URL to which a form of a note is sent."""
-    return flask.url_for("console.change_note", note_id=note_id, action=action, **_kept(*KEPT))
+    return flask.url_for("console.change_note", note_id=note_id, action=action, **kept(*KEPT))
+
+
+@blueprint.app_template_global()
+def proposals_address(status: str | None = None) -> str:
+    """Return the URL of the proposals to merge notes of this owner."""
+    return flask.url_for("console.note_proposals", **kept("owner"), status=status)
+
+
+@blueprint.app_template_global()
+def decision_address(proposal_id: int, decision: str) -> str:
+    """Return the URL to which a decision on a proposal is sent."""
+    return flask.url_for(
+        "console.decide_proposal",
+        proposal_id=proposal_id,
+        decision=decision,
+        **kept("owner", "status"),
+    )
+
+
+@blueprint.app_template_global()
+def undo_address(merge_id: int) -> str:
+    """Return the URL to which a form that undoes a merge is sent."""
+    return flask.url_for("console.undo_merge", merge_id=merge_id, **kept(*KEPT))
 
 
 @blueprint.app_template_global()
 def kept_query() -> list[tuple[str, str]]:
     """Return the query parameters that the forms of a note keep besides their own."""
-    return list(_kept("owner").items())
+    return list(kept("owner").items())
 
 
 @blueprint.app_template_global()
