@@ -24,7 +24,18 @@ from shoal_api import create_app
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 KEY = "write:a-key-that-is-long-enough-to-be-one"
-PAGES = ("/", "/?q=lava", "/library", "/jobs", "/reefs", "/reefs/1", "/vocabulary", "/notes", "/notes?q=lava", "/notes/proposals")
+PAGES = (
+    "/",
+    "/?q=lava",
+    "/library",
+    "/jobs",
+    "/reefs",
+    "/reefs/1",
+    "/vocabulary",
+    "/notes",
+    "/notes?q=lava",
+    "/notes/proposals",
+)
 
 
 @pytest.fixture
