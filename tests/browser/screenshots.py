@@ -28,6 +28,7 @@ from playwright.sync_api import Page, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from running_service import Service, shoal
+from waiting import until
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (360, 1600)
@@ -72,6 +73,13 @@ NOTES: list[dict[str, Any]] = [
     },
 ]
 """Notes of the pictures: the first is the best for NOTES_QUERY."""
+TEAM_NOTES = (
+    "Run the database migrations before the integration tests.",
+    "Before the integration tests, run the migrations of the database.",
+    "Use pnpm for this repository, not npm.",
+    "Use npm for this repository, not pnpm.",
+)
+"""Notes of the owner `team`, of which two say the same and two the opposite."""
 NOTES_SEARCH = urlencode({"q": NOTES_QUERY, "os": "linux", "repo": "shop", "env_tags": "pytest,python"})
 FOLD_HEIGHT = 900
 """Height of the window, pixels."""
@@ -93,6 +101,7 @@ def addresses(server: str, query: str) -> dict[str, str]:
         "vocabulary": "/vocabulary",
         "missing": "/documents/999999",
         "notes": "/notes",
+        "proposals": "/notes/proposals?owner=team",
         "notes-search": f"/notes?{NOTES_SEARCH}",
     }
     with httpx.Client(base_url=f"{server}/api/v1", timeout=PATIENCE_MS / 1000) as client:
@@ -129,6 +138,10 @@ def add_notes(server: str) -> None:
             client.post(f"{first}/feedback", json=judgement).raise_for_status()
         client.patch(first, json={"domain": "testing"}).raise_for_status()
         client.put(f"{first}/pin", json={"tags": ["pytest"]}).raise_for_status()
+        for text in TEAM_NOTES:
+            client.post("", json={"owner": "team", "text": text}).raise_for_status()
+        client.post("/dedup?owner=team", headers={"Prefer": "wait=60"}).raise_for_status()
+        until(lambda: client.get("/proposals?owner=team").json()["total"] == len(TEAM_NOTES) // 2)
 
 
 @contextmanager

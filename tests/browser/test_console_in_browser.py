@@ -14,6 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from browsing import KEY, PATIENCE_MS, SAMPLES, BrowserErrors, open_window
 from playwright.sync_api import Browser, Page, expect
 from teaching_texts import about
+from waiting import until
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -218,6 +219,24 @@ def test_note_is_found_explained_and_changed(page: Page, library: str) -> None:
     stored = httpx.get(f"{library}/api/v1/notes/{note}").json()
     assert stored["text"] == "Bees carry pollen.\nSo do flies."
     assert stored["pin_tags"] == ["bees"]
+
+
+def test_proposal_is_accepted_and_its_merge_undone(page: Page, library: str) -> None:
+    for text in ("Bees carry pollen from flower to flower.", "From flower to flower, bees carry pollen."):
+        add_note(library, text, owner="team")
+    httpx.post(f"{library}/api/v1/notes/dedup?owner=team", timeout=PATIENCE_MS / 1000).raise_for_status()
+    until(lambda: httpx.get(f"{library}/api/v1/notes/proposals?owner=team").json()["total"] == 1)
+    page.goto(f"{library}/notes?owner=team")
+    page.get_by_role("link", name="1 proposal to merge notes").click()
+    assert Axe().run(page).violations_count == 0
+    page.get_by_label("Text of the merged note").fill("Bees carry pollen.")
+    page.get_by_role("button", name="Accept").click()
+    expect(page.locator("#announcer")).to_have_text("The notes are merged")
+    assert page.url == f"{library}/notes/proposals?owner=team"
+    page.get_by_role("button", name="Undo merge").click()
+    expect(page.locator("#log + ul")).to_contain_text("undone")
+    assert Axe().run(page).violations_count == 0
+    assert httpx.get(f"{library}/api/v1/notes?owner=team").json()["total"] == 2
 
 
 def test_refused_change_of_a_note_can_be_corrected(browser: Browser, library: str) -> None:
