@@ -253,8 +253,8 @@ def test_notes_of_other_owners_do_not_exist(client: FlaskClient, engine: Engine,
 
 @pytest.mark.parametrize(
     "query",
-    [{"owner": " "}, {"owner": "x" * 201}, {"kind": "odd"}, {"state": "odd"}, {"category": "a//b"}, {"page": "0"},
-     {"q": "lava", "env_tags": "x" * 101}, {"q": "lava " * 5000}],
+    [{"owner": " "}, {"owner": "x" * 201}, {"kind": "odd"}, {"state": "odd"}, {"category": "a//b"},
+     {"page": "0"}, {"q": "lava", "env_tags": "x" * 101}, {"q": "lava " * 5000}],
 )  # fmt: skip
 def test_invalid_parameters_show_an_error_page(empty: FlaskClient, query: dict[str, str]) -> None:
     assert "Invalid request" in page(empty, "/notes", 422, **query)

@@ -38,8 +38,8 @@ NOTES_QUERY = "the integration tests hang in CI"
 ENVIRONMENT = {"os": "linux", "repo": "shop", "tags": ["pytest", "python"]}
 NOTES: list[dict[str, Any]] = [
     {
-        "text": "Run the migrations before the integration tests. Without them, the tests wait for a table that "
-        "never appears, and hang.",
+        "text": "Run the migrations before the integration tests. Without them, the tests wait for a table "
+        "that never appears, and hang.",
         "title": "Tests hang without migrations",
         "tags": ["python", "pytest", "database"],
         "categories": ["build/tests"],
@@ -53,8 +53,8 @@ NOTES: list[dict[str, Any]] = [
         "categories": ["build/tests"],
     },
     {
-        "text": "The image is built in two stages; copy the lock file before the sources, so that the layer of the "
-        "dependencies is cached.",
+        "text": "The image is built in two stages; copy the lock file before the sources, so that the layer "
+        "of the dependencies is cached.",
         "tags": ["docker"],
         "categories": ["build/docker"],
     },

@@ -29,8 +29,8 @@ _SPACE = re.compile(r"\s+")
 
 _HIDDEN = re.compile(
     # Format characters, blank letters, tags and direction marks. Not the joiners of Persian and of emoji.
-    "(?:[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    "\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+    "(?:[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
     # One selects the form of the character before it; further ones select nothing.
     "|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f])+"
 )

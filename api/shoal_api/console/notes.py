@@ -33,6 +33,8 @@ ENTRIES = 50
 COUNTS = 20
 """Most frequent repositories and sets of tags that are listed."""
 
+VERDICTS = {"yes": True, "no": False}
+"""Whether a note was applicable, by the value of the button."""
 Form = MultiDict[str, str]
 
 
@@ -187,7 +189,7 @@ def _judge(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
     tags = _split(form["tags"])
     of_owner.feedback(
         note_id,
-        applicable={"yes": True, "no": False}.get(form["applicable"]),  # type: ignore[arg-type]  # None: refused
+        applicable=VERDICTS.get(form["applicable"]),  # type: ignore[arg-type]  # None is refused
         reason=form["reason"],
         environment={"tags": tags} if tags else None,
     )
