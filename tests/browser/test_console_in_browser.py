@@ -282,8 +282,8 @@ def test_pages_are_accessible_and_fit_their_window(
     browser_errors.watch(page)
     for path in (
         "/", "/?q=bees+and+pollen", "/?q=zzzz", "/?q=bees&tags=sample&document=1", "/library", "/documents/1",
-        "/documents/1?chunk=0", "/jobs", "/jobs/1", "/jobs/1?items=failed", "/reefs", "/reefs/0", "/vocabulary",
-        "/notes", "/notes?q=pollen&repo=shop", "/notes?owner=nobody", "/notes/99999",
+        "/documents/1?chunk=0", "/jobs", "/jobs/1", "/jobs/1?items=failed", "/reefs", "/reefs/0",
+        "/vocabulary", "/notes", "/notes?q=pollen&repo=shop", "/notes?owner=nobody", "/notes/99999",
         f"/notes/{note}?q=pollen&env_tags=bees", "/notes/proposals",
         "/nothing-like-this", "/docs",
     ):  # fmt: skip
