@@ -16,33 +16,22 @@ if TYPE_CHECKING:
 
     from shoal.engine import Engine
     from shoal.errors import ShoalError
-    from shoal.models import (
-        DocFormat,
-        IngestResult,
-        QueryInfo,
-        SearchFilters,
-        SearchMode,
-        SearchResponse,
-        SearchResult,
-        SharedReef,
-    )
+    from shoal.models.documents import DocFormat, IngestResult
+    from shoal.models.query_info import QueryInfo
+    from shoal.models.scores import SharedReef
+    from shoal.models.search import SearchFilters, SearchMode, SearchResponse, SearchResult
 
 _HOMES = {
+    "DocFormat": "shoal.models.documents",
     "Engine": "shoal.engine",
+    "IngestResult": "shoal.models.documents",
+    "QueryInfo": "shoal.models.query_info",
+    "SearchFilters": "shoal.models.search",
+    "SearchMode": "shoal.models.search",
+    "SearchResponse": "shoal.models.search",
+    "SearchResult": "shoal.models.search",
+    "SharedReef": "shoal.models.scores",
     "ShoalError": "shoal.errors",
-    **dict.fromkeys(
-        (
-            "DocFormat",
-            "IngestResult",
-            "QueryInfo",
-            "SearchFilters",
-            "SearchMode",
-            "SearchResponse",
-            "SearchResult",
-            "SharedReef",
-        ),
-        "shoal.models",
-    ),
 }
 __all__ = [
     "DocFormat",

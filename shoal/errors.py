@@ -212,6 +212,40 @@ class NoteStateError(ShoalError):
     code = "invalid_note_state"
 
 
+class SynonymError(ShoalError):
+    """A field of a synonym has a wrong type, length or value. `field` names it."""
+
+    code = "invalid_synonym"
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+class SynonymConflictError(ShoalError):
+    """Another synonym says the same or the opposite, or the state of an acronym does not allow the change."""
+
+    code = "synonym_conflict"
+
+
+class PinError(ShoalError):
+    """A field of a pin has a wrong type, length or value. `field` names it."""
+
+    code = "invalid_pin"
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+class PinConflictError(ShoalError):
+    """Another pin is for the same words, or the library has as many pins as it may have."""
+
+    code = "pin_conflict"
+
+
 class ChatEndpointError(ShoalError):
     """The chat endpoint is not configured, cannot be reached, or gives no usable answer.
 
@@ -235,10 +269,77 @@ class QueryError(ShoalError):
         self.field = field
 
 
+EXCERPT_CHARS = 60
+"""Characters of an expression before, at and after the place of an error."""
+
+
+class FilterError(QueryError):
+    """A filter expression or object is invalid.
+
+    `start` and `end` are the place to blame in an expression, in code points; `blamed` is the number of the
+    value among those of a condition.
+    """
+
+    code = "invalid_filter"
+
+    def __init__(
+        self, message: str, start: int | None = None, end: int | None = None, *, blamed: int | None = None
+    ) -> None:
+        super().__init__("filter", message if start is None else f"character {start + 1}: {message}")
+        self.start = start
+        self.end = end
+        self.blamed = blamed
+        self.expression: str | None = None
+
+    @property
+    def excerpt(self) -> tuple[str, str, str] | None:
+        """The expression before the place, at it, and after it, at most EXCERPT_CHARS each; None without a
+        place."""
+        if self.expression is None or self.start is None or self.end is None:
+            return None
+        before, after = self.expression[: self.start], self.expression[self.end :]
+        blamed = self.expression[self.start : self.end]
+        return before[-EXCERPT_CHARS:], blamed[:EXCERPT_CHARS], after[:EXCERPT_CHARS]
+
+
 class NotFoundError(ShoalError):
     """No document, job or chunk has this id, or the caller has no note with it."""
 
     code = "not_found"
+
+
+class CollectionNameError(ShoalError):
+    """A name cannot be that of a collection. `field` names the argument."""
+
+    code = "invalid_collection_name"
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+class CollectionNotFoundError(NotFoundError):
+    """There is no collection with this name."""
+
+    code = "collection_not_found"
+
+
+class CollectionExistsError(ShoalError):
+    """Another collection has this name."""
+
+    code = "collection_exists"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"there is a collection {name!r} already; choose another name, or delete or rename it"
+        )
+
+
+class CollectionStateError(ShoalError):
+    """The operation is not possible for this collection, such as deleting `main`."""
+
+    code = "invalid_collection_state"
 
 
 class JobStateError(ShoalError):
@@ -259,13 +360,32 @@ class DatabaseUnavailableError(StorageError):
     code = "database_unavailable"
 
 
+class CommitUnknownError(DatabaseUnavailableError):
+    """The connection to the database ended during a commit, and the server did not say what became of it."""
+
+    code = "commit_unknown"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the connection to the database ended during a commit, so the change may be stored or not: look "
+            "before you repeat it"
+        )
+
+
 class ReadOnlyDatabaseError(DatabaseUnavailableError):
     """The database or its folder is read-only."""
 
     code = "database_read_only"
 
-    def __init__(self, path: PurePath) -> None:
-        super().__init__(f"cannot write to {path.name} or its folder; only reading is possible")
+    def __init__(self, place: PurePath | str) -> None:
+        """`place`: the file of the database, or the name of one on a server."""
+        if isinstance(place, PurePath):
+            super().__init__(f"cannot write to {place.name} or its folder; only reading is possible")
+        else:
+            super().__init__(
+                f"cannot write to {place}: its server is a standby, or default_transaction_read_only is on, "
+                "so only reading is possible; SHOAL_DATABASE_URL must name a primary that takes changes"
+            )
 
 
 class DatabaseReplacedError(DatabaseUnavailableError):
@@ -325,6 +445,29 @@ class DamagedIndexError(StorageError):
         )
 
 
+class IndexBehindError(StorageError):
+    """The index of this machine is behind the library by more than SHOAL_INDEX_LAG_SECONDS."""
+
+    code = "index_behind"
+
+    def __init__(self, n_documents: int, seconds: float) -> None:
+        super().__init__(
+            f"the index of this machine is {seconds:.0f} s behind ({n_documents:,} documents); try again"
+        )
+
+
+class ReplicaBehindError(StorageError):
+    """A replica did not have what a search must see, after waiting for it."""
+
+    code = "replica_behind"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"what you wrote has not reached the replica for searches within {seconds:g} s; try again, or "
+            "search without Shoal-Read-After"
+        )
+
+
 class DatabaseInUseError(StorageError):
     """Another process uses the database, and the operation needs it exclusively; nothing was changed."""
 
@@ -335,6 +478,34 @@ class BackupError(ShoalError):
     """A backup cannot be made or cannot be used."""
 
     code = "backup_failed"
+
+
+class CopyError(ShoalError):
+    """A library cannot be copied to another database."""
+
+    code = "copy_failed"
+
+
+class EncoderError(ShoalError):
+    """The encoder cannot be used, or what it returned cannot; trying again does not help."""
+
+    code = "encoder_failed"
+
+
+class EncoderUnavailableError(EncoderError):
+    """The encoder did not answer, or refused for now. `retry_after` are seconds to wait, if it said so."""
+
+    code = "encoder_unavailable"
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class EncoderMismatchError(EncoderError):
+    """The library has vectors of another encoder; they cannot be compared with those of this one."""
+
+    code = "encoder_mismatch"
 
 
 class LeaseLostError(ShoalError):

@@ -32,10 +32,14 @@ _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 
 
 class Scope(enum.StrEnum):
-    """What a key allows; `write` includes `read`."""
+    """What a key allows; each scope includes the ones before it.
+
+    `write` allows everything but the management of keys, which `admin` adds.
+    """
 
     read = "read"
     write = "write"
+    admin = "admin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,7 @@ class ApiKey:
 
 
 def parse_keys(text: str) -> tuple[ApiKey, ...]:
-    """Parse keys separated by commas: `[read:|write:]KEY` or `[read:|write:]sha256:HEX`. The default scope is
-    write.
+    """Parse keys separated by commas: `[SCOPE:]KEY` or `[SCOPE:]sha256:HEX`. The default scope is write.
 
     Raises ValueError; its message gives the position of the invalid entry and never contains a key.
     """
@@ -86,13 +89,13 @@ def _parse(entry: str, position: int) -> ApiKey:
         raise ValueError(
             f"key {position} may contain only letters, digits and . _ ~ + / -, with = at its end"
         )
-    return ApiKey(_digest(entry), scope)
+    return ApiKey(digest_of(entry), scope)
 
 
 def find_key(keys: Sequence[ApiKey], presented: str) -> ApiKey | None:
     """Return the key that matches `presented`, or None. The time does not depend on which key matches, or
     whether."""
-    digest = _digest(presented)
+    digest = digest_of(presented)
     match = None
     for key in keys:
         if hmac.compare_digest(key.digest, digest):
@@ -107,8 +110,9 @@ def new_key() -> str:
 
 def hash_key(key: str) -> str:
     """Return the hash of a key in the form that `parse_keys` reads."""
-    return HASHED + _digest(key).hex()
+    return HASHED + digest_of(key).hex()
 
 
-def _digest(key: str) -> bytes:
+def digest_of(key: str) -> bytes:
+    """Return the SHA-256 of a key."""
     return hashlib.sha256(key.encode("utf-8", "replace")).digest()

@@ -14,3 +14,8 @@ def timestamp(moment: datetime | None = None) -> str:
         moment = datetime.now(UTC)
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def timestamp_at(seconds: float) -> str:
+    """Format a moment in seconds since the epoch, such as one of the store's clock, like `timestamp`."""
+    return timestamp(datetime.fromtimestamp(seconds, UTC))

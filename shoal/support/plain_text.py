@@ -23,3 +23,8 @@ def plain(text: str) -> str:
 def one_line(text: str) -> str:
     """`plain` text with every run of white space replaced by one space."""
     return " ".join(plain(text).split())
+
+
+def line_range(first: int, last: int) -> str:
+    """Format a range of lines for people."""
+    return f"line {first}" if first == last else f"lines {first}-{last}"

@@ -12,18 +12,19 @@ MAX_WEIGHT = 1_000_000
 MIN_WEIGHT = 1e-6
 """Only the proportion of weights matters. Within these limits, their sums and quotients are finite."""
 MAX_DEFINED = 32
-RESERVED = frozenset({"lexical", "reef", "hybrid", "rrf", "blend"})
+RESERVED = frozenset({"lexical", "reef", "dense", "hybrid", "rrf", "blend"})
 """Names of modes and fusions, which `shoal evaluate --way` also takes."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
 class Weights(NamedTuple):
-    """The weight of each signal in a hybrid search."""
+    """The weight of each signal in a hybrid search. `dense` counts only where a library has vectors."""
 
     lexical: float
     reef: float
     field_boost: float
+    dense: float = 0.0
 
     def normalized(self) -> Weights:
         """Return the weights scaled to add up to 1; all 0 if all are 0."""
@@ -42,20 +43,23 @@ class Preset(NamedTuple):
 DEFAULT = "balanced"
 BUILT_IN: Mapping[str, Preset] = MappingProxyType(
     {
-        "balanced": Preset(Weights(lexical=0.475, reef=0.475, field_boost=0.05), is_adaptive=True),
-        "precise": Preset(Weights(lexical=0.75, reef=0.20, field_boost=0.05), is_adaptive=True),
-        "conceptual": Preset(Weights(lexical=0.20, reef=0.75, field_boost=0.05), is_adaptive=True),
-        "job_matching": Preset(Weights(lexical=0.55, reef=0.35, field_boost=0.10)),
-        "corpus": Preset(Weights(lexical=0.35, reef=0.55, field_boost=0.10)),
+        "balanced": Preset(Weights(lexical=0.475, reef=0.475, field_boost=0.05, dense=0.5), is_adaptive=True),
+        "precise": Preset(Weights(lexical=0.75, reef=0.20, field_boost=0.05, dense=0.25), is_adaptive=True),
+        "conceptual": Preset(Weights(lexical=0.20, reef=0.75, field_boost=0.05, dense=0.5), is_adaptive=True),
+        "job_matching": Preset(Weights(lexical=0.55, reef=0.35, field_boost=0.10, dense=0.5)),
+        "corpus": Preset(Weights(lexical=0.35, reef=0.55, field_boost=0.10, dense=0.5)),
     }
 )
 """The weights of `balanced` scored best on four collections (docs/search-quality.md), before the trust
 factor, which lowers its reef weight by a third for a typical query. `precise` and `conceptual` favour one
-signal. The last two are fixed blends for matching requirements and for long-lived writing."""
+signal. The last two are fixed blends for matching requirements and for long-lived writing. Dense weights
+count beside the others, which add up to 1: 0.5 was best on the same collections (benchmarks/dense_blend.py).
+"""
 
 
 def parse_presets(text: str) -> dict[str, Preset]:
-    """Parse `NAME=LEXICAL,REEF,FIELD_BOOST`, separated by semicolons.
+    """Parse `NAME=LEXICAL,REEF,FIELD_BOOST` or `NAME=LEXICAL,REEF,FIELD_BOOST,DENSE`, separated by
+    semicolons.
 
     Raises ValueError, which says what is wrong with the first invalid preset.
     """
@@ -84,10 +88,11 @@ def _parse_weights(name: str, text: str) -> Weights:
         weights = Weights(*map(float, text.split(",")))
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name} must be written as {name}=0.55,0.35,0.10: words, reefs, field boost"
+            f"{name} must be written as {name}=0.55,0.35,0.10: words, reefs, field boost, and if wanted a "
+            "fourth number for vectors"
         ) from None
     if not all(math.isfinite(weight) and 0 <= weight <= MAX_WEIGHT for weight in weights):
         raise ValueError(f"{name} must have weights between 0 and {MAX_WEIGHT:,}")
-    if max(weights) < MIN_WEIGHT:
-        raise ValueError(f"{name} must give at least one signal a weight above 0")
+    if max(weights[:3]) < MIN_WEIGHT:
+        raise ValueError(f"{name} must give at least one signal a weight above 0, besides that of vectors")
     return weights

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from shoal.errors import NoteError
-from shoal.models import Label, QueryInfo, Scores, SearchResult, SharedReef
+from shoal.models.query_info import QueryInfo
+from shoal.models.reefs import Label
+from shoal.models.scores import Scores, SharedReef
+from shoal.models.search import SearchResult
 
 KINDS = ("lesson", "atom", "knowledge")
 SOURCES = ("manual", "agent", "extraction", "import")
@@ -138,7 +141,7 @@ class NoteOutcomes:
     @classmethod
     def of(cls, stored: Iterable[AddedNote | NoteError]) -> NoteOutcomes:
         """Summarize notes that were stored or refused."""
-        return cls.summed(map(_outcome, stored))
+        return cls.summed(map(outcome_of, stored))
 
     @classmethod
     def summed(cls, outcomes: Iterable[NoteOutcome]) -> NoteOutcomes:
@@ -149,7 +152,8 @@ class NoteOutcomes:
         return cls(results, len(results) - n_refused - n_duplicates, n_duplicates, n_refused)
 
 
-def _outcome(stored: AddedNote | NoteError) -> NoteOutcome:
+def outcome_of(stored: AddedNote | NoteError) -> NoteOutcome:
+    """Return what became of a note."""
     if isinstance(stored, NoteError):
         return NoteOutcome(None, field=stored.field, error=stored.message)
     return NoteOutcome(stored.note.id, stored.is_duplicate, stored.similar)

@@ -1,0 +1,308 @@
+"""Filters and results of searches."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypedDict
+
+from shoal.models.documents import DocFormat
+from shoal.models.facets import Facet
+from shoal.models.files import FilePlace
+from shoal.models.prompts import Prompt, TokenUse
+from shoal.models.query_info import QueryInfo
+from shoal.models.recordings import EvidenceBundle, Modality
+from shoal.models.reefs import Label
+from shoal.models.scores import MatchedTerm, NearestSentence, RerankInfo, RerankParts, Scores, SharedReef
+
+
+class SearchMode(enum.StrEnum):
+    """The signals that rank a search: words, reefs, vectors, or all that there are."""
+
+    hybrid = "hybrid"
+    reef = "reef"
+    lexical = "lexical"
+    dense = "dense"
+
+    def uses(self, signal: str) -> bool:
+        """Return whether the mode ranks by a signal: `lexical`, `reef` or `dense`."""
+        return self is SearchMode.hybrid or self == signal
+
+
+class TagsMatch(enum.StrEnum):
+    """Whether a document must have all tags of a filter or any of them."""
+
+    all = "all"
+    any = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFilters:
+    """Conditions that a result must meet. `document_ids`, `source_path`: None is no condition, () matches
+    nothing.
+
+    `metadata` has keys that a document's metadata must have at the top level: strings, numbers, booleans or
+    None, equal in type and value (1 equals 1.0, but neither "1" nor True). `source_path`: any of these,
+    compared exactly. `name_contains`: a text in the title or the source path of the document. `file_type`: a
+    type of `shoal.storage.file_types`, such as `pdf`, `video` or `.py`. `created_after` and `created_before`
+    are UTC timestamps in ISO 8601 (`2026-01-31T00:00:00.000Z`).
+    """
+
+    tags: tuple[str, ...] = ()
+    tags_match: TagsMatch = TagsMatch.all
+    min_confidence: float | None = None
+    min_coverage: float | None = None
+    reef_ids: tuple[int, ...] | None = None
+    island_ids: tuple[int, ...] | None = None
+    archipelago: int | None = None
+    document_ids: tuple[int, ...] | None = None
+    format: DocFormat | None = None
+    created_after: str | None = None
+    created_before: str | None = None
+    source_path: tuple[str, ...] | None = None
+    metadata: Mapping[str, Any] | None = None
+    name_contains: str | None = None
+    file_type: str | None = None
+
+
+class SearchArguments(TypedDict, total=False):
+    """The arguments of a search besides its query. Those that are missing have the default.
+
+    top_k             most results, 1 to `SHOAL_MAX_TOP_K`; default 10
+    mode              `hybrid` (all signals that there are), `lexical`, `reef`, or `dense`, which needs an
+                      encoder; default `hybrid`
+    tags, min_confidence  shorthands for the filters of these names; giving both is an error
+    filters           conditions that every result meets
+    filter            the same as an expression such as `tags = "sea" AND year >= 2020` or as an object;
+                      docs/filters.md has both forms. It holds besides `filters`
+    max_per_document  most results of one document; default 3, None for no limit
+    include_scores    fills `shared_reefs` and `matched_terms`; default False
+    offset            results to skip; default 0
+    context           adds that many neighbours before and after each result; default 0
+    preset            `balanced` (the default), `precise`, `conceptual`, `job_matching`, `corpus`, or one that
+                      `SHOAL_PRESETS` defines: the share of each signal
+    weights           in place of a preset: of `lexical`, `reef`, `field_boost` and `dense`
+    fusion            `blend` (the default) or `rrf`
+    min_relevance     removes less relevant results from the page; `offset` counts them, and mode `dense`
+                      refuses it; default 0
+    expand            `time` adds to each result of a recording its `evidence`: what is said and seen around
+                      it; default `none`
+    rerank            the encoder reads the first 1 to 100 results again, counted from rank 1, and reorders
+                      them (`SearchResponse.rerank`, `SearchResult.rerank`); scores and relevance stay those
+                      of the blend. If it fails or takes longer than `SHOAL_RERANK_SECONDS`, the order of the
+                      blend stays, with a warning. 0 is none; default `SHOAL_RERANK`
+    facets            are counted over all pages of the results, as in `Engine.facets`
+    facet_limit       number of values of facets without their own limit
+    typos             `auto` (the default) searches for the nearest word of the library in place of a word
+                      that stands nowhere, which the response says; `off` searches for it as typed
+    prefix            the last word may be the beginning of a word; default False
+    sort              orders by fields of documents instead of by score, such as `["-date", "title"]`; `-` in
+                      front is descending. Missing values come last, and equal documents are ordered by
+                      score. Sorted results are not reranked
+    decay             such as `{"field": "date", "half_life_days": 30, "weight": 0.2}`, and
+    boosts            such as `[{"filter": "tags = sea", "weight": 0.1}]`, add named parts to the score of a
+                      hybrid search (`Scores`); docs/order.md describes them and `sort`
+    cursor            `next_cursor` of the page before, in place of `offset`: the page begins after its last
+                      result, also if the library has changed
+    text              `full` (the default), `snippet` or `none`
+    max_tokens        keeps the first results whose texts fit
+    prompt            adds these as numbered passages for a language model; default False
+    group_by          `document` ranks documents, by their best passages: `SearchResponse.documents` has them,
+                      each with up to `max_per_document` passages, and `top_k` and `offset` count them;
+                      default `chunk`
+    fold_similar      folds near-duplicates among the first 200 results under the best of them
+                      (`SearchResult.folded`); default False
+    synonyms          with `off`, words match without the synonyms of the library (`vocabulary.synonyms`)
+    pins              with `off`, nothing comes first or is hidden by the pins of the library (`pins`)
+    """
+
+    top_k: int
+    mode: SearchMode | str
+    tags: Sequence[str] | None
+    min_confidence: float | None
+    filters: SearchFilters | Mapping[str, Any] | None
+    filter: str | Mapping[str, Any] | None
+    max_per_document: int | None
+    include_scores: bool
+    offset: int
+    context: int
+    preset: str
+    weights: Mapping[str, float] | None
+    fusion: str
+    min_relevance: float
+    expand: str
+    rerank: int | None
+    facets: Sequence[str | Mapping[str, Any]] | None
+    facet_limit: int | None
+    typos: str
+    prefix: bool
+    sort: str | Sequence[str] | None
+    decay: str | Mapping[str, Any] | None
+    boosts: Sequence[str | Mapping[str, Any]] | None
+    cursor: str | None
+    text: str
+    max_tokens: int | None
+    prompt: bool
+    group_by: str
+    fold_similar: bool
+    synonyms: str
+    pins: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContextChunk:
+    """A neighbour of a result, included on request."""
+
+    chunk_id: int
+    chunk_index: int
+    text: str
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+
+
+SortValue = str | float | bool | None
+"""A value that results are sorted by; None if a document has none. Times are in ISO 8601."""
+
+
+class FoldedResult(NamedTuple):
+    """A near-duplicate that is folded under a result.
+
+    `similarity`: the share of all runs of five words of both texts that are in both, 0..1.
+    """
+
+    chunk_id: int
+    document_id: int
+    document_title: str
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """A chunk found by a search, with its citation and scores.
+
+    `relevance`: the calibrated probability, 0..1, that the chunk answers the query, if half of all queries
+    have an answer. It uses the words and the reefs of the query in every mode, so it does not depend on the
+    mode; only a query without terms, or without reefs, is judged by the other evidence alone.
+    `term_coverage`: the share of the query's terms in the chunk's title, headings or text, each weighted by
+    its rarity in the library, 0..1; None for a query without terms. Unlike `match_score`, which is relative
+    to the best match, it can be compared between queries.
+
+    `labels`: the reefs that the chunk is about, most probable first; `top_reef_name` is the first of them.
+    `awaits_rescore`: whether the chunk was scored with other data of lagoon, so that labels may be missing.
+    `place`: its place in the file that the document was converted from; None for a document sent as text.
+    `time_start`, `time_end`: of a passage of a recording, HH:MM:SS. `evidence`: the passages around it, if
+    requested. `rerank`: what reranking did to it; None if it was not reranked. `nearest_sentence`: of a
+    result that the dense signal found, the sentence that is nearest to the query, with `include_scores`; None
+    if there was no time for it, which a warning says. `sort_values`: what `sort` compares, in its order; None
+    without `sort`. `text_span`: of a `text` that is only a part of the chunk's, or empty, [start, end) in the
+    content of the document; else None. `folded`: the near-duplicates folded under it, best first; None
+    without `fold_similar`. `pinned`: whether a pin of the library put it first (`QueryInfo.pins`), whatever
+    its score.
+    """
+
+    text: str
+    match_score: float
+    relevance: float
+    n_shared_reefs: int
+    document_id: int
+    document_title: str
+    source_path: str | None
+    chunk_id: int
+    chunk_index: int
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+    section_path: tuple[str, ...]
+    confidence: float
+    coverage: float
+    top_reef_name: str | None
+    labels: tuple[Label, ...]
+    awaits_rescore: bool
+    tags: tuple[str, ...]
+    highlights: tuple[tuple[int, int], ...]
+    scores: Scores
+    provenance: tuple[str, ...]
+    shared_reefs: tuple[SharedReef, ...] | None = None
+    matched_terms: tuple[MatchedTerm, ...] | None = None
+    term_coverage: float | None = None
+    before: tuple[ContextChunk, ...] = ()
+    after: tuple[ContextChunk, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    place: FilePlace | None = None
+    modality: Modality = Modality.text
+    time_start: str | None = None
+    time_end: str | None = None
+    evidence: EvidenceBundle | None = None
+    rerank: RerankParts | None = None
+    nearest_sentence: NearestSentence | None = None
+    sort_values: tuple[SortValue, ...] | None = None
+    text_span: tuple[int, int] | None = None
+    folded: tuple[FoldedResult, ...] | None = None
+    pinned: bool = False
+
+
+class DocumentReef(NamedTuple):
+    """A reef that is the first label of `n_chunks` passages of a document."""
+
+    reef_id: int
+    reef_name: str
+    n_chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentResult:
+    """A document found by a search with `group_by="document"`.
+
+    match_score    that of its best passage, `best_chunk_id`, whose `scores` explain it; so is `relevance`
+    n_matches      its passages that are results
+    reefs          what it is about: the first labels of most of its passages
+    passages       the best first, then the others in order of their scores, `max_per_document` in all
+    folded         documents whose best passage is a near-duplicate of this one's; None without `fold_similar`
+    pinned         whether a pin put its first passage, and so the document, first
+    """
+
+    document_id: int
+    document_title: str
+    source_path: str | None
+    tags: tuple[str, ...]
+    metadata: Mapping[str, Any]
+    match_score: float
+    relevance: float
+    best_chunk_id: int
+    n_matches: int
+    reefs: tuple[DocumentReef, ...]
+    passages: tuple[SearchResult, ...]
+    folded: tuple[FoldedResult, ...] | None = None
+    sort_values: tuple[SortValue, ...] | None = None
+    pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResponse:
+    """The response to a search. `weights` add up to 1, or are 0 if there was nothing to search for.
+
+    `rerank` says what reordered the first results; None if nothing on the page was to be reranked. `facets`:
+    those that were asked for, in their order; None without any. `now`: the moment from which a decay counts
+    the age of documents, ISO 8601; None without a decay. `documents`: the results of a search with
+    `group_by="document"`, whose `results` are empty; None otherwise. `next_cursor`: the cursor of the next
+    page; None on the last. `tokens`: what the texts cost of `max_tokens`; `prompt`: the results as numbered
+    passages; both on request.
+    """
+
+    results: Sequence[SearchResult]
+    query_info: QueryInfo
+    trace_id: str
+    took_ms: float
+    warnings: tuple[str, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
+    rerank: RerankInfo | None = None
+    facets: tuple[Facet, ...] | None = None
+    now: str | None = None
+    next_cursor: str | None = None
+    tokens: TokenUse | None = None
+    prompt: Prompt | None = None
+    documents: Sequence[DocumentResult] | None = None
