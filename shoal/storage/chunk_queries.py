@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import NotFoundError
-from shoal.models import ContextChunk, IslandScore, Label, Modality, ReefScore
+from shoal.models.recordings import Modality
+from shoal.models.reefs import IslandScore, Label, ReefScore
+from shoal.models.search import ContextChunk
+from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.document_queries import get_document
 from shoal.storage.profiles import Profiles
 from shoal.storage.records import ChunkDetail, ChunkPage, StoredChunk
-from shoal.storage.reef_names import ReefsById, reefs_by_data
+from shoal.storage.reef_names import ReefsById, names_by_data, reefs_by_data
 from shoal.storage.source_files import place_from_json
 from shoal.storage.timed_media import modality_of, times_of
 
@@ -108,13 +111,18 @@ class StoredProfiles:
             [data_checksum] * len(chosen),
         )
 
-    def labels(self, snapshot: Snapshot, label_threshold: float) -> dict[int, tuple[Label, ...]]:
+    def labels(
+        self, snapshot: Snapshot, label_threshold: float, scorer: Scorer | None = None
+    ) -> dict[int, tuple[Label, ...]]:
         """Return the labels by chunk id, most probable first; chunks without labels are missing.
 
-        `snapshot` has the names of the reefs.
+        `snapshot` has the names of the reefs, except those of `scorer`.
         """
-        labeled = self.profiles.reef_ids[self.profiles.probabilities >= label_threshold]
-        by_data = reefs_by_data(snapshot, self.data_checksums, set(labeled.tolist()))
+        reef_ids = set(self.profiles.reef_ids[self.profiles.probabilities >= label_threshold].tolist())
+        if scorer is None:
+            by_data = reefs_by_data(snapshot, self.data_checksums, reef_ids)
+        else:
+            by_data = names_by_data(snapshot, self.data_checksums, reef_ids, scorer)
         reefs = [by_data[checksum] for checksum in self.data_checksums]
         return {
             self.chunk_ids[i]: labels for i, labels in _labels(self.profiles, reefs, label_threshold).items()

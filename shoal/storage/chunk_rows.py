@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 from typing import Any
 
-from shoal.models import Chunk, ScoredDocument, Section
+from shoal.models.documents import Chunk, ScoredDocument, Section
 from shoal.storage.database import Transaction, listed
 from shoal.storage.index_tables import note_changes
 from shoal.storage.json_text import compact_json
 from shoal.storage.reef_names import write_reefs
+from shoal.storage.saved_search_changes import note_new_chunks
 from shoal.storage.source_files import place_to_json
 from shoal.storage.staleness import store_scored
 
@@ -30,15 +31,14 @@ SECTION_IDS = """
     ORDER BY document_id, section_index
 """
 
-# The id is NULL for a new chunk and set for a kept chunk.
-INSERT_CHUNK = """
-    INSERT INTO chunks (id, document_id, section_id, chunk_index, text_before, text, start_char, end_char,
+_COLUMNS = """document_id, section_id, chunk_index, text_before, text, start_char, end_char,
                         start_line, end_line, sentence_count, confidence, coverage, matched_words,
                         top_reef_id, top_reef_name, top_reef_probability, arch_score_0, arch_score_1,
                         arch_score_2, arch_score_3, norm, profile, vocabulary_version, data_checksum,
-                        locator)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+                        locator"""
+_VALUES = ", ".join("?" for _ in _COLUMNS.split(","))
+INSERT_CHUNK = f"INSERT INTO chunks ({_COLUMNS}) VALUES ({_VALUES})"
+INSERT_KEPT_CHUNK = f"INSERT INTO chunks (id, {_COLUMNS}) VALUES (?, {_VALUES})"
 # Observations of a text count while its document is stored. The last condition matches a partial index.
 COUNT_OBSERVED = """
     UPDATE observed_documents SET stored = 1
@@ -72,13 +72,20 @@ def write_parts(
         for row in _chunk_rows(document_id, section_ids[document_id], scored)
     )
     kept_ids = chain.from_iterable(kept) if kept is not None else repeat(None)
-    transaction.write_many(
-        INSERT_CHUNK,
-        [(chunk_id, *row) for chunk_id, row in zip(kept_ids, chunk_rows, strict=False)],
-    )
+    new_rows, kept_rows = [], []
+    for chunk_id, row in zip(kept_ids, chunk_rows, strict=False):
+        if chunk_id is None:
+            new_rows.append(row)
+        else:
+            kept_rows.append((chunk_id, *row))
+    # First those that have ids, so that none of these is given to a new one.
+    transaction.write_many(INSERT_KEPT_CHUNK, kept_rows)
+    transaction.write_many(INSERT_CHUNK, new_rows)
     write_reefs(transaction, (scored for _, scored in documents))
     store_scored(transaction, documents)
-    note_changes(transaction, [document_id for document_id, _ in documents])
+    document_ids = [document_id for document_id, _ in documents]
+    note_changes(transaction, document_ids)
+    note_new_chunks(transaction, document_ids, kept)
     run(COUNT_OBSERVED)
 
 

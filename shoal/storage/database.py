@@ -1,125 +1,108 @@
-"""Access to the database: connections, transactions, and translation of driver errors.
+"""What every database offers: snapshots, write transactions, locks and a clock.
 
-`snapshot()` reads, `write()` also writes. A write takes the lock at the start (BEGIN IMMEDIATE), so that it
-never fails half-way because it cannot get the lock. With WAL, readers do not wait for writers.
-`synchronous=FULL` makes a commit survive a power failure, as a 202 response promises.
+`snapshot()` reads, `write()` also writes; writers take turns, and readers do not wait for them. `opening.py`
+opens the database of a URL; `sqlite/` has the store in one file.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sqlite3
-import time
-import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
-
-from shoal.errors import DatabaseReplacedError, DatabaseUnavailableError
-from shoal.storage.database_files import DatabaseFiles
-from shoal.storage.read_deadline import UNLIMITED, Deadline, Interrupter
-from shoal.storage.sqlite_errors import is_busy, translate_error
-
-Row = sqlite3.Row
-"""A row of a result; its columns are accessible by position and by name."""
-
-BUSY_TIMEOUT_MS = 30_000
-"""Longest wait of a writer for the lock. Shoal's own transactions hold it for about a second at most."""
-
-_INHERITED: list[sqlite3.Connection] = []
-"""Connections of the parent process. They stay referenced, because closing them would drop the parent's file
-locks."""
-
-CACHE_KIB = 4_096
-"""Page cache of each connection. A larger one gains nothing, because the operating system caches the file's
-pages for all connections: with 64 MiB, neither searches of 90,000 chunks nor their ingestion take less
-processor time."""
-MAX_IDLE = 12
-"""Unused connections kept open. More are opened on demand, at most one per thread and transaction."""
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 MAX_ID = 2**63 - 1
-"""The largest id that SQLite accepts."""
-
-COUNT_FREE_PAGES = "PRAGMA freelist_count"
-CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
-_WAL_RETRY_S = 0.005
-"""Pause before WAL mode is requested again, seconds."""
-
+"""The largest id that a database accepts."""
+MAX_IDLE = 12
+"""Unused connections kept open. More are opened on demand, at most one per thread and transaction."""
 IDS_PER_STATEMENT = 500
 """Most ids in one statement; longer lists are split."""
 
-# Lets freed pages shrink the file. It can only be set before the first page is written; afterwards the
-# statement has no effect, but would wait for the write lock.
-_PRAGMA_OF_EMPTY = "PRAGMA auto_vacuum = INCREMENTAL"
-_PRAGMA_OF_WAITING = f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}"
-_PRAGMAS = (
-    "PRAGMA synchronous = FULL",
-    "PRAGMA foreign_keys = ON",
-    f"PRAGMA cache_size = -{CACHE_KIB}",
-    "PRAGMA temp_store = MEMORY",
-)
+
+class ConstraintError(Exception):
+    """A statement violates a constraint of the schema; its transaction must end."""
 
 
-class Snapshot:
+class Query(NamedTuple):
+    """A statement that reads, with its parameters."""
+
+    statement: str
+    parameters: Mapping[str, Any] = {}
+
+
+class Row(Protocol):
+    """A row of a result; its columns are accessible by position and by name."""
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def __len__(self) -> int: ...
+
+    def keys(self) -> Iterable[str]:
+        """The names of the columns."""
+        ...
+
+
+class Listener(Protocol):
+    """Waits for notifications of a database. Belongs to one thread."""
+
+    def wait(self, what: str, seconds: float) -> bool:
+        """Wait until `what` ("index" or "work") may have changed, for `seconds` at most; whether it may."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Snapshot(ABC):
     """A read transaction. Statements take named parameters (`:name`).
 
-    Every method raises ReadTimeoutError after the deadline.
+    Every method raises ReadTimeoutError after the deadline. `connection`: that of the driver, for migrations.
     """
 
-    def __init__(self, connection: sqlite3.Connection, deadline: Deadline = UNLIMITED) -> None:
-        self.connection = connection
-        self._deadline = deadline
-        self._streams: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
+    connection: Any
+    is_sqlite: ClassVar[bool] = False
 
+    @abstractmethod
     def rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[Any]:
         """Fetch all rows; columns are accessible by position and by name."""
-        return self._execute(statement, parameters).fetchall()
 
+    @abstractmethod
     def tuples(
         self, statement: str, parameters: Mapping[str, Any] | None = None
     ) -> Iterator[tuple[Any, ...]]:
         """Iterate over the rows as plain tuples, for results of up to millions of rows."""
-        self._deadline.check()
-        cursor = self.connection.cursor()
-        cursor.row_factory = None
-        self._streams.add(cursor)
-        return cursor.execute(statement, parameters or {})
 
+    @abstractmethod
+    def now(self) -> float:
+        """The time of the database, in seconds since the epoch (`Database.now`)."""
+
+    @abstractmethod
     def first(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
         """Fetch the first row, or None."""
-        return self._execute(statement, parameters).fetchone()
 
     def value(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
         """Fetch the first column of the first row, or None."""
         row = self.first(statement, parameters)
         return None if row is None else row[0]
 
-    def _execute(self, statement: str, parameters: Mapping[str, Any] | None) -> sqlite3.Cursor:
-        self._deadline.check()
-        cursor = self.connection.cursor()
-        cursor.row_factory = Row
-        return cursor.execute(statement, parameters or {})
-
-    def close(self) -> None:
-        """Close results that were not read to the end: the connection would keep this state for its next
-        user."""
-        for cursor in self._streams:
-            cursor.close()
+    def prefetch(self, queries: Iterable[Query]) -> None:  # noqa: B027 - a store without a server needs none
+        """Run queries whose few rows will be read in this snapshot, on a server in one round trip."""
 
 
 class Transaction(Snapshot):
     """A write transaction; reads see its changes. A statement with RETURNING is read with `first` or
     `value`."""
 
+    @abstractmethod
     def execute(self, statement: str, parameters: Mapping[str, Any] | None = None) -> int:
         """Run a statement; return the number of changed rows."""
-        return self._execute(statement, parameters).rowcount
 
+    @abstractmethod
     def write_many(self, statement: str, rows: Sequence[Mapping[str, Any] | Sequence[Any]]) -> int:
         """Run a statement once per row, with named or positional parameters (`?`); return the number of
         changed rows."""
-        return self.connection.executemany(statement, rows).rowcount if rows else 0
 
 
 def listed(name: str, values: Iterable[Any]) -> tuple[str, dict[str, Any]]:
@@ -128,223 +111,104 @@ def listed(name: str, values: Iterable[Any]) -> tuple[str, dict[str, Any]]:
     return ", ".join(f":{key}" for key in parameters), parameters
 
 
-class Database:
+def listed_in_parts(name: str, values: Sequence[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what `listed` returns for each IDS_PER_STATEMENT of `values`."""
+    for start in range(0, len(values), IDS_PER_STATEMENT):
+        yield listed(name, values[start : start + IDS_PER_STATEMENT])
+
+
+class Database(ABC):
     """A pool of connections to one database. Safe to share between threads, not across a fork.
 
-    `read_timeout`: longest duration of a read transaction in seconds, None for no limit. Services set it.
+    `has_index_records`: whether the records of the index are among its tables; otherwise each machine has its
+    own. `url`: as it was opened. `read_timeout`: longest duration of a read transaction in seconds, None for
+    no limit; services set it. `max_idle`: unused connections that stay open. `write_guard`: called at the
+    start of each write transaction; it may raise a StorageError, and then nothing is stored.
     """
 
+    is_sqlite: ClassVar[bool]
+    has_index_records: ClassVar[bool] = False
+    url: str
     read_timeout: float | None = None
+    max_idle: int = MAX_IDLE
+    write_guard: Callable[[Transaction], None] | None = None
 
-    def __init__(self, url: str) -> None:
-        """`url` is `sqlite:///PATH`. The file is created on first use; its folder must exist."""
-        self.url = url
-        self.path = Path(url.removeprefix("sqlite:///")).absolute()
-        if not self.path.parent.is_dir():
-            raise DatabaseUnavailableError(f"there is no folder {self.path.parent} to hold the database")
-        self._pid = os.getpid()
-        # The most recently used is last: each connection has a cache of its own, and its is the warmest.
-        self._idle: list[sqlite3.Connection] = []
-        self._files = DatabaseFiles(self.path)
-        self._interrupter = Interrupter()
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What messages call the database: the name of its file, or of the database and the schema."""
 
-    def _leave_parent(self) -> None:
-        """Give a forked child its own connections; the inherited ones stay open for the parent."""
-        if self._pid == os.getpid():
-            return
-        _INHERITED.extend(self._idle)
-        self._idle, self._pid = [], os.getpid()
-        self._files, self._interrupter = DatabaseFiles(self.path), Interrupter()
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """The path of the file, or the URL without the password."""
 
-    @contextlib.contextmanager
-    def _translated(self, deadline: Deadline = UNLIMITED) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.IntegrityError:
-            raise
-        except sqlite3.Error as error:
-            # Past the deadline every error is a timeout: an interrupt may surface as another error.
-            raise (deadline.error() if deadline.is_over else translate_error(error, self.path)) from error
+    @property
+    @abstractmethod
+    def index_folder(self) -> Path:
+        """The folder of this machine for files that are derived from the database."""
 
-    def _deadline(self, *, limited: bool) -> Deadline:
-        return UNLIMITED if self.read_timeout is None or not limited else Deadline(self.read_timeout)
-
-    @contextlib.contextmanager
-    def snapshot(self, *, limited: bool = True) -> Iterator[Snapshot]:
+    @abstractmethod
+    def snapshot(self, *, limited: bool = True, times: float = 1.0) -> AbstractContextManager[Snapshot]:
         """Open a read transaction: every statement sees the same state.
 
-        Raises ReadTimeoutError after `read_timeout`; `limited=False` disables the timeout.
+        Raises ReadTimeoutError after `times` the `read_timeout`; `limited=False` disables the timeout.
         """
-        self._leave_parent()
-        deadline = self._deadline(limited=limited)
-        with self._translated(deadline), self._lent(only_reads=True) as connection:
-            connection.execute("BEGIN")
-            snapshot = Snapshot(connection, deadline)
-            with contextlib.closing(snapshot), self._interrupter.watching(connection, deadline):
-                yield snapshot
 
-    @contextlib.contextmanager
-    def write(self) -> Iterator[Transaction]:
+    @abstractmethod
+    def write(self) -> AbstractContextManager[Transaction]:
         """Open a write transaction: commit at the end of the block, roll back if it raises.
 
-        Raises DatabaseUnavailableError if the lock is not free within BUSY_TIMEOUT_MS, DiskFullError, and
-        DatabaseReplacedError; nothing is stored then. DatabaseReplacedError after the commit means that the
-        changes will be lost.
+        Raises DatabaseUnavailableError if other writers leave no turn in time, DiskFullError, and
+        ConstraintError; nothing is stored then.
         """
-        self._leave_parent()
-        self.check_files()
-        with self._translated(), self._lent() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            with contextlib.closing(Transaction(connection)) as transaction:
-                yield transaction
-            connection.execute("COMMIT")
-        self.check_files()
 
-    @contextlib.contextmanager
-    def _lent(self, *, only_reads: bool = False) -> Iterator[sqlite3.Connection]:
-        """Lend a connection; a transaction that is open at the end of the block is rolled back."""
-        is_kept = True
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            try:
-                connection = self._open()
-            except sqlite3.OperationalError:
-                if not (only_reads and self._is_read_only()):
-                    raise
-                connection, is_kept = self._open_unchanging(), False
-        try:
-            yield connection
-        finally:
-            self._leave(connection, is_kept=is_kept)
+    @abstractmethod
+    def alone(self, what: str) -> AbstractContextManager[None]:
+        """Hold the exclusive lock for the operation `what`; wait for other processes. Not inside of `write`.
 
-    def _leave(self, connection: sqlite3.Connection, *, is_kept: bool) -> None:
-        """Return a connection to the pool; close it if the pool is full or its transaction does not end."""
-        try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-        finally:
-            if is_kept and not connection.in_transaction and len(self._idle) < MAX_IDLE:
-                self._idle.append(connection)
-            else:
-                if is_kept:
-                    self._files.closed()
-                connection.close()
-
-    def _open(self) -> sqlite3.Connection:
-        """Open a connection. Raises DatabaseReplacedError if its files differ from those already open."""
-        self.check_files()
-        # Threads share the connection, but only one uses it at a time.
-        connection = sqlite3.connect(self.path, check_same_thread=False)
-        try:
-            _prepare(connection)
-            self._files.opened()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _is_read_only(self) -> bool:
-        """Whether the file exists but it or its folder is read-only, so that no WAL can be created."""
-        return self.path.exists() and not (
-            os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
-        )
-
-    def _open_unchanging(self) -> sqlite3.Connection:
-        """Open the file as immutable. Raises DatabaseUnavailableError if a WAL holds more recent changes.
-
-        SQLite then assumes that the file never changes. So the connection must not outlive one snapshot: a
-        process with write permission may change the file at any time.
+        A lock on a server ends with its connection. So each write transaction of the same thread in the block
+        raises DatabaseUnavailableError, and stores nothing, once the lock is lost. Raises
+        ReadOnlyDatabaseError and DatabaseUnavailableError.
         """
-        log = Path(f"{self.path}-wal")
-        if log.exists() and log.stat().st_size:
-            raise DatabaseUnavailableError(
-                f"{log.name} holds the latest changes; a user who may write to the folder must open "
-                f"{self.path.name} once"
-            )
-        address = f"{self.path.as_uri()}?mode=ro&immutable=1"
-        connection = sqlite3.connect(address, uri=True, check_same_thread=False)
-        connection.isolation_level = None
-        for pragma in _PRAGMAS:
-            connection.execute(pragma).fetchall()
-        return connection
 
-    def check_files(self) -> None:
-        """Raise DatabaseReplacedError if a file of the database was removed or replaced while open in this
-        process."""
-        replaced = self._files.replaced()
-        if replaced == ("-wal",):
-            self._save_log()
-        if replaced:
-            raise DatabaseReplacedError
+    @abstractmethod
+    def alone_if_free(self, what: str) -> AbstractContextManager[bool]:
+        """Hold the exclusive lock for the operation `what`, or yield False at once if another process or
+        thread holds it. Raises ReadOnlyDatabaseError and DatabaseUnavailableError."""
 
-    def _save_log(self) -> None:
-        """Copy a removed WAL into the database file, through a connection that still has both open.
+    @abstractmethod
+    def now(self) -> float:
+        """The time of the database, in seconds since the epoch: one clock for all machines that share it."""
 
-        Otherwise the changes in it would be lost with this process.
-        """
-        with contextlib.suppress(IndexError, sqlite3.Error):
-            connection = self._idle.pop()
-            try:
-                connection.execute(CHECKPOINT).fetchall()
-            finally:
-                self._leave(connection, is_kept=True)
+    def listener(self) -> Listener | None:
+        """Return what waits for notifications of changes; None if the database sends none."""
+        return None
 
-    def checkpoint(self) -> bool:
-        """Copy the WAL into the database file without waiting; True if nothing is left to copy.
+    @abstractmethod
+    def check_usable(self) -> None:
+        """Raise StorageError if writes would be lost or refused."""
 
-        Then no process reads a state older than the newest at the time of the call.
-        """
-        self._leave_parent()
-        with self._translated(), self._lent() as connection:
-            is_busy, n_pages, n_copied = connection.execute(CHECKPOINT).fetchone()
-        return not is_busy and n_pages == n_copied
+    @abstractmethod
+    def is_state_common(self) -> bool:
+        """Whether no process reads a state older than the newest at the time of the call."""
 
-    def incremental_vacuum(self, pages: int = 2000) -> bool:
+    @abstractmethod
+    def free_pages(self) -> int:
+        """Count the pages that the database holds without content and could return to the file system."""
+
+    @abstractmethod
+    def return_pages(self, pages: int = 2000) -> bool:
         """Return up to `pages` free pages to the file system; True if free pages remain."""
-        self._leave_parent()
-        with self._translated(), self._lent() as connection:
-            (before,) = connection.execute(COUNT_FREE_PAGES).fetchone()
-            # The pragma frees one page per step and has no columns, so `execute` would stop after the first
-            # page; `executescript` runs to the end.
-            connection.executescript(f"PRAGMA incremental_vacuum({int(pages)})")
-            (after,) = connection.execute(COUNT_FREE_PAGES).fetchone()
-        return bool(0 < after < before)
 
+    @abstractmethod
+    def vacuum(self, tables: Sequence[str]) -> None:
+        """Make tables that were filled at once fast to read. Not inside of `write`. Raises StorageError."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """The size of the database in bytes, with what is not yet in its place."""
+
+    @abstractmethod
     def close(self) -> None:
-        """Close every connection. The last one to close copies the WAL into the database file."""
-        if self._pid != os.getpid():
-            return
-        while self._idle:
-            self._files.closed()
-            self._idle.pop().close()
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    # The driver must not begin transactions itself: `snapshot` and `write` decide how each one starts.
-    connection.isolation_level = None
-    connection.execute(_PRAGMA_OF_WAITING).fetchall()
-    if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
-        connection.execute(_PRAGMA_OF_EMPTY)
-    _enter_wal(connection)
-    for pragma in _PRAGMAS:
-        connection.execute(pragma).fetchall()
-    # The first read creates the WAL.
-    connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchall()
-
-
-def _enter_wal(connection: sqlite3.Connection) -> None:
-    """Switch the database to WAL mode, which is persistent.
-
-    If several connections switch a new database at the same time, SQLite refuses all but one immediately,
-    regardless of the busy timeout. The others retry and find the mode set.
-    """
-    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL").fetchall()
-            return
-        except sqlite3.OperationalError as error:
-            if not is_busy(error) or time.monotonic() > deadline:
-                raise
-        time.sleep(_WAL_RETRY_S)
+        """Close every connection."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from shoal.errors import NotFoundError
-from shoal.storage.database import IDS_PER_STATEMENT, MAX_ID, Snapshot, listed
+from shoal.storage.database import MAX_ID, Snapshot, listed_in_parts
 
 EXISTS = "SELECT 1 FROM documents WHERE id = :document_id"
 NAMED = """
@@ -58,7 +58,6 @@ def chunk_positions(snapshot: Snapshot, chunk_ids: Iterable[int]) -> dict[int, i
     """Map chunk ids to the positions of the chunks in their documents, counted from 0."""
     unique_ids = sorted(set(chunk_ids))
     positions: dict[int, int] = {}
-    for start in range(0, len(unique_ids), IDS_PER_STATEMENT):
-        ids, parameters = listed("id", unique_ids[start : start + IDS_PER_STATEMENT])
+    for ids, parameters in listed_in_parts("id", unique_ids):
         positions.update((row[0], row[1]) for row in snapshot.tuples(PLACES_OF.format(ids=ids), parameters))
     return positions

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from shoal.errors import NotFoundError
-from shoal.file_models import Removed
-from shoal.models import DocFormat, DocumentDraft, LeftOut
-from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
+from shoal.models.documents import DocFormat, DocumentDraft, LeftOut
+from shoal.models.files import Removed
+from shoal.storage.database import IDS_PER_STATEMENT, Query, Snapshot, listed
 from shoal.storage.records import (
     DocumentDetail,
     DocumentPage,
@@ -29,7 +29,7 @@ DOCUMENT_COLUMNS = """id, title, format, source_path, n_bytes, n_chunks, n_sente
     metadata, created_at, updated_at"""
 
 # The ids of listed documents. They come from indexes alone, because the rows of documents hold the texts.
-ALL_IDS = "SELECT id FROM documents d WHERE 1"
+ALL_IDS = "SELECT id FROM documents d WHERE TRUE"
 IDS_WITH_TAG = "SELECT document_id AS id FROM document_tags WHERE tag = :tag"
 _IS_NAMED = " AND (d.title LIKE :pattern ESCAPE '!' OR d.source_path LIKE :pattern ESCAPE '!')"
 _IS_AT_PATH = " AND d.source_path = :source_path"
@@ -38,7 +38,7 @@ LIST_DOCUMENTS = f"""
     SELECT {DOCUMENT_COLUMNS} FROM documents
     WHERE id IN ({{ids}} ORDER BY id LIMIT :limit OFFSET :offset) ORDER BY id
 """
-COUNT_DOCUMENTS = "SELECT COUNT(*) FROM ({ids})"
+COUNT_DOCUMENTS = "SELECT COUNT(*) FROM ({ids}) listed"
 GET_DOCUMENT = f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE id = :document_id"
 GET_REPORT = "SELECT report FROM documents WHERE id = :document_id"
 # Joined in order, they are the text of the document.
@@ -66,17 +66,18 @@ def list_documents(
     tag: str | None = None,
     q: str | None = None,
     source_path: str | None = None,
-    condition: tuple[str, Mapping[str, Any]] | None = None,
+    conditions: Sequence[tuple[str, Mapping[str, Any]]] = (),
     limit: int = 50,
     offset: int = 0,
 ) -> DocumentPage:
     """List documents by id: with the tag, with exactly this source path, and with `q` in the title or source
     path.
 
-    The case of ASCII letters in `q` does not matter. `condition`: a further one on a row `d`, with its
+    The case of ASCII letters in `q` does not matter. `conditions`: further ones on a row `d`, each with its
     parameters.
     """
-    is_met, values = condition or (None, {})
+    is_met = " AND ".join(condition for condition, _ in conditions) or None
+    values = {name: value for _, given in conditions for name, value in given.items()}
     ids, count = _listing(tag=tag, q=q, source_path=source_path, condition=is_met)
     parameters = {"tag": tag, "pattern": f"%{literal(q or '')}%", "source_path": source_path, **values}
     page = {**parameters, "limit": limit, "offset": offset}
@@ -84,6 +85,13 @@ def list_documents(
     tags = tags_of(snapshot, [row["id"] for row in rows])
     documents = tuple(_document(row, tags.get(row["id"], ())) for row in rows)
     return DocumentPage(documents, snapshot.value(count, parameters))
+
+
+def is_any_of(ids: Iterable[int]) -> tuple[str, dict[str, str]]:
+    """Return the condition that a document `d` is one of many, and its parameter."""
+    return "d.id IN (SELECT CAST(value AS BIGINT) FROM json_each(:any_ids))", {
+        "any_ids": json.dumps(list(ids))
+    }
 
 
 def _listing(
@@ -185,11 +193,17 @@ def get_draft(snapshot: Snapshot, document_id: int) -> DocumentDraft:
 def tags_of(snapshot: Snapshot, document_ids: list[int]) -> dict[int, tuple[str, ...]]:
     """Map document ids to their tags in alphabetical order; documents without tags are missing."""
     by_document: dict[int, list[str]] = {}
-    for start in range(0, len(document_ids), IDS_PER_STATEMENT):
-        ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
-        for document_id, tag in snapshot.rows(TAGS_OF.format(ids=ids), parameters):
+    for query in tags_queries(document_ids):
+        for document_id, tag in snapshot.rows(*query):
             by_document.setdefault(document_id, []).append(tag)
     return {document_id: tuple(tags) for document_id, tags in by_document.items()}
+
+
+def tags_queries(document_ids: Sequence[int]) -> Iterator[Query]:
+    """Yield what `tags_of` reads."""
+    for start in range(0, len(document_ids), IDS_PER_STATEMENT):
+        ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
+        yield Query(TAGS_OF.format(ids=ids), parameters)
 
 
 def _document(row: Any, tags: tuple[str, ...]) -> StoredDocument:

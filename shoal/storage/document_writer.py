@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from shoal.errors import AmbiguousPathError, DuplicateContentError
-from shoal.models import Chunk, DocumentDraft, LeftOut, ScoredDocument
+from shoal.models.documents import Chunk, DocumentDraft, LeftOut, ScoredDocument
+from shoal.storage import vectors
 from shoal.storage.chunk_rows import COUNT_OBSERVED, score_columns, write_parts
 from shoal.storage.database import Snapshot, Transaction, listed
 from shoal.storage.index_tables import note_changes
@@ -148,11 +149,13 @@ def replace_document(
     if existing not in (None, document_id):
         raise DuplicateContentError(existing)
     key = {"document_id": document_id}
+    former_vectors = vectors.of_document(transaction, document_id)
     for statement in (DISCOUNT_OBSERVED, DELETE_SECTIONS, DELETE_TAGS):
         transaction.execute(statement, key)
     transaction.execute(REPLACE_DOCUMENT, {**_document_row(scored, now), **key})
     transaction.write_many(INSERT_TAG, [(document_id, tag) for tag in scored.draft.tags])
     write_parts(transaction, [(document_id, scored)], [kept])
+    vectors.keep(transaction, document_id, former_vectors)
 
 
 def rescore_chunks(

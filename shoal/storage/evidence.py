@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from shoal.errors import LeaseLostError
-from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, Transaction, listed
+from shoal.storage.database import Snapshot, Transaction, listed_in_parts
 from shoal.storage.observations import parts_text
 from shoal.storage.packed_contexts import pack_context
 from shoal.storage.vocabulary_records import EvidenceRow, StoredRow
@@ -105,8 +105,7 @@ def publish_revision(transaction: Transaction, learner: str, revision: int, basi
 def in_force(snapshot: Snapshot, words: Iterable[str], revision: int) -> Iterator[StoredRow]:
     """Read the sums of words; '' stands for the totals. Words without evidence are left out."""
     all_words = list(words)
-    for start in range(0, len(all_words), IDS_PER_STATEMENT):
-        placeholders, parameters = listed("word", all_words[start : start + IDS_PER_STATEMENT])
+    for placeholders, parameters in listed_in_parts("word", all_words):
         rows = snapshot.tuples(IN_FORCE.format(words=placeholders), {**parameters, "revision": revision})
         yield from map(StoredRow._make, rows)
 

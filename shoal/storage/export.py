@@ -1,26 +1,32 @@
 """Export of a library as lines of JSON, each an object with a `type`.
 
-The first line is the `export` record. Then come the documents, each `document` followed by its `chunk`s
-(which refer to it by content hash), then the `custom_word`s, then the `note`s of each owner with their
-evidence and history. A canonical export contains nothing that depends on when, where or in which order the
-documents and notes were stored: equal documents and notes with equal learned words give equal bytes.
+The first line is the `export` record. It names the encoder of the vectors, and a chunk has its `vector` in
+base64, quantised as it is stored. Then come the documents, each `document` followed by its `chunk`s
+(which refer to it by content hash), then the `custom_word`s, the `synonym`s and decided `acronym`s
+(`synonym_export.py`), the `pin`s (`pins.py`), then the notes of each owner with their evidence, merges and
+sessions (`note_export.py`). A canonical export contains nothing that depends on when, where or in which order
+the documents and notes were stored: equal documents and notes with equal learned words give equal bytes. So
+it has no merges, proposals, sessions and vectors.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from shoal.models import IslandScore, ReefScore
+from shoal.models.reefs import IslandScore, ReefScore
+from shoal.storage import vectors
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.document_queries import get_content, get_document, get_report, get_sections
-from shoal.storage.note_maintenance import owners
-from shoal.storage.notes import NoteRows
+from shoal.storage.note_export import note_records
+from shoal.storage.pins import pin_records
 from shoal.storage.records import StoredChunk
 from shoal.storage.source_files import get_file
+from shoal.storage.synonym_export import synonym_records
 
 FORMAT = 1
 """Version of the export format."""
@@ -43,16 +49,6 @@ CUSTOM_WORD_REEFS = """
     WHERE custom_word_id = :id ORDER BY reef_id
 """
 
-NOTE_FIELDS = (
-    "id", "owner", "kind", "title", "text", "domain", "tags", "categories", "prerequisites", "source",
-    "metadata", "verified", "pinned_by", "pin_tags", "occurrence_count", "times_matched", "last_matched",
-    "deprecated_at",
-    "deprecated_reason", "merged_into", "sessions", "created_at", "updated_at",
-)  # fmt: skip
-NOTES_TOGETHER = 200
-NO_LABELS = 2.0
-"""A threshold that no probability reaches: labels follow from the text."""
-
 UNSTABLE_FIELDS = frozenset(
     {
         "id",
@@ -66,52 +62,57 @@ UNSTABLE_FIELDS = frozenset(
         "deprecated_at",
         "merged_into",
         "history",
+        "is_compared",
+        "encoder",
+        "vector",
     }
 )
 """Fields that a canonical export leaves out: they depend on the time, order or build with which rows were
 stored."""
 
 
-def export(database: Database, *, canonical: bool = False) -> Iterator[str]:
-    """Generate the lines of an export, without line ends, from one snapshot of the database."""
+def export(
+    database: Database,
+    *,
+    canonical: bool = False,
+    select: Callable[[Snapshot], Collection[int]] | None = None,
+) -> Iterator[str]:
+    """Generate the lines of an export, without line ends, from one snapshot of the database.
+
+    `select` returns the ids of the documents to export. Then words, synonyms, pins and notes, which belong to
+    the whole library, are left out.
+    """
     with database.snapshot() as snapshot:
-        for record in _records(snapshot):
+        selected = None if select is None else frozenset(select(snapshot))
+        for record in _records(snapshot, canonical, selected):
             yield _line(record, canonical)
 
 
-def _records(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+def _records(
+    snapshot: Snapshot, canonical: bool, selected: frozenset[int] | None
+) -> Iterator[dict[str, Any]]:
     version = snapshot.value(VOCABULARY_VERSION)
-    yield {"type": "export", "format": FORMAT, "vocabulary_version": version}
+    encoder = vectors.encoder(snapshot)
+    head = {"type": "export", "format": FORMAT, "vocabulary_version": version}
+    if encoder is not None:
+        name, revision, dimension = encoder.identity
+        head["encoder"] = {"name": name, "revision": revision, "dimension": dimension}
+    yield head
     for (document_id,) in snapshot.rows(DOCUMENTS):
-        yield from _document(snapshot, document_id)
+        if selected is not None and document_id not in selected:
+            continue
+        yield from _document(snapshot, document_id, is_embedded=encoder is not None)
+    if selected is not None:
+        return
     for row in snapshot.rows(CUSTOM_WORDS, {"version": version}):
         reefs = [dict(reef) for reef in snapshot.rows(CUSTOM_WORD_REEFS, {"id": row["id"]})]
         yield {"type": "custom_word", **dict(row), "reefs": reefs}
-    for owner in owners(snapshot):
-        yield from _notes(snapshot, owner)
+    yield from synonym_records(snapshot)
+    yield from pin_records(snapshot)
+    yield from note_records(snapshot, canonical=canonical)
 
 
-def _notes(snapshot: Snapshot, owner: str) -> Iterator[dict[str, Any]]:
-    """The notes of an owner, in the order of their texts."""
-    rows = NoteRows(snapshot, owner)
-    ids = rows.ids_by_text()
-    for start in range(0, len(ids), NOTES_TOGETHER):
-        for note in rows.get_many(ids[start : start + NOTES_TOGETHER], label_threshold=NO_LABELS):
-            record = {name: getattr(note, name) for name in NOTE_FIELDS}
-            history = [
-                {"action": entry.action, "before": entry.before, "created_at": entry.created_at}
-                for entry in rows.history(note.id)
-            ]
-            feedback = [entry._asdict() for entry in rows.feedbacks(note.id)]
-            evidence = {
-                "repo_matches": note.repo_matches,
-                "tag_set_matches": [[list(tags), n_matches] for tags, n_matches in note.tag_set_matches],
-                "tag_relevance": {tag: list(each) for tag, each in note.tag_relevance.items()},
-            }
-            yield {"type": "note", **record, **evidence, "feedback": feedback, "history": history}
-
-
-def _document(snapshot: Snapshot, document_id: int) -> Iterator[dict[str, Any]]:
+def _document(snapshot: Snapshot, document_id: int, *, is_embedded: bool) -> Iterator[dict[str, Any]]:
     document = get_document(snapshot, document_id)
     report = get_report(snapshot, document_id)
     yield {
@@ -144,8 +145,13 @@ def _document(snapshot: Snapshot, document_id: int) -> Iterator[dict[str, Any]]:
         "content": get_content(snapshot, document_id),
         **_file(snapshot, document_id),
     }
-    for chunk in get_chunks(snapshot, document_id).chunks:
-        yield {"type": "chunk", "document": document.content_hash, **_chunk(chunk)}
+    chunks = get_chunks(snapshot, document_id).chunks
+    found = dict(vectors.of_chunks(snapshot, [chunk.id for chunk in chunks])) if is_embedded else {}
+    for chunk in chunks:
+        record = {"type": "chunk", "document": document.content_hash, **_chunk(chunk)}
+        if chunk.id in found:
+            record["vector"] = base64.b64encode(found[chunk.id]).decode()
+        yield record
 
 
 def _file(snapshot: Snapshot, document_id: int) -> dict[str, Any]:
@@ -218,6 +224,8 @@ def _line(record: dict[str, Any], canonical: bool) -> str:
         if record["type"] == "note":
             record = {**record, "is_deprecated": record["deprecated_at"] is not None}
             record["feedback"] = [{**each, "created_at": None} for each in record["feedback"]]
+            if record["merged_into"] is not None:
+                record["deprecated_reason"] = "merged into another note"
         record = {
             # The user's metadata is exported unchanged.
             key: value if key == "metadata" else _rounded(value)

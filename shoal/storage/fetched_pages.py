@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shoal.models import Validators
+from shoal.models.documents import Validators
 from shoal.storage.database import Snapshot, Transaction
 
 FIND = """

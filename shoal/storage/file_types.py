@@ -6,7 +6,8 @@ was sent as text, what the passages are (`audio`, `video`, `image`), or the end 
 
 from __future__ import annotations
 
-from shoal.models import DocFormat, Modality
+from shoal.models.documents import DocFormat
+from shoal.models.recordings import Modality
 from shoal.storage.document_queries import literal
 from shoal.storage.timed_media import AUDIO_SUFFIXES
 
@@ -26,11 +27,9 @@ _UNDECLARED = f"({_MODALITY} IS NULL OR {_MODALITY} NOT IN ({_KNOWN}))"
 _MEDIA = {
     AUDIO: f"({_MODALITY} = 'audio_transcript' OR {_UNDECLARED} AND {_IS_RECORDING} AND ({_OF_AUDIO}))",
     VIDEO: f"({_MODALITY} IN ('video_transcript', 'video_frame') OR {_UNDECLARED} AND {_IS_RECORDING} "
-    f"AND NOT COALESCE({_OF_AUDIO}, 0))",
+    f"AND NOT COALESCE({_OF_AUDIO}, FALSE))",
     IMAGE: f"{_MODALITY} IN ('image_caption', 'ocr')",
 }
-IS_NAMED = "(d.title LIKE :{name} ESCAPE '!' OR d.source_path LIKE :{name} ESCAPE '!')"
-"""That a document has a text, as `name_pattern` makes it, in its title or its source path."""
 
 
 def is_of_type(file_type: str, name: str) -> tuple[str, dict[str, str]]:
@@ -43,8 +42,3 @@ def is_of_type(file_type: str, name: str) -> tuple[str, dict[str, str]]:
     if file_type.startswith("."):
         return f"d.source_path LIKE :{name} ESCAPE '!'", {name: f"%{literal(file_type)}"}
     return _HAS_FILE.format(f" AND f.kind = :{name}"), {name: file_type}
-
-
-def name_pattern(text: str) -> str:
-    """Return the parameter of IS_NAMED: `text` anywhere; the case of ASCII letters does not matter."""
-    return f"%{literal(text)}%"

@@ -8,12 +8,14 @@ merge leaves it out.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.errors import DamagedDatabaseError
 from shoal.storage.database import Snapshot, Transaction, listed
 
 TABLES = frozenset({"index_segments", "changed_documents", "index_state"})
@@ -21,11 +23,20 @@ TABLES = frozenset({"index_segments", "changed_documents", "index_state"})
 REVISION = "SELECT revision FROM index_state"
 NEXT_REVISION = "UPDATE index_state SET revision = revision + 1 RETURNING revision"
 NOTE_CHANGE = """
-    INSERT INTO changed_documents (document_id, revision, is_indexed) VALUES (?, ?, ?)
-    ON CONFLICT (document_id) DO UPDATE SET revision = excluded.revision, is_indexed = excluded.is_indexed
+    INSERT INTO changed_documents (document_id, revision, is_indexed, changed_at) VALUES (?, ?, ?, ?)
+    ON CONFLICT (document_id) DO UPDATE SET revision = excluded.revision, is_indexed = excluded.is_indexed,
+        changed_at = excluded.changed_at
 """
+STATE = "SELECT revision, epoch, pruned_revision, vectors_reset FROM index_state"
+OLDEST_OPEN = """
+    SELECT MIN(o.changed_at) FROM changed_documents o JOIN documents d ON d.id = o.document_id
+    WHERE o.is_indexed = 0
+"""
+SET_EPOCH = "UPDATE index_state SET epoch = :epoch"
+RESET_VECTORS = "UPDATE index_state SET revision = revision + 1, vectors_reset = revision + 1"
 SEGMENTS = """
-    SELECT id, revision, n_documents, n_chunks, n_bytes, file_name FROM index_segments ORDER BY id
+    SELECT id, revision, n_documents, n_chunks, n_bytes, file_name, vectors_file
+    FROM index_segments ORDER BY id
 """
 CHANGES = "SELECT document_id, revision, is_indexed FROM changed_documents ORDER BY document_id"
 OPEN_CHANGES = """
@@ -38,9 +49,11 @@ COUNT_OPEN = """
 """
 IS_ANY_OPEN = f"SELECT EXISTS ({COUNT_OPEN.replace('COUNT(*)', '1')})"
 INSERT_SEGMENT = """
-    INSERT INTO index_segments (revision, n_documents, n_chunks, n_bytes, file_name)
-    VALUES (:revision, :n_documents, :n_chunks, :n_bytes, :file_name)
+    INSERT INTO index_segments (revision, n_documents, n_chunks, n_bytes, file_name, vectors_file)
+    VALUES (:revision, :n_documents, :n_chunks, :n_bytes, :file_name, :vectors_file)
 """
+SET_VECTOR_FILE = "UPDATE index_segments SET vectors_file = :vectors_file WHERE id = :id"
+FORGET_VECTOR_FILES = "UPDATE index_segments SET vectors_file = NULL"
 CLOSE_CHANGE = "UPDATE changed_documents SET is_indexed = 1 WHERE document_id = ? AND revision = ?"
 FORGET_CHANGE = "DELETE FROM changed_documents WHERE document_id = ? AND revision = ? AND is_indexed = 1"
 DELETE_SEGMENTS = "DELETE FROM index_segments WHERE id IN ({ids})"
@@ -54,11 +67,26 @@ START_AGAIN = (
         SELECT d.id, s.revision, 0 FROM documents d, index_state s""",
 )
 
+# Notes of deletions that every follower of the last days has seen, and of vectors likewise.
+SETTLED_REVISION = "SELECT MAX(revision) FROM changed_documents WHERE changed_at < :before"
+PRUNE_DELETIONS = """
+    DELETE FROM changed_documents WHERE revision <= :revision
+      AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.id = changed_documents.document_id)
+"""
+PRUNE_VECTORS = "DELETE FROM unindexed_vectors WHERE revision <= :revision"
+SET_PRUNED = """
+    UPDATE index_state SET pruned_revision = :revision WHERE pruned_revision < :revision
+"""
+
 ALL = -1
+NO_VECTORS = ""
 
 
 class SegmentRow(NamedTuple):
-    """A segment: the revision of its documents, its size, and its file in the folder of the index."""
+    """A segment: the revision of its documents, its size, and its files in the folder of the index.
+
+    `vectors_file` is NO_VECTORS if no chunk has a vector, and None if nobody looked for them.
+    """
 
     id: int
     revision: int
@@ -66,6 +94,12 @@ class SegmentRow(NamedTuple):
     n_chunks: int
     n_bytes: int
     file_name: str
+    vectors_file: str | None
+
+    @property
+    def file_names(self) -> list[str]:
+        """The names of its files."""
+        return [name for name in (self.file_name, self.vectors_file) if name]
 
 
 class OpenChange(NamedTuple):
@@ -83,11 +117,14 @@ class Changes(NamedTuple):
     document_ids  i64 (n,), ascending
     revisions     i64 (n,): of the last change
     is_indexed    bool (n,): a segment holds the new state, or the document was deleted
+    is_later      bool (n,): the last change came after the snapshot, so no segment is known to hold the state
+                  in the snapshot; None if no change did
     """
 
     document_ids: NDArray[np.int64]
     revisions: NDArray[np.int64]
     is_indexed: NDArray[np.bool_]
+    is_later: NDArray[np.bool_] | None = None
 
 
 def revision(snapshot: Snapshot) -> int:
@@ -98,8 +135,55 @@ def revision(snapshot: Snapshot) -> int:
 
 def note_changes(transaction: Transaction, document_ids: Iterable[int], *, deleted: bool = False) -> None:
     """Note that what searches find of these documents has changed."""
-    number = transaction.value(NEXT_REVISION)
-    transaction.write_many(NOTE_CHANGE, [(document_id, number, int(deleted)) for document_id in document_ids])
+    number, now = transaction.value(NEXT_REVISION), transaction.now()
+    rows = [(document_id, number, int(deleted), now) for document_id in document_ids]
+    transaction.write_many(NOTE_CHANGE, rows)
+
+
+class State(NamedTuple):
+    """The state of the library that followers compare with theirs.
+
+    revision         counts its changes
+    epoch            random; another one whenever everything has to be indexed again
+    pruned_revision  deletions and vectors up to it are no longer noted
+    vectors_reset    files of vectors written before this revision hold none that count
+    """
+
+    revision: int
+    epoch: str
+    pruned_revision: int
+    vectors_reset: int
+
+
+def state(snapshot: Snapshot) -> State:
+    """Read the state of the library. Raises DamagedDatabaseError."""
+    row = snapshot.first(STATE)
+    if row is None:
+        raise DamagedDatabaseError
+    return State(*row)
+
+
+def vectors_revision(transaction: Transaction) -> int:
+    """Return the revision for vectors that are stored now: 0 where the index is in the library itself, which
+    notes each vector until a file has it."""
+    return 0 if transaction.is_sqlite else int(transaction.value(NEXT_REVISION))
+
+
+def prune_changes(transaction: Transaction, before: float) -> None:
+    """Delete the notes of deletions and vectors from before a moment, which only followers need; one that
+    has not seen them compares all documents."""
+    number = transaction.value(SETTLED_REVISION, {"before": before})
+    if number is None or not transaction.execute(SET_PRUNED, {"revision": number}):
+        return
+    transaction.execute(PRUNE_DELETIONS, {"revision": number})
+    transaction.execute(PRUNE_VECTORS, {"revision": number})
+
+
+def oldest_open(snapshot: Snapshot) -> float | None:
+    """Return the time of the oldest change that is in no segment, by the store's clock; None if there is
+    none."""
+    moment: float | None = snapshot.value(OLDEST_OPEN)
+    return moment
 
 
 def segments(snapshot: Snapshot) -> list[SegmentRow]:
@@ -130,15 +214,23 @@ def is_any_open(snapshot: Snapshot) -> bool:
 
 
 def add_segment(
-    transaction: Transaction, *, revision: int, n_documents: int, n_chunks: int, n_bytes: int, file_name: str
+    transaction: Transaction,
+    *,
+    revision: int,
+    n_documents: int,
+    n_chunks: int,
+    n_bytes: int,
+    file_name: str,
+    vectors_file: str | None = None,
 ) -> None:
-    """Write the row of a segment, whose file is complete."""
+    """Write the row of a segment, whose files are complete."""
     row = {
         "revision": revision,
         "n_documents": n_documents,
         "n_chunks": n_chunks,
         "n_bytes": n_bytes,
         "file_name": file_name,
+        "vectors_file": vectors_file,
     }
     transaction.execute(INSERT_SEGMENT, row)
     transaction.value(NEXT_REVISION)
@@ -165,7 +257,23 @@ def delete_segments(transaction: Transaction, ids: Sequence[int]) -> bool:
     return True
 
 
+def set_vectors_file(transaction: Transaction, segment_id: int, vectors_file: str | None) -> bool:
+    """Name the complete file of the vectors of a segment; False if the segment is gone."""
+    row = {"id": segment_id, "vectors_file": vectors_file}
+    if not transaction.execute(SET_VECTOR_FILE, row):
+        return False
+    transaction.value(NEXT_REVISION)
+    return True
+
+
+def forget_vector_files(transaction: Transaction) -> None:
+    """Let no segment have vectors, until they are looked for again."""
+    transaction.execute(FORGET_VECTOR_FILES)
+    transaction.execute(RESET_VECTORS)
+
+
 def start_again(transaction: Transaction) -> None:
     """Delete all segments, so that all documents are indexed again."""
     for statement in START_AGAIN:
         transaction.execute(statement)
+    transaction.execute(SET_EPOCH, {"epoch": uuid.uuid4().hex})

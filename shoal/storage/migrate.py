@@ -1,7 +1,8 @@
 """Migration of a database to this version's schema.
 
 The check costs one query; Alembic and SQLAlchemy are imported only when a migration is due. If two processes
-start at the same time, a lock file beside the database serializes them, and the second finds nothing to do.
+start at the same time, a lock serializes them, and the second finds nothing to do. What is PostgreSQL's own
+is in `postgres/migration.py`.
 """
 
 from __future__ import annotations
@@ -14,18 +15,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import DiskFullError, SchemaError
-from shoal.storage.database import Database, Snapshot
-from shoal.storage.file_lock import alone
+from shoal.storage.database import Database, Snapshot, Transaction
 
 if TYPE_CHECKING:
     from alembic.script import Script
 
-HEAD = "0021"
+HEAD = "0030"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
+COPYING = "copying"
+"""The revision of a library that `shoal copy` has not finished (`shoal.maintenance.copying`)."""
 PREPARED = ("0010", "0014")
 """The revisions whose migrations prepare their data in short transactions, ascending."""
 SPARE_BYTES = 64 << 20
 """Free disk space that a migration needs beside its data, for the WAL."""
+
+MOVED = (
+    "another version of Shoal has migrated the database, so this process stores nothing more: replace it by "
+    "that version"
+)
 
 Report = Callable[[int], None]
 
@@ -46,6 +53,10 @@ def current_revision(database: Database) -> str | None:
 
 def revision_of(snapshot: Snapshot) -> str | None:
     """Read the revision of a database; None for an empty one."""
+    if not isinstance(snapshot.connection, sqlite3.Connection):
+        from shoal.storage.postgres import migration
+
+        return migration.revision_of(snapshot.connection)
     if not snapshot.value("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"):
         return None
     revision: str | None = snapshot.value("SELECT version_num FROM alembic_version")
@@ -71,41 +82,69 @@ def check(database: Database) -> None:
     if revision == HEAD:
         return
     if revision is None:
-        raise SchemaError(f"{database.path.name} is empty; run `shoal migrate` to create its schema")
-    raise SchemaError(
-        _newer(database)
-        if revision > HEAD
-        else f"{database.path.name} has schema {revision}; run `shoal migrate` to bring it to {HEAD}"
-    )
+        raise _is_empty(database)
+    _check_not_newer(database, revision)
+    raise SchemaError(f"{database.name} has schema {revision}; run `shoal migrate` to bring it to {HEAD}")
 
 
-def upgrade(database: Database, report: Report | None = None) -> bool:
+def is_outdated(database: Database) -> bool:
+    """Whether a newer version than this one has migrated the database."""
+    revision = current_revision(database)
+    return revision is not None and revision > HEAD
+
+
+def check_writable(transaction: Transaction) -> None:
+    """Raise SchemaError if the database no longer has this version's schema: what this version writes could
+    mean something else there. For `Database.write_guard`."""
+    if transaction.value("SELECT version_num FROM alembic_version") != HEAD:
+        raise SchemaError(MOVED)
+
+
+def _is_empty(database: Database) -> SchemaError:
+    return SchemaError(f"{database.name} is empty; run `shoal migrate` to create its schema")
+
+
+def upgrade(database: Database, report: Report | None = None, *, creates: bool = True) -> bool:
     """Migrate the database to HEAD; True if a migration was due.
 
     A migration that moves much data prepares it in short transactions first, and continues after an
     interruption. `report` is called after each of these with the number of passages that are left. Raises
-    SchemaError if the database was written by a newer version or is not a Shoal database, and DiskFullError
-    before anything is written if the disk has too little free space.
+    SchemaError if the database was written by a newer version or is not a Shoal database, or is empty unless
+    this `creates` the schema, and DiskFullError before anything is written if the disk has too little free
+    space.
     """
     revision = current_revision(database)
     if revision == HEAD:
         return False
-    if revision is not None and revision > HEAD:
-        raise SchemaError(_newer(database))
-    with alone(database.path, "migrate"):
+    if revision is not None:
+        _check_not_newer(database, revision)
+    elif not creates:
+        raise _is_empty(database)
+    with database.alone("migrate"):
         revision = current_revision(database)
         if revision == HEAD:
             return False
         if revision is None and _tables(database):
-            raise SchemaError(f"{database.path.name} is the database of another program")
-        for prepared in PREPARED:
-            if revision is not None and revision < prepared:
-                _prepare(database, prepared, report or _log_progress)
+            raise SchemaError(f"{database.name} is the database of another program")
+        if database.is_sqlite:
+            for prepared in PREPARED:
+                if revision is not None and revision < prepared:
+                    _prepare(database, prepared, report or _log_progress)
         if revision is not None:
             log.info("migrating: from schema %s to %s", revision, HEAD)
         with database.write() as transaction:
-            apply(transaction.connection)
+            _apply(database, transaction)
     return True
+
+
+def _apply(database: Database, transaction: Transaction) -> None:
+    if database.is_sqlite:
+        apply(transaction.connection)
+        return
+    from shoal.storage.postgres import migration
+    from shoal.storage.postgres.address import parse_address
+
+    migration.apply(transaction.connection, parse_address(database.url).schema)
 
 
 def _prepare(database: Database, revision: str, report: Report) -> None:
@@ -117,10 +156,10 @@ def _prepare(database: Database, revision: str, report: Report) -> None:
     migration = script.module
     with database.snapshot(limited=False) as snapshot:
         needed = migration.bytes_needed(snapshot.connection) + SPARE_BYTES
-    free = shutil.disk_usage(database.path.parent).free
+    free = shutil.disk_usage(Path(database.location).parent).free
     if free < needed:
         raise DiskFullError(
-            f"the migration of {database.path.name} needs {needed / 1e6:,.0f} MB of free disk space, and "
+            f"the migration of {database.name} needs {needed / 1e6:,.0f} MB of free disk space, and "
             f"there are {free / 1e6:,.0f} MB; free some and start it again"
         )
     done = 0
@@ -143,12 +182,21 @@ def _log_progress(remaining: int) -> None:
     log.info("migrating: %s passages are left", f"{remaining:,}")
 
 
-def _newer(database: Database) -> str:
-    return f"{database.path.name} was written by a newer Shoal; this version can't use it"
+def _check_not_newer(database: Database, revision: str) -> None:
+    if revision == COPYING:
+        raise SchemaError(
+            f"{database.name} holds an unfinished copy; run the same `shoal copy` again to finish it"
+        )
+    if revision > HEAD:
+        raise SchemaError(f"{database.name} was written by a newer Shoal; this version can't use it")
 
 
 def _tables(database: Database) -> bool:
     with database.snapshot() as snapshot:
+        if not database.is_sqlite:
+            from shoal.storage.postgres import migration
+
+            return migration.has_tables(snapshot.connection)
         return bool(snapshot.value("SELECT COUNT(*) FROM sqlite_master"))
 
 

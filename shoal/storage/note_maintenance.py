@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from shoal.note_models import ScoredText
+from shoal.models.notes import ScoredText
 from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.notes import NEXT_CHANGES
 
@@ -17,7 +17,7 @@ _COLUMNS = """
 """
 # Ranges of an index, so that the time grows with the stale notes and not with all.
 STALE = " UNION ALL ".join(
-    f"SELECT * FROM (SELECT {_COLUMNS} FROM notes WHERE {condition} LIMIT :limit)"
+    f"SELECT * FROM (SELECT {_COLUMNS} FROM notes WHERE {condition} LIMIT :limit) part"
     for condition in (
         "vocabulary_version < :version",
         "vocabulary_version > :version",

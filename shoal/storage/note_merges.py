@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from shoal.note_models import MergeProposal, NoteMerge, ProposedNote
-from shoal.storage.database import IDS_PER_STATEMENT, MAX_ID, Snapshot, Transaction, listed
+from shoal.models.notes import MergeProposal, NoteMerge, ProposedNote
+from shoal.storage.database import MAX_ID, Snapshot, Transaction, listed, listed_in_parts
 from shoal.storage.json_text import compact_json
 
 # The queue
@@ -22,7 +22,7 @@ QUEUED = """
 COUNT_COMPARED = """
     SELECT COUNT(*) FROM (
         SELECT 1 FROM notes
-        WHERE owner = :owner AND deprecated_at IS NULL AND dedup_verified = 1 LIMIT :limit)
+        WHERE owner = :owner AND deprecated_at IS NULL AND dedup_verified = 1 LIMIT :limit) verified
 """
 # Only if nobody has changed its text since it was read: such a note waits again.
 SET_COMPARED = """
@@ -65,7 +65,9 @@ INSERT_PROPOSAL = """
         canonical_text = excluded.canonical_text, confidence = excluded.confidence, reason = excluded.reason
     RETURNING id
 """
-LINK_PROPOSAL = "INSERT OR IGNORE INTO merge_proposal_notes (note_id, proposal_id) VALUES (:note_id, :id)"
+LINK_PROPOSAL = """
+    INSERT INTO merge_proposal_notes (note_id, proposal_id) VALUES (:note_id, :id) ON CONFLICT DO NOTHING
+"""
 DECIDE = """
     UPDATE merge_proposals SET status = :status, decided_at = :now
     WHERE owner = :owner AND id = :id AND status = 'open'
@@ -134,13 +136,16 @@ EVENTS = """
     SELECT e.id, e.note_ids FROM hook_events e
     WHERE e.owner = :owner
         AND e.session_id IN (SELECT session_id FROM shown_notes WHERE +owner = :owner AND note_id IN ({ids}))
-        AND EXISTS (SELECT 1 FROM json_each(e.note_ids) WHERE value IN ({ids}))
+        AND EXISTS (SELECT 1 FROM json_each(e.note_ids) j WHERE CAST(j.value AS BIGINT) IN ({ids}))
     ORDER BY e.id
 """
 EVENTS_BY_ID = "SELECT id, note_ids FROM hook_events WHERE +owner = :owner AND id IN ({ids})"
 WRITE_EVENT = "UPDATE hook_events SET note_ids = :note_ids WHERE owner = :owner AND id = :id"
 MOVE_SHOWN = """
-    UPDATE OR IGNORE shown_notes SET note_id = :survivor_id WHERE owner = :owner AND note_id = :id
+    UPDATE shown_notes SET note_id = :survivor_id
+    WHERE owner = :owner AND note_id = :id AND NOT EXISTS (
+        SELECT 1 FROM shown_notes s
+        WHERE s.owner = :owner AND s.session_id = shown_notes.session_id AND s.note_id = :survivor_id)
 """
 DELETE_SHOWN = "DELETE FROM shown_notes WHERE owner = :owner AND note_id = :id"
 DELETE_MOVED = """
@@ -148,8 +153,8 @@ DELETE_MOVED = """
     WHERE owner = :owner AND session_id = :session_id AND note_id = :id AND shown_at = :shown_at
 """
 INSERT_SHOWN = """
-    INSERT OR IGNORE INTO shown_notes (owner, session_id, note_id, event, shown_at)
-    VALUES (:owner, :session_id, :id, :event, :shown_at)
+    INSERT INTO shown_notes (owner, session_id, note_id, event, shown_at)
+    VALUES (:owner, :session_id, :id, :event, :shown_at) ON CONFLICT DO NOTHING
 """
 LAST_FEEDBACK = "SELECT COALESCE(MAX(id), 0) FROM note_feedback"
 FEEDBACK_AFTER = """
@@ -420,8 +425,7 @@ class MergeRows:
         return {**values, "owner": self.owner}
 
     def _of_ids(self, statement: str, note_ids: Sequence[int], **values: Any) -> Iterator[tuple[Any, ...]]:
-        for start in range(0, len(note_ids), IDS_PER_STATEMENT):
-            ids, parameters = listed("id", note_ids[start : start + IDS_PER_STATEMENT])
+        for ids, parameters in listed_in_parts("id", note_ids):
             yield from self._snapshot.tuples(statement.format(ids=ids), self._values(**parameters, **values))
 
     def _named(self, statement: str, note_ids: Sequence[int]) -> list[Any]:

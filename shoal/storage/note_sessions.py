@@ -14,8 +14,9 @@ from shoal.storage.json_text import compact_json
 SHOWN = "SELECT note_id FROM shown_notes WHERE owner = :owner AND session_id = :session_id"
 TAGS = "SELECT tags FROM agent_sessions WHERE owner = :owner AND session_id = :session_id"
 WRITE_SHOWN = """
-    INSERT OR IGNORE INTO shown_notes (owner, session_id, note_id, event, shown_at)
+    INSERT INTO shown_notes (owner, session_id, note_id, event, shown_at)
     SELECT owner, :session_id, id, :event, :now FROM notes WHERE owner = :owner AND id = :note_id
+    ON CONFLICT DO NOTHING
 """
 WRITE_EVENT = """
     INSERT INTO hook_events (owner, session_id, event, note_ids, context, created_at)
@@ -45,13 +46,13 @@ SESSION = """
 FINISH = """
     UPDATE agent_sessions SET
         transcript_offset = :offset, extract_attempts = 0, extract_error = NULL, retry_at = NULL,
-        waiting_since = CASE WHEN :is_done AND updated_at = :seen THEN NULL ELSE waiting_since END
+        waiting_since = CASE WHEN :is_done = 1 AND updated_at = :seen THEN NULL ELSE waiting_since END
     WHERE owner = :owner AND session_id = :session_id AND transcript_path = :path
         AND transcript_offset = :before
 """
 FAIL = """
     UPDATE agent_sessions SET extract_attempts = extract_attempts + 1, extract_error = :reason,
-        retry_at = :retry_at, waiting_since = CASE WHEN :is_final THEN NULL ELSE waiting_since END
+        retry_at = :retry_at, waiting_since = CASE WHEN :is_final = 1 THEN NULL ELSE waiting_since END
     WHERE owner = :owner AND session_id = :session_id
 """
 WAITING = """

@@ -7,13 +7,11 @@ notes keep their rows until they are purged.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shoal.errors import NotFoundError
-from shoal.models import Label
-from shoal.note_models import (
+from shoal.models.notes import (
     CategoryCount,
     Feedback,
     HistoryEntry,
@@ -24,6 +22,7 @@ from shoal.note_models import (
     TagRelevance,
     TagSetMatches,
 )
+from shoal.models.reefs import Label
 from shoal.storage.chunk_queries import as_profiles
 from shoal.storage.database import IDS_PER_STATEMENT, MAX_ID, Snapshot, Transaction, listed
 from shoal.storage.json_text import compact_json
@@ -68,10 +67,13 @@ FIND_BY_HASH = """
     SELECT id FROM notes
     WHERE owner = :owner AND text_hash = :text_hash AND deprecated_at IS NULL ORDER BY id LIMIT 1
 """
-HAS_TEXT = """
-    SELECT 1 FROM notes
-    WHERE owner = :owner AND text_hash = :text_hash AND (deprecated_at IS NULL) = :is_active
+WITH_TEXT = """
+    SELECT id, created_at FROM notes
+    WHERE owner = :owner AND text_hash = :text_hash
+        AND CASE WHEN deprecated_at IS NULL THEN 1 ELSE 0 END = :is_active
+    ORDER BY id LIMIT 1 OFFSET :n_before
 """
+IDS = "SELECT id FROM notes WHERE owner = :owner ORDER BY id"
 IDS_BY_TEXT = """
     SELECT id FROM notes WHERE owner = :owner ORDER BY text_hash, deprecated_at IS NOT NULL, kind, title, id
 """
@@ -120,14 +122,14 @@ FEEDBACK_OF = """
     FROM note_feedback f JOIN notes n ON n.id = f.note_id AND n.owner = :owner
     WHERE f.note_id = :id ORDER BY f.id
 """
-# By set of paths: notes share few of them. A path has no line end.
-CATEGORY_SETS = """
-    SELECT paths, COUNT(*) FROM (
-        SELECT group_concat(c.path, char(10)) AS paths
-        FROM notes n CROSS JOIN note_categories c ON c.note_id = n.id
-        WHERE n.owner = :owner AND n.deprecated_at IS NULL GROUP BY n.id)
-    GROUP BY paths
+CATEGORIES = """
+    SELECT path, n_notes, n_with_subcategories FROM note_category_totals WHERE owner = :owner ORDER BY path
+    LIMIT :limit
 """
+COUNT_IN_CATEGORY = """
+    SELECT n_with_subcategories FROM note_category_totals WHERE owner = :owner AND path = :category
+"""
+COUNT_CATEGORIES = "SELECT COUNT(*) FROM note_category_totals WHERE owner = :owner"
 
 # Not of one owner: the number of the last change among all notes.
 NEXT_CHANGES = "UPDATE note_changes SET last = last + :n WHERE id = 1 RETURNING last"
@@ -148,9 +150,13 @@ INSERT = """
 """
 UPDATE = "UPDATE notes SET {columns} WHERE owner = :owner AND id = :id"
 _OWN = "(SELECT id FROM notes WHERE owner = :owner AND id = :id)"
-INSERT_TAG = f"INSERT OR IGNORE INTO note_tags (note_id, tag) VALUES ({_OWN}, :tag)"
-INSERT_CATEGORY = f"INSERT OR IGNORE INTO note_categories (note_id, path) VALUES ({_OWN}, :path)"
-INSERT_SESSION = f"INSERT OR IGNORE INTO note_sources (note_id, session_id) VALUES ({_OWN}, :session_id)"
+INSERT_TAG = f"INSERT INTO note_tags (note_id, tag) VALUES ({_OWN}, :tag) ON CONFLICT DO NOTHING"
+INSERT_CATEGORY = f"""
+    INSERT INTO note_categories (note_id, path) VALUES ({_OWN}, :path) ON CONFLICT DO NOTHING
+"""
+INSERT_SESSION = f"""
+    INSERT INTO note_sources (note_id, session_id) VALUES ({_OWN}, :session_id) ON CONFLICT DO NOTHING
+"""
 DELETE_TAGS = f"DELETE FROM note_tags WHERE note_id = {_OWN}"
 DELETE_CATEGORIES = f"DELETE FROM note_categories WHERE note_id = {_OWN}"
 INSERT_HISTORY = f"""
@@ -169,19 +175,20 @@ WRITE_RELEVANCE = f"""
 REPEAT = """
     UPDATE notes SET
         occurrence_count = occurrence_count + 1,
-        verified = verified OR :verified OR (
+        verified = CASE WHEN verified = 1 OR :verified = 1 OR (
             :session_id <> ''
-            AND EXISTS (SELECT 1 FROM note_sources WHERE note_id = :id AND session_id <> :session_id)),
+            AND EXISTS (SELECT 1 FROM note_sources WHERE note_id = :id AND session_id <> :session_id))
+            THEN 1 ELSE 0 END,
         updated_at = :now
     WHERE owner = :owner AND id = :id
 """
 COUNT_REPO = f"""
     INSERT INTO note_repo_matches (note_id, repo, n_matches) VALUES ({_OWN}, :repo, 1)
-    ON CONFLICT (note_id, repo) DO UPDATE SET n_matches = n_matches + 1
+    ON CONFLICT (note_id, repo) DO UPDATE SET n_matches = note_repo_matches.n_matches + 1
 """
 COUNT_TAG_SET = f"""
     INSERT INTO note_tag_set_matches (note_id, tag_set, n_matches) VALUES ({_OWN}, :tag_set, 1)
-    ON CONFLICT (note_id, tag_set) DO UPDATE SET n_matches = n_matches + 1
+    ON CONFLICT (note_id, tag_set) DO UPDATE SET n_matches = note_tag_set_matches.n_matches + 1
 """
 WRITE_REPO = f"INSERT INTO note_repo_matches (note_id, repo, n_matches) VALUES ({_OWN}, :repo, :n_matches)"
 WRITE_TAG_SET = f"""
@@ -205,6 +212,8 @@ COLUMNS = frozenset(
 )  # fmt: skip
 """Columns that `NoteRows.change` and `NoteRows.set` may write."""
 PURGED_TOGETHER = 500
+ALL = -1
+"""SQLite's limit that is none."""
 NO_PREREQUISITES: Mapping[str, tuple[str, ...]] = {"os": (), "repos": (), "paths": (), "mcp_servers": ()}
 
 
@@ -231,7 +240,7 @@ class IndexRow(NamedTuple):
 
 
 class PackedNote(NamedTuple):
-    """The text of a note with what follows from title and text (`shoal.note_models.ScoredText`)."""
+    """The text of a note with what follows from title and text (`shoal.models.notes.ScoredText`)."""
 
     id: int
     text: str
@@ -310,10 +319,16 @@ class NoteRows:
         note_id: int | None = self._snapshot.value(FIND_BY_HASH, self._values(text_hash=text_hash))
         return note_id
 
-    def has_text(self, text_hash: str, *, is_active: bool) -> bool:
-        """Whether there is an active note, or a deprecated one, with this text."""
-        values = self._values(text_hash=text_hash, is_active=int(is_active))
-        return self._snapshot.value(HAS_TEXT, values) is not None
+    def with_text(self, text_hash: str, *, is_active: bool, n_before: int = 0) -> tuple[int, str] | None:
+        """Find an active note, or a deprecated one, with this text: its id and when it was added. `n_before`
+        counts earlier ones to skip."""
+        values = self._values(text_hash=text_hash, is_active=int(is_active), n_before=n_before)
+        row = self._snapshot.first(WITH_TEXT, values)
+        return None if row is None else (row["id"], row["created_at"])
+
+    def ids(self) -> Sequence[int]:
+        """List the ids of all notes."""
+        return [row[0] for row in self._snapshot.tuples(IDS, self._values())]
 
     def ids_by_text(self) -> Sequence[int]:
         """List the ids of all notes, in an order that does not depend on when they were stored."""
@@ -351,7 +366,10 @@ class NoteRows:
         )
         values = self._values(category=category, kind=kind, tag=tag, limit=limit, offset=offset)
         ids = [row[0] for row in self._snapshot.tuples(LIST_IDS.format(conditions=conditions), values)]
-        total = self._snapshot.value(COUNT_LISTED.format(conditions=conditions), values)
+        if (kind, tag, pinned) == (None, None, None) and (category is None or not include_deprecated):
+            total = self._stored_count(category, include_deprecated=include_deprecated)
+        else:
+            total = self._snapshot.value(COUNT_LISTED.format(conditions=conditions), values)
         return NotePage(tuple(self.get_many(ids, label_threshold=label_threshold)), total)
 
     def pinned(self, *, label_threshold: float) -> Sequence[Note]:
@@ -359,15 +377,15 @@ class NoteRows:
         ids = [row[0] for row in self._snapshot.tuples(PINNED_IDS, self._values())]
         return self.get_many(ids, label_threshold=label_threshold)
 
-    def categories(self) -> Sequence[CategoryCount]:
-        """Count the active notes of each category in use, and of those above them."""
-        n_notes, n_with_subcategories = Counter[str](), Counter[str]()
-        for joined, n in self._snapshot.tuples(CATEGORY_SETS, self._values()):
-            paths = [path.split("/") for path in joined.split("\n")]
-            n_notes.update(dict.fromkeys(map("/".join, paths), n))
-            above = {"/".join(path[:end]) for path in paths for end in range(1, len(path) + 1)}
-            n_with_subcategories.update(dict.fromkeys(above, n))
-        return [CategoryCount(path, n_notes[path], n) for path, n in sorted(n_with_subcategories.items())]
+    def categories(self, limit: int | None = None) -> Sequence[CategoryCount]:
+        """Read the categories in use and those above them, by path, with their numbers of active notes."""
+        rows = self._snapshot.tuples(CATEGORIES, self._values(limit=ALL if limit is None else limit))
+        return list(map(CategoryCount._make, rows))
+
+    def count_categories(self) -> int:
+        """Count the categories in use and those above them."""
+        n_categories: int = self._snapshot.value(COUNT_CATEGORIES, self._values())
+        return n_categories
 
     def history(self, note_id: int) -> Sequence[HistoryEntry]:
         """Read the changes of a note, oldest first."""
@@ -515,6 +533,13 @@ class NoteRows:
 
     def _values(self, **values: Any) -> dict[str, Any]:
         return {**values, "owner": self.owner}
+
+    def _stored_count(self, category: str | None, *, include_deprecated: bool) -> int:
+        """The number of notes, or of active notes of a category and its subcategories, without a count."""
+        if category is not None:
+            return self._snapshot.value(COUNT_IN_CATEGORY, self._values(category=category)) or 0
+        n_active, n_deprecated = self.counts()
+        return n_active + n_deprecated * include_deprecated
 
     def _update(self, note_id: int, columns: Mapping[str, Any]) -> None:
         assert columns.keys() <= COLUMNS | {"change_number"}, "a column of notes"

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.packed_contexts import pack_context
 from shoal.storage.vocabulary_records import EvidenceRow, StoredRow
@@ -85,18 +85,19 @@ GONE = f"""
       AND (o.state = 'withdrawn' OR (o.stored = 0 AND NOT {_AWAITED}))
 """
 # Texts to delete: not in the sums, and either no longer counting or of another basis.
-USELESS = f"""
-    SELECT o.id FROM observed_documents o
-    WHERE {_OPEN} AND o.state IN ('pending', 'removed')
-      AND (o.state = 'removed' OR o.basis <> :basis OR (o.stored = 0 AND NOT {_AWAITED}))
-    LIMIT :limit
-"""
+_IS_USELESS = f"""{_OPEN} AND o.state IN ('pending', 'removed')
+      AND (o.state = 'removed' OR o.basis <> :basis OR (o.stored = 0 AND NOT {_AWAITED}))"""
+USELESS = f"SELECT o.id FROM observed_documents o WHERE {_IS_USELESS} LIMIT :limit"
 OF_OTHER_BASIS = """
     SELECT id FROM observed_documents WHERE basis <> :basis AND state <> 'removed' ORDER BY id LIMIT :limit
 """
 ADD_TO_SUMS = "UPDATE observed_documents SET state = 'learned' WHERE id = :id AND state = 'pending'"
 REMOVE = "UPDATE observed_documents SET state = 'removed' WHERE id = :id"
-DELETE_OBSERVED = "DELETE FROM observed_documents WHERE id = :id"
+# Unless a text is awaited again since.
+DELETE_USELESS = f"""
+    DELETE FROM observed_documents WHERE id = (
+        SELECT o.id FROM observed_documents o WHERE o.id = :id AND {_IS_USELESS})
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def packed_ids(
     snapshot: Snapshot, query: str, parameters: Mapping[str, Any] | None = None
 ) -> NDArray[np.int64]:
     """Read the numbers of a query with one column named `id`, ascending."""
-    return packed_columns(snapshot, f"SELECT group_concat(id) FROM ({query})", parameters)[0]
+    return packed_columns(snapshot, f"SELECT group_concat(id) FROM ({query}) found", parameters)[0]
 
 
 def numbers(text: str | None) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ interpreter lock thousands of times per search, and waits up to 5 ms for it when
 from __future__ import annotations
 
 import contextlib
+import math
 import sqlite3
 import threading
 import time
@@ -31,6 +32,10 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         return self._end is not None and time.monotonic() >= self._end
+
+    def remaining(self) -> float:
+        """Seconds that are left, at least 0; infinite without a deadline."""
+        return math.inf if self._end is None else max(0.0, self._end - time.monotonic())
 
     def check(self) -> None:
         """Raise ReadTimeoutError after the deadline."""

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.file_models import FilePlace, Removed
-from shoal.models import ContextChunk, DocFormat, IslandScore, Label, LeftOut, Modality, ReefScore
+from shoal.models.documents import DocFormat, LeftOut
+from shoal.models.files import FilePlace, Removed
+from shoal.models.recordings import Modality
+from shoal.models.reefs import IslandScore, Label, ReefScore
+from shoal.models.search import ContextChunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class DocumentPage:
 
 @dataclass(frozen=True, slots=True)
 class StoredSection:
-    """A section as in `shoal.models.Section`, with its position and number of chunks."""
+    """A section as in `shoal.models.documents.Section`, with its position and number of chunks."""
 
     section_index: int
     level: int

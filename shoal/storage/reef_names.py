@@ -7,13 +7,18 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from shoal.models import Island, Reef, ScoredDocument
+from shoal.models.documents import ScoredDocument
+from shoal.models.reefs import Island, Reef
+from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot, Transaction, listed
 
 COUNT_REEFS = "SELECT COUNT(island_id) FROM reefs WHERE data_checksum = :data_checksum"
 WRITE_REEF = """
-    INSERT OR REPLACE INTO reefs (data_checksum, reef_id, reef_name, island_id, island_name, island_scale)
+    INSERT INTO reefs (data_checksum, reef_id, reef_name, island_id, island_name, island_scale)
     VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (data_checksum, reef_id) DO UPDATE SET reef_name = excluded.reef_name,
+        island_id = excluded.island_id, island_name = excluded.island_name,
+        island_scale = excluded.island_scale
 """
 REEFS = """
     SELECT data_checksum, reef_id, reef_name, island_id, island_name, island_scale FROM reefs
@@ -98,6 +103,21 @@ def _rows(checksum: str, reefs: Sequence[Reef], islands: Sequence[Island]) -> li
         )
         for reef in reefs
     ]
+
+
+def names_by_data(
+    snapshot: Snapshot, checksums: Iterable[str], reef_ids: Collection[int], scorer: Scorer
+) -> Mapping[str, ReefsById]:
+    """Return the names of some reefs, without islands, by checksum of the scorer data; those of other data
+    than the scorer's are read."""
+    of_scorer = ReefsById(
+        (reef.id, NamedReef(reef.name, None, None, None)) for reef in scorer.reefs if reef.id in reef_ids
+    )
+    others = set(checksums) - {scorer.data_checksum}
+    return {
+        **(reefs_by_data(snapshot, others, reef_ids) if others else {}),
+        scorer.data_checksum: of_scorer,
+    }
 
 
 def reefs_by_data(

@@ -9,6 +9,7 @@ from contextlib import closing
 
 from shoal.storage import migrate
 from shoal.storage.database import Snapshot
+from shoal.storage.sqlite.database import SqliteSnapshot
 from shoal.storage.totals import TABLES
 
 PARTS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type DESC, name"
@@ -25,11 +26,16 @@ DERIVED = (
 """Tables whose content can be made again; also prefixes of the names of their shadow tables."""
 
 Part = tuple[str, str, str]
-"""Type, name and SQL of a table, view, index or trigger."""
+"""Type, name and SQL of a table, view, index, function or trigger."""
 
 
 def missing_parts(snapshot: Snapshot) -> list[Part]:
-    """List tables, views, indexes and triggers of this version that the database lacks."""
+    """List tables, views, indexes and triggers (on PostgreSQL, also functions) of this version that the
+    database lacks."""
+    if not isinstance(snapshot.connection, sqlite3.Connection):
+        from shoal.storage.postgres import migration
+
+        return migration.missing_parts(snapshot.connection)
     present = {part[:2] for part in _parts(snapshot)}
     return [part for part in _expected_parts() if part[:2] not in present]
 
@@ -42,6 +48,10 @@ def tables_with_content(parts: Iterable[Part]) -> list[str]:
 def foreign_triggers(snapshot: Snapshot) -> list[str]:
     """List the names of triggers that are not, word for word, those of this version or of an interrupted
     migration."""
+    if not isinstance(snapshot.connection, sqlite3.Connection):
+        from shoal.storage.postgres import migration
+
+        return migration.foreign_triggers(snapshot.connection)
     own = {(name, sql) for kind, name, sql in _expected_parts() if kind == "trigger"}
     own |= migrate.interim_triggers(migrate.revision_of(snapshot))
     return [name for name, sql in snapshot.tuples(TRIGGERS) if (name, sql) not in own]
@@ -52,7 +62,7 @@ def _expected_parts() -> tuple[Part, ...]:
     # In memory: there may be no writable folder.
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate.apply(connection)
-        return tuple(_parts(Snapshot(connection)))
+        return tuple(_parts(SqliteSnapshot(connection)))
 
 
 def _parts(snapshot: Snapshot) -> list[Part]:

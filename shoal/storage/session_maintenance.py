@@ -1,19 +1,23 @@
 """Sessions of all owners, for the work that runs beside them: due extractions, requests to the chat endpoint,
-and old events of hooks. Nothing here reads a note."""
+and what is old. Nothing here reads a note."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from shoal.storage.database import Snapshot, Transaction
 
 # The queue of all owners, oldest first.
 DUE = """
     SELECT owner, session_id FROM agent_sessions
-    WHERE waiting_since IS NOT NULL AND (:any_time OR retry_at IS NULL OR retry_at <= :now)
+    WHERE waiting_since IS NOT NULL AND (:any_time = 1 OR retry_at IS NULL OR retry_at <= :now)
     ORDER BY retry_at IS NOT NULL, waiting_since LIMIT :limit
 """
 TAKE_REQUEST = """
     INSERT INTO chat_requests (day, n_requests) SELECT :day, 1 WHERE :limit > 0
-    ON CONFLICT (day) DO UPDATE SET n_requests = n_requests + 1 WHERE n_requests < :limit
+    ON CONFLICT (day) DO UPDATE SET n_requests = chat_requests.n_requests + 1
+        WHERE chat_requests.n_requests < :limit
     RETURNING n_requests
 """
 REQUESTS = "SELECT n_requests FROM chat_requests WHERE day = :day"
@@ -21,6 +25,49 @@ DELETE_OLD_EVENTS = """
     DELETE FROM hook_events
     WHERE id IN (SELECT id FROM hook_events ORDER BY id LIMIT :limit) AND created_at < :moment
 """
+
+# A session that is still used keeps what it was shown, so that it sees no note twice.
+DELETE_OLD_SHOWN = """
+    DELETE FROM shown_notes WHERE (owner, session_id, note_id) IN (
+        SELECT owner, session_id, note_id FROM shown_notes s
+        WHERE s.shown_at < :moment AND NOT EXISTS (
+            SELECT 1 FROM agent_sessions a
+            WHERE a.owner = s.owner AND a.session_id = s.session_id AND a.updated_at >= :moment)
+        ORDER BY s.shown_at LIMIT :limit)
+"""
+OLD_SESSIONS = """
+    SELECT updated_at, owner, session_id, transcript_path, waiting_since IS NOT NULL FROM agent_sessions
+    WHERE updated_at < :moment AND (updated_at, owner, session_id) > (:after_time, :after_owner, :after_id)
+    ORDER BY updated_at, owner, session_id LIMIT :limit
+"""
+# Only if it was not used since it was read. Without what it was shown, it knows nothing that counts.
+DELETE_SESSION = """
+    DELETE FROM agent_sessions
+    WHERE owner = :owner AND session_id = :session_id AND updated_at = :updated_at AND NOT EXISTS (
+        SELECT 1 FROM shown_notes s WHERE s.owner = :owner AND s.session_id = :session_id)
+"""
+DELETE_OLD_DAYS = """
+    DELETE FROM chat_requests WHERE day IN (
+        SELECT day FROM chat_requests WHERE day < :moment ORDER BY day LIMIT :limit)
+"""
+DELETE_OLD_REQUESTS = """
+    DELETE FROM note_requests WHERE idempotency_key IN (
+        SELECT idempotency_key FROM note_requests WHERE created_at < :moment ORDER BY created_at LIMIT :limit)
+"""
+
+
+class OldSession(NamedTuple):
+    """A session that was not used for long. `path`: of its transcript; `is_waiting`: to be extracted."""
+
+    updated_at: str
+    owner: str
+    session_id: str
+    path: str
+    is_waiting: int
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self[:3]
 
 
 def due_sessions(
@@ -47,3 +94,32 @@ def requests_of(snapshot: Snapshot, day: str) -> int:
 def delete_old_events(transaction: Transaction, moment: str, limit: int) -> int:
     """Delete the oldest events of hooks if they are from before a time; return their number."""
     return transaction.execute(DELETE_OLD_EVENTS, {"moment": moment, "limit": limit})
+
+
+def delete_old_shown(transaction: Transaction, moment: str, limit: int) -> int:
+    """Delete what sessions were shown before a time, unless the session was used since; return the number."""
+    return transaction.execute(DELETE_OLD_SHOWN, {"moment": moment, "limit": limit})
+
+
+def old_sessions(
+    snapshot: Snapshot, moment: str, after: tuple[str, str, str], limit: int
+) -> list[OldSession]:
+    """Read the next sessions that were not used since a time, oldest first. `after`: key of the last one."""
+    places = dict(zip(("after_time", "after_owner", "after_id"), after, strict=True))
+    rows = snapshot.tuples(OLD_SESSIONS, {"moment": moment, "limit": limit, **places})
+    return list(map(OldSession._make, rows))
+
+
+def delete_sessions(transaction: Transaction, sessions: Iterable[OldSession]) -> int:
+    """Delete sessions, unless they were used since they were read; return the number."""
+    return transaction.write_many(DELETE_SESSION, [each._asdict() for each in sessions])
+
+
+def delete_old_days(transaction: Transaction, moment: str, limit: int) -> int:
+    """Delete the counts of requests of days (UTC) before one; return the number."""
+    return transaction.execute(DELETE_OLD_DAYS, {"moment": moment, "limit": limit})
+
+
+def delete_old_requests(transaction: Transaction, moment: str, limit: int) -> int:
+    """Delete idempotency keys of notes from before a time, with their outcomes; return the number of keys."""
+    return transaction.execute(DELETE_OLD_REQUESTS, {"moment": moment, "limit": limit})

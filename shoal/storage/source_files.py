@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shoal.errors import NotFoundError
-from shoal.file_models import FilePlace, Locator, LocatorKind, Removed, SourceFile
+from shoal.models.files import FilePlace, Locator, LocatorKind, Removed, SourceFile
 from shoal.storage.database import Snapshot, Transaction, listed
 from shoal.storage.json_text import compact_json
 from shoal.storage.records import DocumentFile

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from shoal.models import ScoredDocument
+    from shoal.models.documents import ScoredDocument
     from shoal.storage.database import Snapshot, Transaction
 
     Keys = NDArray[np.uint32]
@@ -33,11 +33,13 @@ COUNT_OTHER_DATA = """
 # Marks count for the data that the newest words were learned with.
 COUNT_MARKED = f"""
     SELECT n_chunks FROM stale_totals
-    WHERE :data_checksum = (SELECT data_checksum FROM ({vocabulary_queries.NEWEST}))
+    WHERE :data_checksum = (SELECT data_checksum FROM ({vocabulary_queries.NEWEST}) newest)
 """
 # A replaced row gets a new id, the largest one.
 WRITE_WORDS = """
-    INSERT OR REPLACE INTO document_words (document_id, data_checksum, unknown_words) VALUES (?, ?, ?)
+    INSERT INTO document_words (document_id, data_checksum, unknown_words) VALUES (?, ?, ?)
+    ON CONFLICT (document_id) DO UPDATE SET id = excluded.id, data_checksum = excluded.data_checksum,
+        unknown_words = excluded.unknown_words
 """
 LAST_WORDS = "SELECT COALESCE(MAX(id), 0) FROM document_words"
 WORDS_AFTER = """

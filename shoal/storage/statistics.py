@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
 from typing import Any
 
-from shoal.models import JobStatus
-from shoal.storage import totals
-from shoal.storage.database import Database, Snapshot
+from shoal.models.jobs import JobStatus
+from shoal.storage import totals, vectors
+from shoal.storage.database import Snapshot
 from shoal.storage.note_maintenance import count_active
 from shoal.storage.staleness import count_stale
 from shoal.storage.vocabulary_queries import count_words
@@ -23,17 +21,28 @@ WORKER_SEEN_SECONDS = 30.0
 
 def get_counts(snapshot: Snapshot, *, data_checksum: str) -> dict[str, Any]:
     """Return the numbers of documents, chunks, notes and words, of chunks that are stale for this build of
-    lagoon's data, and of jobs and workers."""
+    lagoon's data, of chunks with a vector and the encoder of them, and of jobs and workers."""
     version = snapshot.value(VOCABULARY_VERSION)
+    encoder = vectors.encoder(snapshot)
     return {
         **dict(snapshot.first(totals.LIBRARY)),
         "n_notes": count_active(snapshot),
         "vocabulary_version": version,
         "n_custom_words": count_words(snapshot, version),
         "n_stale_chunks": count_stale(snapshot, data_checksum),
+        "n_embedded_chunks": 0 if encoder is None else vectors.count(snapshot),
+        "encoder": None
+        if encoder is None
+        else {"name": encoder.name, "revision": encoder.revision, "dimension": encoder.dimension},
         "jobs": jobs_by_status(snapshot),
-        "workers": snapshot.value(COUNT_WORKERS, {"since": time.time() - WORKER_SEEN_SECONDS}),
+        "workers": count_workers(snapshot),
     }
+
+
+def count_workers(snapshot: Snapshot) -> int:
+    """Count the workers with a recent heartbeat."""
+    n: int = snapshot.value(COUNT_WORKERS, {"since": snapshot.now() - WORKER_SEEN_SECONDS})
+    return n
 
 
 def jobs_by_status(snapshot: Snapshot) -> dict[str, int]:
@@ -45,9 +54,3 @@ def jobs_by_status(snapshot: Snapshot) -> dict[str, int]:
 def chunks_by_reef(snapshot: Snapshot, label_threshold: float) -> dict[int, int]:
     """Return the number of chunks by the reef of their first label."""
     return dict(snapshot.tuples(totals.CHUNKS_BY_REEF, {"percent": round(100 * label_threshold)}))
-
-
-def size_on_disk(database: Database) -> int:
-    """Return the size of the database file and its WAL in bytes."""
-    files = (database.path, Path(f"{database.path}-wal"))
-    return sum(file.stat().st_size for file in files if file.exists())

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from shoal.file_models import FilePlace, LocatorKind, timecode
-from shoal.models import EvidenceBundle, EvidenceChunk, Modality
+from shoal.models.files import FilePlace, LocatorKind, timecode
+from shoal.models.recordings import EvidenceBundle, EvidenceChunk, Modality
 from shoal.storage.database import Snapshot
 from shoal.storage.source_files import place_from_json
 
@@ -32,14 +32,16 @@ AUDIO_SUFFIXES = frozenset(
 EVIDENCE = """
     WITH
     anchors AS (
-        SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS document_id,
-               json_extract(value, '$[2]') AS start_s, json_extract(value, '$[3]') AS end_s,
-               json_extract(value, '$[4]') AS margin
-        FROM json_each(:anchors)
+        SELECT CAST(json_extract(value, '$[0]') AS BIGINT) AS id,
+               CAST(json_extract(value, '$[1]') AS BIGINT) AS document_id,
+               CAST(json_extract(value, '$[2]') AS DOUBLE PRECISION) AS start_s,
+               CAST(json_extract(value, '$[3]') AS DOUBLE PRECISION) AS end_s,
+               CAST(json_extract(value, '$[4]') AS DOUBLE PRECISION) AS margin
+        FROM json_each(:anchors) j
     ),
     timed AS (
-        SELECT id, document_id, json_extract(locator, '$.first') AS start_s,
-               json_extract(locator, '$.last') AS end_s
+        SELECT id, document_id, CAST(json_extract(locator, '$.first') AS DOUBLE PRECISION) AS start_s,
+               CAST(json_extract(locator, '$.last') AS DOUBLE PRECISION) AS end_s
         FROM chunks
         WHERE document_id IN (SELECT document_id FROM anchors) AND json_extract(locator, '$.kind') = 'time'
     ),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
+from shoal.storage.database import IDS_PER_STATEMENT, Query, Snapshot, listed
 from shoal.storage.totals import FREQUENT_TAGS
 
 # Counts in an index of the chunks; a name is read from one chunk of its group.
@@ -74,12 +74,17 @@ def main_reefs(
 ) -> dict[int, tuple[MainReef, ...]]:
     """Map document ids to the `n` reefs that are the first label of most chunks."""
     by_document: dict[int, list[MainReef]] = {}
-    for start in range(0, len(document_ids), IDS_PER_STATEMENT):
-        ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
-        parameters |= {"label_threshold": label_threshold, "n": n}
-        for document_id, *reef in snapshot.tuples(MAIN_REEFS.format(ids=ids), parameters):
+    for query in main_reefs_queries(document_ids, n, label_threshold=label_threshold):
+        for document_id, *reef in snapshot.tuples(*query):
             by_document.setdefault(document_id, []).append(MainReef(*reef))
     return {document_id: tuple(reefs) for document_id, reefs in by_document.items()}
+
+
+def main_reefs_queries(document_ids: Sequence[int], n: int, *, label_threshold: float) -> Iterator[Query]:
+    """Yield what `main_reefs` reads."""
+    for start in range(0, len(document_ids), IDS_PER_STATEMENT):
+        ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
+        yield Query(MAIN_REEFS.format(ids=ids), {**parameters, "label_threshold": label_threshold, "n": n})
 
 
 def awaiting_rescore(snapshot: Snapshot, document_ids: Sequence[int], *, data_checksum: str) -> set[int]:

@@ -35,20 +35,41 @@ TABLES = (
     Totals(
         "note_owners",
         "owner, n_active, n_deprecated",
-        "SELECT owner, SUM(deprecated_at IS NULL), SUM(deprecated_at IS NOT NULL) FROM notes GROUP BY owner",
+        """
+        SELECT owner, COUNT(*) FILTER (WHERE deprecated_at IS NULL),
+            COUNT(*) FILTER (WHERE deprecated_at IS NOT NULL)
+        FROM notes GROUP BY owner
+        """,
+    ),
+    Totals(
+        "note_category_totals",
+        "owner, path, n_notes, n_with_subcategories",
+        """
+        WITH RECURSIVE above(note_id, category, path, rest) AS (
+            SELECT note_id, path, substr(path, 1, 0), path || '/' FROM note_categories
+            UNION ALL
+            SELECT note_id, category, path || substr(rest, 1, instr(rest, '/')),
+                substr(rest, instr(rest, '/') + 1)
+            FROM above WHERE rest <> '')
+        SELECT n.owner, substr(a.path, 1, length(a.path) - 1),
+            COUNT(*) FILTER (WHERE a.path = a.category || '/'), COUNT(DISTINCT a.note_id)
+        FROM above a JOIN notes n ON n.id = a.note_id
+        WHERE a.path <> '' AND n.deprecated_at IS NULL GROUP BY n.owner, a.path
+        """,
     ),
     Totals(
         "reef_totals",
         "reef_id, percent, n_chunks",
         """
-        SELECT top_reef_id, CAST(100 * top_reef_probability + 1e-9 AS INTEGER) AS percent, COUNT(*)
+        SELECT top_reef_id, CAST(ROUND(100 * top_reef_probability + 1e-9 - 0.5) AS INTEGER) AS percent,
+            COUNT(*)
         FROM chunks WHERE top_reef_id IS NOT NULL GROUP BY top_reef_id, percent
         """,
     ),
 )
 DIFFERS = """
-    SELECT EXISTS (SELECT {columns} FROM {table} EXCEPT SELECT * FROM ({counted}))
-        OR EXISTS (SELECT * FROM ({counted}) EXCEPT SELECT {columns} FROM {table})
+    SELECT EXISTS (SELECT {columns} FROM {table} EXCEPT SELECT * FROM ({counted}) counted)
+        OR EXISTS (SELECT * FROM ({counted}) counted EXCEPT SELECT {columns} FROM {table})
 """
 DELETE = "DELETE FROM {table}"
 COUNT = "INSERT INTO {table} ({columns}) {counted}"

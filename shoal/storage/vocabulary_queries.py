@@ -3,10 +3,11 @@ word."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shoal.storage.database import IDS_PER_STATEMENT, listed
+from shoal.storage.database import IDS_PER_STATEMENT, Query, listed
 from shoal.storage.document_queries import literal
 
 if TYPE_CHECKING:
@@ -28,6 +29,15 @@ SINCE = f"""
     WHERE w.from_version > :since AND w.from_version <= :version AND {_HOLDS} ORDER BY w.word_id
 """
 FIND = f"SELECT {_COLUMNS} FROM custom_words w WHERE w.word IN ({{words}}) AND {_HOLDS} ORDER BY w.word_id"
+# The newest version, with those of some words that are known or retired at it, and their reefs.
+FIND_NEWEST = f"""
+    SELECT n.version, n.data_checksum, {_COLUMNS}, r.reef_id, r.bm25_q, r.association_strength, r.probability
+    FROM ({NEWEST}) n
+    LEFT JOIN custom_words w ON w.word IN ({{words}}) AND w.from_version = (
+        SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = w.word AND v.from_version <= n.version)
+    LEFT JOIN custom_word_reefs r ON r.custom_word_id = w.id AND w.retired = 0
+    ORDER BY w.word_id, w.id, r.association_strength DESC, r.reef_id
+"""
 REEFS_OF = """
     SELECT custom_word_id, reef_id, bm25_q, association_strength, probability FROM custom_word_reefs
     WHERE custom_word_id IN ({ids}) ORDER BY custom_word_id, association_strength DESC, reef_id
@@ -133,6 +143,27 @@ def find_words(snapshot: Snapshot, words: Iterable[str], number: int) -> list[Vo
         for row in snapshot.rows(FIND.format(words=placeholders), parameters | {"version": number})
     ]
     return _known_words(snapshot, rows)
+
+
+def newest_queries(words: Iterable[str]) -> list[Query]:
+    """Return what `find_newest` reads."""
+    return [Query(FIND_NEWEST.format(words=names), parameters) for names, parameters in _slices(words)]
+
+
+def find_newest(snapshot: Snapshot, words: Collection[str]) -> tuple[Version, list[VocabularyEntry]]:
+    """Find the newest version, and those of `words`, at least one, that are known or retired at it."""
+    from shoal.storage.vocabulary_records import LearnedReef
+
+    queries = newest_queries(words)
+    snapshot.prefetch(queries)
+    rows = [row for query in queries for row in snapshot.rows(*query)]
+    entries = []
+    for row_id, of_word in itertools.groupby(rows, key=lambda row: row["id"]):
+        if row_id is not None:
+            of_reefs = list(of_word)
+            reefs = [LearnedReef(*tuple(row)[-4:]) for row in of_reefs if row["reef_id"] is not None]
+            entries.append(_known_word(of_reefs[0], {row_id: reefs}))
+    return Version(rows[0]["version"], rows[0]["data_checksum"]), entries
 
 
 def count_words(snapshot: Snapshot, number: int) -> int:
