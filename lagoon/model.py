@@ -7,7 +7,7 @@ The tables are little-endian .npy files, memory-mapped so that all processes of 
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -98,6 +98,7 @@ class Words(Protocol):
     """Normal forms by word id."""
 
     def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[str]: ...
     def __getitem__(self, index: int, /) -> str: ...
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -316,6 +317,12 @@ class ReefScorer:
     @property
     def next_word_id(self) -> int:
         return self._custom.next_word_id
+
+    @property
+    def compounds(self) -> list[str]:
+        """The compounds of the base vocabulary, in lower case, read from their file."""
+        first = self._model.n_words - self._model.n_compounds
+        return list(islice(iter(self._model.words), first, None))
 
     @property
     def n_words(self) -> int:

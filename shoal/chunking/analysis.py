@@ -16,7 +16,7 @@ from shoal.chunking.profiles import SCORE_DIGITS, Profile, build_chunks, profile
 from shoal.errors import DocumentTooLargeError, EmptyDocumentError
 from shoal.formats.parsing import parse
 from shoal.formats.windows import find_windows, windows_of
-from shoal.models import Chunk, DocumentDraft, LeftOut, ParsedDocument, ScoredDocument, Section
+from shoal.models.documents import Chunk, DocumentDraft, LeftOut, ParsedDocument, ScoredDocument, Section
 from shoal.scorer import AnalysisOptions, LearningScorer, Scorer, Topic, can_learn
 from shoal.settings import Settings
 from shoal.storage.staleness import pack_words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.file_models import FilePlace, Locator, LocatorKind
+from shoal.models.files import FilePlace, Locator, LocatorKind
 
 
 def file_places(locators: Sequence[Locator], spans: Sequence[tuple[int, int]]) -> list[FilePlace | None]:

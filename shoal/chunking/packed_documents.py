@@ -11,7 +11,7 @@ import numpy as np
 from lagoon import ReadText
 from lagoon.read_text import pack_arrays, unpack_arrays
 from shoal.chunking.analysis import AnalyzedDocument, section_contexts
-from shoal.models import DocumentDraft, LeftOut, ParsedDocument, Section, SentenceSpan
+from shoal.models.documents import DocumentDraft, LeftOut, ParsedDocument, Section, SentenceSpan
 from shoal.settings import Settings
 
 # Lengths of the JSON and of the arrays before the tokens.

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from lagoon.spans import code_points
 from shoal.chunking.file_places import file_places
-from shoal.file_models import FilePlace, Locator
-from shoal.models import Chunk, Reef, SentenceSpan
+from shoal.models.documents import Chunk, SentenceSpan
+from shoal.models.files import FilePlace, Locator
+from shoal.models.reefs import Reef
 from shoal.scorer import Topic
 from shoal.storage.profiles import PROBABILITY_STEPS, Profiles
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from shoal.file_models import Locator, LocatorKind, Removed
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
+from shoal.models.files import Locator, LocatorKind, Removed
 
 __all__ = ["ConversionError", "Converted", "Converter", "Locator", "LocatorKind", "Removed"]
 

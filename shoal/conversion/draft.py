@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from shoal.conversion.converted import ConversionError, Converted, LocatorKind, Removed
 from shoal.conversion.markdown_text import TextBuilder, heading, table
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 MAX_CONTENT_CHARS = 100_000_000
 """A longer text is refused. The longest books have 5 million characters."""

@@ -8,7 +8,6 @@ from typing import Any, Unpack
 
 from shoal.conversion.recognition import recognise
 from shoal.errors import RefusedKindError
-from shoal.file_models import FileDraft
 from shoal.formats.drafts import (
     draft_from_bytes,
     make_draft,
@@ -16,7 +15,8 @@ from shoal.formats.drafts import (
     make_url_draft,
     read_regular_file,
 )
-from shoal.models import DocumentDraft, DocumentFields, UrlDraft
+from shoal.models.documents import DocumentDraft, DocumentFields, UrlDraft
+from shoal.models.files import FileDraft
 from shoal.settings import Settings
 
 

@@ -15,7 +15,7 @@ from shoal.conversion.package import Package
 from shoal.conversion.progress import report
 from shoal.conversion.texts import decode_markup
 from shoal.conversion.xml_elements import XmlElement, xml_elements
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})

@@ -1,7 +1,6 @@
 """Fetching of one page or file of the web, under limits of hosts, addresses, time and size.
 
-A host is resolved once for each connection. Its addresses are checked, and the connection goes to one of
-them, so that no second answer of a name server counts. Neither proxies nor cookies nor keys are used.
+`web_network.py` checks the addresses. Neither proxies nor cookies nor keys are used.
 """
 
 from __future__ import annotations
@@ -9,14 +8,9 @@ from __future__ import annotations
 import codecs
 import email.message
 import email.utils
-import queue
-import re
-import socket
 import ssl
-import threading
-import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
 from urllib.parse import unquote
@@ -29,24 +23,27 @@ from shoal.conversion.file_kinds import FILE_KINDS, KIND_OF_SUFFIX, FileKind
 from shoal.conversion.recognition import recognise, suffix_of
 from shoal.conversion.texts import known_encoding
 from shoal.conversion.web_addresses import FetchPolicy, WebAddress, parse_url
+from shoal.conversion.web_network import (
+    UNPRINTABLE,
+    CheckedNetwork,
+    Deadline,
+    Resolver,
+    resolve,
+    retry_seconds,
+    shown,
+    unreachable,
+)
 from shoal.errors import EmptyDocumentError, FetchError, RefusedKindError
-from shoal.models import Validators
+from shoal.models.documents import Validators
 from shoal.settings import Settings
 from shoal.version import __version__
 
 MAX_REDIRECTS = 5
-MAX_ADDRESSES = 4
-"""Addresses of a host that are tried."""
-CONNECT_SECONDS = 10.0
-"""Longest wait for a connection to one address."""
 MAX_VALIDATOR_CHARS = 1024
 """A longer ETag is not kept."""
 MAX_NAME_CHARS = 200
 INDEX = "index"
 """Name of a page whose URL ends with a folder."""
-
-Resolver = Callable[[str, int], Sequence[str]]
-"""Returns the addresses of a host. Raises OSError."""
 
 _OK = 200
 _NOT_MODIFIED = 304
@@ -57,7 +54,6 @@ _GZIP = 16 + zlib.MAX_WBITS
 _ANY_TYPE = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-stream"})
 """Content types that say less than the name of a file."""
 _KIND_OF_TYPE = {kind: known for known in FILE_KINDS.values() for kind in known.media_types}
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +64,6 @@ class FetchedFile:
     name: str
     kind: FileKind
     validators: Validators
-
-
-def resolve(host: str, port: int) -> list[str]:
-    """Return the addresses of a host, those that the system prefers first."""
-    answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
 
 
 class Fetcher:
@@ -92,7 +82,7 @@ class Fetcher:
         """
         address = parse_url(url, self._settings.max_source_path_chars)
         self._policy.check_url(address)
-        deadline = _Deadline(self._settings.fetch_seconds)
+        deadline = Deadline(self._settings.fetch_seconds)
         for _ in range(1 + MAX_REDIRECTS):
             answer = self._ask(address, known, deadline)
             if not isinstance(answer, WebAddress):
@@ -106,7 +96,7 @@ class Fetcher:
         return self._tls
 
     def _ask(
-        self, address: WebAddress, known: Validators | None, deadline: _Deadline
+        self, address: WebAddress, known: Validators | None, deadline: Deadline
     ) -> FetchedFile | WebAddress | None:
         """Send one request; return the file, the URL of a redirect, or None if nothing has changed."""
         url = httpcore.URL(
@@ -115,7 +105,7 @@ class Fetcher:
             port=address.port,
             target=address.target,
         )
-        network = _CheckedNetwork(self._policy, self._resolver, deadline)
+        network = CheckedNetwork(self._policy, self._resolver, deadline)
         context = self._context(address.scheme)
         try:
             with (
@@ -135,11 +125,11 @@ class Fetcher:
                 is_temporary=True,
             ) from None
         except httpcore.NetworkError as error:
-            raise _unreachable(address.host, error) from None
+            raise unreachable(address.host, error) from None
         except httpcore.ProtocolError as error:
             raise FetchError(
                 "failed",
-                f"the answer of {address.host} is incomplete, or not HTTP: {_shown(str(error))}",
+                f"the answer of {address.host} is incomplete, or not HTTP: {shown(str(error))}",
                 is_temporary=True,
             ) from None
 
@@ -177,101 +167,6 @@ class Fetcher:
             raise FetchError(
                 "failed", f"the compressed answer of {host} is damaged", is_temporary=True
             ) from None
-
-
-class _Deadline:
-    """The end of a fetch."""
-
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
-
-    def left(self) -> float:
-        return self._end - time.monotonic()
-
-    def within(self, seconds: float = float("inf")) -> float:
-        """Return the time that a step may take. Raises httpcore.ReadTimeout when none is left."""
-        left = min(self.left(), seconds)
-        if left <= 0:
-            raise httpcore.ReadTimeout
-        return left
-
-
-class _CheckedNetwork(httpcore.NetworkBackend):
-    """Connects to addresses that the policy allows, and to no other."""
-
-    def __init__(self, policy: FetchPolicy, resolver: Resolver, deadline: _Deadline) -> None:
-        self._policy = policy
-        self._resolver = resolver
-        self._deadline = deadline
-        self._backend = httpcore.SyncBackend()
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.NetworkStream:
-        failure: Exception = httpcore.ConnectError("it has no address")
-        # All are checked: a host with public and private addresses is a trap.
-        for ip in [self._policy.check_ip(host, ip) for ip in self._resolve(host, port)][:MAX_ADDRESSES]:
-            try:
-                seconds = self._deadline.within(CONNECT_SECONDS)
-                stream = self._backend.connect_tcp(ip, port, seconds, local_address, socket_options)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-            else:
-                return _TimedStream(stream, self._deadline)
-        raise failure
-
-    def _resolve(self, host: str, port: int) -> Sequence[str]:
-        """Resolve a host in a thread, because no limit of time applies to it otherwise."""
-        answers: queue.SimpleQueue[Sequence[str] | Exception] = queue.SimpleQueue()
-
-        def look_up() -> None:
-            try:
-                answers.put(self._resolver(host, port))
-            except Exception as error:
-                answers.put(error)
-
-        threading.Thread(target=look_up, name="resolve", daemon=True).start()
-        try:
-            answer = answers.get(timeout=self._deadline.within())
-        except queue.Empty:
-            raise httpcore.ConnectTimeout from None
-        if isinstance(answer, Exception):
-            is_temporary = getattr(answer, "errno", None) == socket.EAI_AGAIN
-            raise FetchError(
-                "unreachable", f"the name {host} could not be resolved", is_temporary=is_temporary
-            )
-        return answer
-
-
-class _TimedStream(httpcore.NetworkStream):
-    """A connection whose every step ends at the deadline, however often a few bytes arrive."""
-
-    def __init__(self, stream: httpcore.NetworkStream, deadline: _Deadline) -> None:
-        self._stream = stream
-        self._deadline = deadline
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._deadline.within())
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._deadline.within())
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        stream = self._stream.start_tls(ssl_context, server_hostname, self._deadline.within())
-        return _TimedStream(stream, self._deadline)
-
-    def get_extra_info(self, info: str) -> object:
-        return self._stream.get_extra_info(info)
 
 
 def _headers(address: WebAddress, known: Validators | None) -> list[tuple[bytes, bytes]]:
@@ -313,36 +208,17 @@ def _unpacked(pieces: Iterable[bytes]) -> Iterator[bytes]:
         raise zlib.error
 
 
-def _unreachable(host: str, error: httpcore.NetworkError) -> FetchError:
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
-        cause = cause.__cause__ or cause.__context__
-    if cause is not None:
-        return FetchError("unreachable", f"the certificate of {host} is not valid: {cause.verify_message}")
-    return FetchError("unreachable", f"no connection to {host}: {_shown(str(error))}", is_temporary=True)
-
-
 def _refusal(status: int, headers: httpx.Headers, host: str) -> FetchError:
     is_temporary = status in _TEMPORARY
-    retry_after = _seconds(headers.get("retry-after", "")) if is_temporary else None
+    retry_after = retry_seconds(headers.get("retry-after", "")) if is_temporary else None
     return FetchError(
         "failed", f"{host} answered with status {status}", is_temporary=is_temporary, retry_after=retry_after
     )
 
 
-def _seconds(text: str) -> float | None:
-    """Return the seconds of a header Retry-After, a number or a date; None if it is neither."""
-    if text.isdigit():
-        return float(text[:9])
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return None
-
-
 def _file_of(data: bytes, headers: httpx.Headers, address: WebAddress) -> FetchedFile:
     content_type = email.message.Message()
-    content_type["Content-Type"] = _shown(headers.get("content-type", ""))
+    content_type["Content-Type"] = shown(headers.get("content-type", ""))
     media_type = content_type.get_content_type() if headers.get("content-type") else ""
     name = _with_suffix(_name(headers, address), media_type)
     kind = recognise(data, name)
@@ -356,10 +232,10 @@ def _file_of(data: bytes, headers: httpx.Headers, address: WebAddress) -> Fetche
 def _name(headers: Mapping[str, str], address: WebAddress) -> str:
     """Return the name of a file: that of the header, else the last part of the path."""
     disposition = email.message.Message()
-    disposition["Content-Disposition"] = _shown(headers.get("content-disposition", ""))
+    disposition["Content-Disposition"] = shown(headers.get("content-disposition", ""))
     path = address.target.decode("ascii").partition("?")[0]
     for given in (disposition.get_filename() or "", unquote(path.rpartition("/")[2])):
-        name = _UNPRINTABLE.sub("", PurePosixPath(PureWindowsPath(given).name).name).strip()
+        name = UNPRINTABLE.sub("", PurePosixPath(PureWindowsPath(given).name).name).strip()
         if name.strip(". "):
             suffix = suffix_of(name)
             return name[: MAX_NAME_CHARS - len(suffix)] + suffix if len(name) > MAX_NAME_CHARS else name
@@ -395,8 +271,3 @@ def _kept(headers: httpx.Headers, name: str) -> str | None:
     text = headers.get(name, "").strip()
     is_plain = text.isprintable() and all(ord(char) < 256 for char in text)
     return text if text and is_plain and len(text) <= MAX_VALIDATOR_CHARS else None
-
-
-def _shown(text: str) -> str:
-    """Return text of a server on one line and not too long."""
-    return " ".join(_UNPRINTABLE.sub(" ", text).split())[:500]

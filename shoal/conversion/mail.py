@@ -12,7 +12,7 @@ from shoal.conversion.mime import MAX_PARTS, Part, decode_header, read_part
 from shoal.conversion.progress import report
 from shoal.conversion.texts import decode_markup
 from shoal.conversion.web_pages import render_page
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 MAX_MESSAGES = 60_000
 """Each is a section; a document can have 65,536."""

@@ -11,7 +11,7 @@ from shoal.conversion.converted import ConversionError, Converted, LocatorKind
 from shoal.conversion.main_content import RemovedTexts
 from shoal.conversion.markdown_text import TextBuilder, escaped, fence, heading, one_line
 from shoal.conversion.texts import decode_text
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 MAX_OUTPUT_CHARS = 2000
 MAX_OUTPUTS_PER_CELL = 20

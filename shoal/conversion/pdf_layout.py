@@ -142,7 +142,7 @@ class _BlockBuilder:
         while at < len(lines):
             end, columns = _table_end(lines, at, self._headings)
             if end > at:
-                self._add_table(lines[at:end], columns, flow)
+                self._add_table(lines[at:end], columns)
                 at = end
                 continue
             line = lines[at]
@@ -294,7 +294,7 @@ class _BlockBuilder:
             self._blocks += self._notes
             self._notes = []
 
-    def _add_table(self, lines: Sequence[Line], columns: Sequence[float], flow: _Flow) -> None:
+    def _add_table(self, lines: Sequence[Line], columns: Sequence[float]) -> None:
         rows = [_cells_in(line, columns) for line in lines]
         cells = [cell for row in rows for cell in row if cell.text]
         if sum(len(cell.text) for cell in cells) > _TEXT_CELL_CHARS * len(cells) and len(lines) > 2:

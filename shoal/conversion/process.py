@@ -28,7 +28,7 @@ from shoal.conversion.file_kinds import FileKind
 from shoal.conversion.protocol import ANSWER_HEAD, OUT_OF_MEMORY_STATUS, REQUEST_HEAD
 from shoal.conversion.recognition import recognise
 from shoal.errors import CONVERSION_CODES
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 MAX_FILES_PER_CHILD = 200
 """A new child is started after so many files, so that what libraries leak does not add up."""

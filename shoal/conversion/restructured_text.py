@@ -12,7 +12,7 @@ from shoal.conversion.main_content import RemovedTexts
 from shoal.conversion.markdown_text import escaped, fence, heading, one_line, table
 from shoal.conversion.texts import decode_text
 from shoal.conversion.word_sets import words_of
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 _MAX_DEPTH = 12
 """Directives within directives; what is nested deeper is written as code."""

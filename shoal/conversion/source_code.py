@@ -17,7 +17,7 @@ from shoal.conversion.markdown_text import one_line
 from shoal.conversion.recognition import suffix_of
 from shoal.conversion.texts import decode_text
 from shoal.conversion.word_sets import words_of
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 MAX_DEFINITIONS = 60_000
 """Later definitions have no section of their own; a document can have 65,536."""

@@ -16,7 +16,7 @@ from shoal.conversion.main_content import RemovedTexts
 from shoal.conversion.markdown_text import TextBuilder, escaped, heading, one_line
 from shoal.conversion.texts import decode_text
 from shoal.conversion.timecodes import read_frame_heading, read_range, read_timed_line
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 WINDOW_SECONDS = 60.0
 """A paragraph ends when a line begins so much later than the paragraph."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-
-import httpx
+from typing import TYPE_CHECKING
 
 from shoal.errors import FetchError, InvalidFieldError
 from shoal.settings import Settings
 from shoal.support.host_patterns import canonical_host, parse_hosts
+
+if TYPE_CHECKING:
+    import httpx
 
 PORTS = {"http": 80, "https": 443}
 MAX_REDIRECT_CHARS = 8000
@@ -57,6 +59,8 @@ class WebAddress:
 
 def parse_url(text: str, max_chars: int) -> WebAddress:
     """Return the parts of a URL. Raises InvalidFieldError for the field `url`."""
+    import httpx
+
     text = text.strip()
     if len(text) > max_chars:
         raise InvalidFieldError("url", f"is {len(text):,} characters; the limit is {max_chars:,}")
@@ -94,9 +98,16 @@ def _address(url: httpx.URL) -> WebAddress:
 class FetchPolicy:
     """The hosts and addresses that the settings allow."""
 
+    hosts_setting = "SHOAL_FETCH_URLS"
+    private_setting = "SHOAL_FETCH_PRIVATE"
+    off = OFF
+
     def __init__(self, settings: Settings) -> None:
-        self._hosts = parse_hosts(settings.fetch_urls)
-        self._private = parse_hosts(settings.fetch_private)
+        self._hosts, self._private = map(parse_hosts, self._listed(settings))
+
+    def _listed(self, settings: Settings) -> tuple[str, str]:
+        """Return the settings that list the hosts, and those of them with private addresses."""
+        return settings.fetch_urls, settings.fetch_private
 
     @property
     def is_on(self) -> bool:
@@ -105,15 +116,17 @@ class FetchPolicy:
     def check_url(self, address: WebAddress) -> None:
         """Raises FetchError for a host or port that is not allowed."""
         if not self.is_on:
-            raise FetchError("refused", OFF)
+            raise FetchError("refused", self.off)
         if not any(pattern.allows(address.host, address.port) for pattern in self._hosts):
             raise FetchError(
                 "refused",
-                f"{address.host} port {address.port} is not among the hosts that SHOAL_FETCH_URLS allows",
+                f"{address.host} port {address.port} is not among the hosts that {self.hosts_setting} allows",
             )
 
     def check_redirect(self, before: WebAddress, location: str) -> WebAddress:
         """Return where a redirect leads. Raises FetchError if it is not allowed."""
+        import httpx
+
         try:
             if len(location) > MAX_REDIRECT_CHARS:
                 raise ValueError("is too long")
@@ -141,7 +154,7 @@ class FetchPolicy:
             raise FetchError(
                 "refused",
                 f"{host} has an address of this machine or of a private network; the operator of this "
-                "library lists such hosts in SHOAL_FETCH_PRIVATE",
+                f"library lists such hosts in {self.private_setting}",
             )
         if not all(_is_of_a_machine(each) for each in (address, inner) if each is not None):
             raise FetchError("refused", f"{host} has an address that no page has")

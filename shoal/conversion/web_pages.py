@@ -14,7 +14,7 @@ from shoal.conversion.main_content import MainContent, find_main_content, text_o
 from shoal.conversion.markdown_text import one_line
 from shoal.conversion.mime import decode_header, leaf_parts, read_part
 from shoal.conversion.texts import decode_markup
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 _MAX_TITLE_CHARS = 500
 _XHTML = re.compile(r"\s*+<\?xml|[^<]*+<!DOCTYPE[^>]{1,200}XHTML", re.IGNORECASE)

@@ -12,7 +12,7 @@ from lagoon.sentences import sentence_spans
 from shoal.errors import DocumentTooLargeError
 from shoal.formats.boilerplate import Boilerplate, find_boilerplate, is_list_of_links
 from shoal.formats.headings import HeadingPath
-from shoal.models import LeftOut, ParsedDocument, Section, SentenceSpan
+from shoal.models.documents import LeftOut, ParsedDocument, Section, SentenceSpan
 
 # Longer sentences are cut, so that a text without a full stop can still be cited in parts.
 # lagoon cuts at the same length; markup that the scorer does not see can make a sentence longer afterwards.

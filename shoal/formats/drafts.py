@@ -18,12 +18,12 @@ from shoal.errors import (
     UnknownFormatError,
     UnreadableFileError,
 )
-from shoal.file_models import FileDraft
 from shoal.formats.decoding import CERTAIN_ENCODINGS, UTF8, clean, decode
 from shoal.formats.file_types import format_of
 from shoal.formats.front_matter import FrontMatter, find_front_matter
 from shoal.formats.headings import MAX_HEADING_CHARS, atx_heading, plain_heading, without_title_label
-from shoal.models import DocFormat, DocumentDraft, DocumentFields, UrlDraft
+from shoal.models.documents import DocFormat, DocumentDraft, DocumentFields, UrlDraft
+from shoal.models.files import FileDraft
 from shoal.settings import Settings
 from shoal.support.regular_files import IrregularFileError, read_file
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath, PureWindowsPath
 
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 FORMAT_OF_SUFFIX = {
     ".md": DocFormat.markdown,

@@ -13,7 +13,7 @@ from shoal.formats.blocks import MAX_BLOCK_CHARS, Block, BlockKind, assemble
 from shoal.formats.front_matter import find_front_matter
 from shoal.formats.headings import MAX_HEADING_CHARS, atx_heading, plain_heading
 from shoal.formats.masking import mask
-from shoal.models import ParsedDocument
+from shoal.models.documents import ParsedDocument
 
 # A longer line above `---` is a paragraph, and the dashes are a rule.
 MAX_UNDERLINED_CHARS = 200

@@ -6,7 +6,7 @@ from shoal.formats.blocks import MAX_BLOCK_CHARS
 from shoal.formats.markdown import parse_markdown
 from shoal.formats.plaintext import parse_plaintext
 from shoal.formats.windows import find_windows, join_windows
-from shoal.models import DocFormat, DocumentDraft, ParsedDocument
+from shoal.models.documents import DocFormat, DocumentDraft, ParsedDocument
 
 
 def parse(

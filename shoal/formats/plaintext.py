@@ -12,7 +12,7 @@ import re
 from shoal.formats.blocks import MAX_BLOCK_CHARS, Block, BlockKind, assemble
 from shoal.formats.headings import MAX_HEADING_CHARS, NUMBER, plain_heading
 from shoal.formats.masking import PARAGRAPH_SEPARATOR, mask, mask_formulas
-from shoal.models import ParsedDocument
+from shoal.models.documents import ParsedDocument
 
 MAX_CHAPTER_LINE_CHARS = 100
 # Longer than the lines of hard-wrapped text. If most of a text is in such lines, a newline ends a paragraph.

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from shoal.file_models import Locator, LocatorKind
-from shoal.models import ParsedDocument, SentenceSpan
+from shoal.models.documents import ParsedDocument, SentenceSpan
+from shoal.models.files import Locator, LocatorKind
 
 
 def find_windows(content: str, locators: Sequence[Locator]) -> list[tuple[int, int]]:

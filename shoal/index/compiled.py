@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from shoal.index.format import BEYOND, FAR_BLOCK
 from shoal.index.kernels import (
+    F32,
     F64,
+    I16,
     I64,
     SHARED_BITS,
     SHARED_MASK,
@@ -40,6 +42,7 @@ def _readonly(kind: Any) -> Any:
 
 _U8, _U16, _U32 = (_readonly(kind) for kind in (types.uint8, types.uint16, types.uint32))
 _F32, _I64, _F64 = (_readonly(kind) for kind in (types.float32, types.int64, types.float64))
+_I16 = _readonly(types.int16)
 _BOOLS = _readonly(types.boolean)
 _TOTALS, _COUNTS, _DOUBLE = types.int64[::1], types.uint8[::1], types.float64
 
@@ -156,6 +159,23 @@ def _blend_loop(  # type: ignore[no-untyped-def]
             total += weight_3 * (third[i] / best_3)
         final[i] = total
         is_found[i] = total > 0.0 and (first[i] > 0 or n_shared[i] > 0)
+
+
+@_compile(
+    types.void,
+    types.float64[::1],
+    types.boolean[::1],
+    _I64,
+    _BOOLS,
+    *[_DOUBLE] * 3,
+)
+def _add_dense(final, is_found, raw, has_vector, best, weight, estimate):  # type: ignore[no-untyped-def]
+    for i in range(len(final)):
+        if not has_vector[i]:
+            final[i] += weight * (final[i] * estimate)
+        elif raw[i]:
+            final[i] += weight * (raw[i] / best)
+            is_found[i] = True
 
 
 @_compile(
@@ -309,6 +329,26 @@ def _best_of_runs(keys: I64 | F64, is_eligible: Bools, run: int) -> I64 | F64:
     return best
 
 
+@_compile(types.void, _TOTALS, _U8, _F32, *[_I16] * 2, types.int64, _DOUBLE)
+def _add_cosines_loop(  # type: ignore[no-untyped-def]
+    raw, codes, scales, low, high, total, factor
+):
+    n = len(low)
+    for row in range(len(raw)):
+        own = codes[row * n : (row + 1) * n]
+        products = np.int32(0)
+        for i in range(n):
+            code = own[i]
+            products += np.int32(code & np.uint8(15)) * np.int32(low[i])
+            products += np.int32(code >> np.uint8(4)) * np.int32(high[i])
+        cosine = (2 * np.int64(products) - 15 * total) * (np.float64(scales[row]) * factor)
+        raw[row] = np.int64(np.rint(cosine)) if cosine > 0.0 else 0
+
+
+def _add_cosines(raw: I64, codes: U8, scales: F32, query: I16, total: int, factor: float) -> None:
+    _add_cosines_loop(raw, codes, scales, query[0], query[1], total, factor)
+
+
 def _add_impacts(
     totals: I64,
     block_totals: I64,
@@ -356,7 +396,9 @@ KERNELS = Kernels(
     _add_blocks,
     _add_overlaps,
     _blend,
+    _add_dense,
     _keep_neighbours,
     _best_of_runs,
+    _add_cosines,
     is_compiled=True,
 )

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.index.format import MILLIONTHS
 from shoal.index.ragged import starts_of
 from shoal.index.segment import BLOCK, Segment
 
@@ -155,13 +154,6 @@ class Index:
         for part, own in self.by_part(mask):
             if part.live_chunks is not None:
                 own[:] = part.live_chunks
-        return mask
-
-    def of_confidence(self, least: float) -> NDArray[np.bool_]:
-        """Return, for each place, whether its chunk, live or not, has at least this confidence."""
-        mask = np.zeros(len(self), dtype=np.bool_)
-        for part, own in self.by_part(mask):
-            np.greater_equal(part.segment.confidence / MILLIONTHS, least, out=own)
         return mask
 
     def of_documents(self, document_ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.bool_]:

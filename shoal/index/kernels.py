@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 U8 = NDArray[np.uint8]
 U16 = NDArray[np.uint16]
 U32 = NDArray[np.uint32]
+I16 = NDArray[np.int16]
 I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -165,11 +166,43 @@ class Blend(Protocol):
         the first signal or a shared reef."""
 
 
+class AddDense(Protocol):
+    def __call__(
+        self,
+        final: F64,
+        is_found: Bools,
+        raw: I64,
+        has_vector: Bools,
+        best: float,
+        weight: float,
+        estimate: float,
+    ) -> None:
+        """Add weight * raw / best to each final score with a raw score, and mark it as found. Where there is
+        no vector, add weight * (final * estimate); the raw score is 0 there."""
+
+
 class BestOfRuns(Protocol):
     def __call__(self, keys: I64 | F64, is_eligible: Bools, run: int) -> I64 | F64:
         """Return the best eligible key of every `run` neighbouring places, -1 if none is eligible.
 
         An empty `is_eligible` makes every place eligible. No key is negative.
+        """
+
+
+class AddCosines(Protocol):
+    def __call__(
+        self,
+        raw: I64,
+        codes: U8,
+        scales: F32,
+        query: I16,
+        total: int,
+        factor: float,
+    ) -> None:
+        """Write max(0, rint(scale * factor * (2 * (codes . query) - 15 * total))) of each vector into `raw`.
+
+        codes  two numbers of 0 to 15 in a byte: those of the first row of `query` in the lower halves
+        query  i16 (2, n), whose products with codes add up to less than 2**24
         """
 
 
@@ -275,6 +308,20 @@ def _blend(
         is_found[own] = (sums > 0) & ((first[own] > 0) | (n_shared[own] > 0))
 
 
+def _add_dense(
+    final: F64,
+    is_found: Bools,
+    raw: I64,
+    has_vector: Bools,
+    best: float,
+    weight: float,
+    estimate: float,
+) -> None:
+    for own in blocks(len(final)):
+        final[own] += weight * np.where(has_vector[own], raw[own] / best, final[own] * estimate)
+        is_found[own] |= raw[own] > 0
+
+
 def _best_of_runs(keys: I64 | F64, is_eligible: Bools, run: int) -> I64 | F64:
     """PLACES_TOGETHER is a multiple of `run`."""
     best: NDArray[Any] = np.empty(-(-len(keys) // run), dtype=keys.dtype)
@@ -285,6 +332,24 @@ def _best_of_runs(keys: I64 | F64, is_eligible: Bools, run: int) -> I64 | F64:
     return best
 
 
+VECTORS_TOGETHER = 1_024
+"""Vectors whose codes are unpacked at once: 1.5 MB for 384 numbers each."""
+
+
+def _add_cosines(raw: I64, codes: U8, scales: F32, query: I16, total: int, factor: float) -> None:
+    low, high = query.astype(np.float32)
+    rows = codes.reshape(len(raw), len(low))
+    for start in range(0, len(raw), VECTORS_TOGETHER):
+        own = slice(start, start + VECTORS_TOGETHER)
+        # Sums of whole numbers below 2**24 are exact in any order.
+        sums = (rows[own] & 15).astype(np.float32) @ low
+        products = sums.astype(np.float64)
+        products += (rows[own] >> 4).astype(np.float32) @ high
+        products = 2 * products - 15 * total
+        products *= scales[own].astype(np.float64) * factor
+        raw[own] = np.rint(np.maximum(products, 0.0))
+
+
 class Kernels(NamedTuple):
     """`keep_neighbours` is None where arrays do it."""
 
@@ -293,13 +358,24 @@ class Kernels(NamedTuple):
     add_blocks: AddBlocks
     add_overlaps: AddOverlaps
     blend: Blend
+    add_dense: AddDense
     keep_neighbours: KeepNeighbours | None
     best_of_runs: BestOfRuns
+    add_cosines: AddCosines
     is_compiled: bool
 
 
 NUMPY = Kernels(
-    _unite, _add_impacts, _add_blocks, _add_overlaps, _blend, None, _best_of_runs, is_compiled=False
+    _unite,
+    _add_impacts,
+    _add_blocks,
+    _add_overlaps,
+    _blend,
+    _add_dense,
+    None,
+    _best_of_runs,
+    _add_cosines,
+    is_compiled=False,
 )
 
 

@@ -116,4 +116,6 @@ def _factors_of(segment: Segment, totals: Totals, bm25: Bm25) -> Factors:
 
 def _formula(index: Index, term: WeightedTerm, bm25: Bm25) -> Formula:
     scale = UNIT * (bm25.k1 + 1) * term.weight * idf(index.totals.n_chunks, term.matches.n_chunks)
-    return Formula(bm25.k1, scale, scale * bm25.context if term.has_context else 0.0)
+    # With frequencies in 1 / unit, tf / (tf + k1) = unit * tf / (unit * tf + unit * k1).
+    k1 = bm25.k1 * term.matches.unit
+    return Formula(k1, scale, scale * bm25.context if term.has_context else 0.0)

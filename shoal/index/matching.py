@@ -53,10 +53,15 @@ class PartMatches(NamedTuple):
 
 @dataclass(frozen=True)
 class Matches:
-    """The matches of a term in each part of an index."""
+    """The matches of a term in each part of an index.
+
+    `unit`: frequencies are in 1 / unit; more than 1 where the forms of a group weigh differently
+    (`shoal.index.groups`).
+    """
 
     index: Index
     parts: Sequence[PartMatches]
+    unit: int = 1
 
     @functools.cached_property
     def n_chunks(self) -> int:

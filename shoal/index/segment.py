@@ -54,6 +54,17 @@ class Lengths(NamedTuple):
     of_units: NDArray[np.uint32]
 
 
+_BITS = np.zeros(256, dtype=np.uint32)
+for _letter in range(ord("a"), ord("z") + 1):
+    # The index has the y at the end of a stem as i.
+    _BITS[_letter] = 1 << (ord("i" if _letter == ord("y") else chr(_letter)) - ord("a"))
+
+
+def letter_bits(text: str) -> int:
+    """Return the letters a to z of a text as a set of bits; i and y are one."""
+    return int(np.bitwise_or.reduce(_BITS[np.frombuffer(text.encode(), dtype=np.uint8)], initial=0))
+
+
 class Field:
     """The postings of one field. A term is the UTF-8 of a stem; its number is its place among all terms."""
 
@@ -92,10 +103,32 @@ class Field:
 
     def number(self, term: bytes) -> int:
         """Return the number of a term, or `NO_TERM`."""
+        found = self._place(term)
+        return found if found < self.n_terms and self.term(found) == term else NO_TERM
+
+    @functools.cached_property
+    def letters(self) -> NDArray[np.uint32]:
+        """The `letter_bits` of each term."""
+        # Every term has a byte, and reduceat takes no place beyond the last.
+        return np.bitwise_or.reduceat(_BITS[self.term_bytes], self.term_starts[:-1].astype(np.intp))
+
+    @functools.cached_property
+    def n_letters(self) -> NDArray[np.uint8]:
+        """The number of characters of each term, at most 255."""
+        is_first = (self.term_bytes & 0xC0) != 0x80
+        counts = np.add.reduceat(is_first, self.term_starts[:-1].astype(np.intp), dtype=np.uint32)
+        return np.minimum(counts, 255).astype(np.uint8)
+
+    def starting_with(self, prefix: bytes) -> tuple[int, int]:
+        """Return the number of the first term with a prefix, and that after the last."""
+        # No byte of UTF-8 is 0xff.
+        return self._place(prefix), self._place(prefix + b"\xff")
+
+    def _place(self, term: bytes) -> int:
+        """The number of the first term that is not before a term."""
         run = bisect.bisect_right(self._first_terms, term) * TERMS_IN_RUN
         low, high = max(run - TERMS_IN_RUN, 0), min(run, self.n_terms)
-        found = bisect.bisect_left(range(low, high), term, key=self.term) + low
-        return found if found < high and self.term(found) == term else NO_TERM
+        return bisect.bisect_left(range(low, high), term, key=self.term) + low
 
     @functools.cached_property
     def _first_terms(self) -> list[bytes]:

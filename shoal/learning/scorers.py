@@ -16,7 +16,7 @@ from lagoon.plurals import singular
 from lagoon.tokens import TokenStream, token_list, without_clitic
 from shoal.scorer import Scorer, can_learn
 from shoal.storage import vocabulary_queries
-from shoal.storage.database import Database, Snapshot
+from shoal.storage.database import Database, Query, Snapshot
 
 N_KEPT = 3
 """Versions that a process keeps: overlapping jobs are scored with one version each."""
@@ -119,19 +119,25 @@ class Vocabularies:
 
 def scorer_for(text: str, snapshot: Snapshot, scorer: Scorer) -> Any:
     """A scorer that reads a short text as a scorer with all words of the newest version does."""
-    if not can_learn(scorer):
+    possible = _words_to_find(text, scorer)
+    if not possible or not can_learn(scorer):
         return scorer
-    newest = vocabulary_queries.newest(snapshot)
-    if newest.data_checksum != scorer.data_checksum:
-        return scorer
-    possible = _possible_words(token_list(text))
-    entries = vocabulary_queries.find_words(snapshot, sorted(possible), newest.number)
+    newest, entries = vocabulary_queries.find_newest(snapshot, possible)
     words = [(entry.word_id, entry.learned) for entry in entries if entry.learned is not None]
-    if not words:
+    if not words or newest.data_checksum != scorer.data_checksum:
         return scorer
     from shoal.learning.vocabulary import with_vocabulary
 
     return with_vocabulary(scorer, words)
+
+
+def scorer_queries(text: str, scorer: Scorer) -> list[Query]:
+    """What `scorer_for` reads."""
+    return vocabulary_queries.newest_queries(_words_to_find(text, scorer))
+
+
+def _words_to_find(text: str, scorer: Scorer) -> list[str]:
+    return sorted(_possible_words(token_list(text))) if can_learn(scorer) else []
 
 
 def _possible_words(tokens: Sequence[str]) -> set[str]:

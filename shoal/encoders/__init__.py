@@ -1,0 +1,1 @@
+"""Encoders: neural models that turn a text into a vector. Optional; without one, nothing here is loaded."""
