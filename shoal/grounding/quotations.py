@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from shoal.support.plain_text import line_range
+
 EQUIVALENT = ("'’‘‚`´", '"“”„«»', "-‐‑‒–—−", "…")
 """Groups of characters that models use interchangeably."""
 ELLIPSIS = re.compile(r"(?:\[\s*+)?(?:\.{3,}|…|\. \. \.)(?:\s*+\])?")
@@ -22,12 +24,7 @@ class Found:
 
     @property
     def lines(self) -> str:
-        return lines(self.start_line, self.end_line)
-
-
-def lines(first: int, last: int) -> str:
-    """Format a range of lines for people."""
-    return f"line {first}" if first == last else f"lines {first}-{last}"
+        return line_range(self.start_line, self.end_line)
 
 
 def find_quotation(quotation: str, content: str) -> Found | None:

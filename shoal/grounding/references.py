@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from shoal.errors import QueryError
 from shoal.grounding.statements import Citation
 from shoal.grounding.support import Passage
-from shoal.storage.database import IDS_PER_STATEMENT, MAX_ID, Snapshot, listed
+from shoal.storage.database import MAX_ID, Snapshot, listed_in_parts
 
 MAX_REFERENCES = 10_000
 MAX_PASSAGE_CHARS = 100_000
@@ -210,6 +210,5 @@ def _document_ends(snapshot: Snapshot, ids: set[int]) -> dict[int, int]:
 
 def _rows(snapshot: Snapshot, statement: str, ids: set[int]) -> Iterable[Any]:
     in_order = sorted(each for each in ids if each <= MAX_ID)
-    for first in range(0, len(in_order), IDS_PER_STATEMENT):
-        names, parameters = listed("id", in_order[first : first + IDS_PER_STATEMENT])
+    for names, parameters in listed_in_parts("id", in_order):
         yield from snapshot.tuples(statement.format(ids=names), parameters)

@@ -20,7 +20,7 @@ from shoal.errors import DocumentTooLargeError, QueryError
 from shoal.formats import markdown, plaintext
 from shoal.formats.blocks import BlockKind, assemble
 from shoal.formats.masking import mask
-from shoal.models import DocFormat, ParsedDocument
+from shoal.models.documents import DocFormat, ParsedDocument
 from shoal.search.query_language import folded, tokens_of
 
 MAX_STATEMENTS = 5_000

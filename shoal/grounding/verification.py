@@ -34,9 +34,10 @@ from shoal.grounding.verdicts import (
 )
 from shoal.index.lexical import idf
 from shoal.index.matching import count_roughly
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache, LibraryIndex
-from shoal.search.request import check_characters, check_choice, check_fraction
+from shoal.search.request import check_choice, check_fraction
+from shoal.search.value_checks import check_characters
 from shoal.storage.database import Database
 
 MIN_COVERAGE = 0.7

@@ -17,12 +17,16 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.models import SearchFilters, SearchResponse
+from shoal.models.search import FoldedResult, SearchFilters, SearchResponse
 from shoal.scorer import Scorer
+from shoal.search.dense_ranking import UNIT
+from shoal.search.filtering.tree import text_of
+from shoal.search.request import GroupBy
 from shoal.storage import vocabulary_queries
 from shoal.support.clock import timestamp
 from shoal.support.request_context import KEY_NAME
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from shoal.search.query_analysis import AnalyzedQuery
     from shoal.search.ranking import Ranked, Ranking
     from shoal.search.request import SearchRequest
+    from shoal.search.reranking import Reranking
     from shoal.settings import Settings
     from shoal.storage.database import Snapshot
 
@@ -45,9 +50,30 @@ LIBRARY = """
            (SELECT COALESCE(MAX(id), 0) FROM chunks) AS last_chunk_id,
            (SELECT revision FROM index_state) AS revision
 """
-RANKING_SETTINGS = ("reefs_per_query", "max_query_terms", "learning", "feedback_weight", "presets")
+RANKING_SETTINGS = ("reefs_per_query", "max_query_terms", "learning", "feedback_weight", "presets", "embed")
 """Settings that a ranking depends on, besides the request."""
-REQUEST_FIELDS = ("mode", "fusion", "preset", "top_k", "offset", "max_per_document", "min_relevance")
+REQUEST_FIELDS = (
+    "mode",
+    "fusion",
+    "preset",
+    "top_k",
+    "offset",
+    "max_per_document",
+    "min_relevance",
+    "rerank",
+    "typos",
+    "prefix",
+    "synonyms",
+    "pins",
+)
+
+ORDER_FIELDS = ("sort", "decay", "boosts", "group_by", "fold_similar")
+"""Further fields of the request, which an entry has only if they were given."""
+
+RESULT_FIELDS = (
+    *("chunk_id", "document_id", "score", "lexical", "reef", "field_boost", "lexical_raw", "reef_raw"),
+    *("dense", "dense_raw"),
+)
 
 log = logging.getLogger(__name__)
 
@@ -94,10 +120,8 @@ def make_entry(
     request: SearchRequest,
     analyzed_query: AnalyzedQuery,
     ranking: Ranking,
-    ranked: Sequence[Ranked],
 ) -> dict[str, Any]:
-    """Return the entry of a search with the results `ranked`. Unless `full`, it has only a hash of the
-    query."""
+    """Return the entry of a search without its results. Unless `full`, it has only a hash of the query."""
     is_full = level is AuditLevel.full
     library = snapshot.first(LIBRARY)
     entry = {
@@ -106,7 +130,11 @@ def make_entry(
         "query_sha256": hashlib.sha256(request.query.encode()).hexdigest(),
         **({"query": request.query} if is_full else {}),
         **{name: getattr(request, name) for name in REQUEST_FIELDS},
+        # Of a page by cursor, so that the entry repeats it.
+        "offset": request.start,
         "filters": _filters(request.filters),
+        **({} if request.filter is None else {"filter": text_of(request.filter)}),
+        **_order_arguments(request),
         "weights_asked": None if request.weights is None else dict(request.weights),
         "weights": analyzed_query.weights._asdict(),
         "settings": {name: getattr(settings, name) for name in RANKING_SETTINGS},
@@ -117,33 +145,79 @@ def make_entry(
         "candidates": {
             "lexical": _candidates(ranking, "lexical_raw", is_full),
             "reef": _candidates(ranking, "reef_raw", is_full),
+            **_dense_candidates(ranking, is_full),
             "results": int(ranking.order.is_result.sum()),
         },
-        "results": [
-            {"rank": rank, **_result(chunk)} for rank, chunk in enumerate(ranked, start=request.offset + 1)
-        ],
     }
     if is_full:
         entry["query_reefs"] = [[reef.reef_id, reef.z_score] for reef in analyzed_query.reefs]
-        # Warnings contain words of the query.
-        entry["warnings"] = list(analyzed_query.warnings)
+        # Warnings contain words of the query, so only a full line has them (`complete_entry`).
+        entry["warnings"] = []
     return entry
 
 
-def complete_entry(entry: dict[str, Any], response: SearchResponse) -> dict[str, Any]:
-    """Add what is known after the search: the time, the trace id, the name of the key, and the duration."""
+def rerank_entry(reranking: Reranking | None, ranked: Sequence[Ranked]) -> dict[str, Any]:
+    """Return what an entry says of reranking: what was read, its scores, and the order. `ranked` are the
+    results in the order of the blend."""
+    if reranking is None:
+        return {}
+    return {
+        "reranking": {
+            **dataclasses.asdict(reranking.info),
+            "candidates": [
+                [chunk.chunk_id, parts.similarity, parts.score]
+                for chunk, parts in zip(ranked, reranking.parts, strict=False)
+            ],
+            "order": [ranked[number].chunk_id for number, _ in reranking.in_order()],
+        }
+    }
+
+
+def complete_entry(
+    entry: dict[str, Any],
+    response: SearchResponse,
+    ranked: Sequence[Ranked],
+    reranking: Mapping[str, Any] = MappingProxyType({}),
+    folded: Mapping[int, Sequence[FoldedResult]] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Add what is known after the search: the results `ranked` and their reranking, the time, the trace id,
+    the name of the key, and the duration."""
     context = {"at": timestamp(), "trace_id": response.trace_id, "key": KEY_NAME.get()}
-    return {**context, **entry, "took_ms": response.took_ms}
+    results = [
+        {"rank": rank, **_result(chunk), **_folded(folded.get(chunk.chunk_id, ()))}
+        for rank, chunk in enumerate(ranked, start=entry["offset"] + 1)
+    ]
+    warnings = {"warnings": list(response.warnings)} if "warnings" in entry else {}
+    return {**context, **entry, "results": results, **reranking, **warnings, "took_ms": response.took_ms}
 
 
 def search_arguments(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `Engine.search` that repeat the search of a full entry."""
     return {
         "query": entry["query"],
-        **{name: entry[name] for name in REQUEST_FIELDS},
+        # Lines of earlier versions have no `rerank`, and searched for the words as typed without synonyms and
+        # pins.
+        "typos": "off",
+        "synonyms": "off",
+        "pins": "off",
+        **{name: entry[name] for name in REQUEST_FIELDS if name in entry},
         "weights": entry["weights_asked"],
         "filters": entry["filters"],
+        "filter": entry.get("filter"),
+        **{name: entry[name] for name in ORDER_FIELDS if name in entry},
     }
+
+
+def _order_arguments(request: SearchRequest) -> dict[str, Any]:
+    """What orders the results besides the signals, as arguments of a search; only what was given."""
+    given = {
+        "sort": [key.text for key in request.sort],
+        "decay": request.decay and request.decay.members,
+        "boosts": [boost.members for boost in request.boosts],
+        "group_by": request.group_by.value if request.group_by is not GroupBy.chunk else None,
+        "fold_similar": request.fold_similar,
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 def _filters(filters: SearchFilters) -> dict[str, Any]:
@@ -170,9 +244,28 @@ def _candidates(ranking: Ranking, score: str, is_full: bool) -> dict[str, Any]:
     return {**entry, "first": scored} if is_full else entry
 
 
+def _dense_candidates(ranking: Ranking, is_full: bool) -> dict[str, Any]:
+    """The candidates of the dense signal, if it was used, with the encoder and the floor."""
+    if ranking.cosines is None:
+        return {}
+    candidates = _candidates(ranking, "dense_raw", is_full)
+    return {
+        "dense": {**candidates, "floor": ranking.cosines.floor / UNIT, "encoder": ranking.cosines.encoder}
+    }
+
+
+def _folded(folded: Sequence[FoldedResult]) -> dict[str, Any]:
+    return {"folded": [each.chunk_id for each in folded]} if folded else {}
+
+
 def _result(chunk: Ranked) -> dict[str, Any]:
-    names = ("chunk_id", "document_id", "score", "lexical", "reef", "field_boost", "lexical_raw", "reef_raw")
-    return {name: getattr(chunk, name) for name in names}
+    added = {
+        "decay": chunk.decay,
+        "boosts": None if chunk.boosts is None else [boost.value for boost in chunk.boosts],
+        "pinned": chunk.is_pinned or None,
+    }
+    given = {name: value for name, value in added.items() if value is not None}
+    return {**{name: getattr(chunk, name) for name in RESULT_FIELDS}, **given}
 
 
 def _append(path: Path, data: bytes) -> None:

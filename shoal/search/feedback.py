@@ -17,15 +17,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.models import FeedbackChunk, QueryReef
+from shoal.models.query_info import FeedbackChunk, QueryReef
+from shoal.scorer import Scorer
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import LibraryIndex
 from shoal.search.ordering import best_places
 from shoal.search.query_language import ParsedQuery
 from shoal.search.reef_ranking import other_data
-from shoal.storage.chunk_queries import profiles_of
+from shoal.storage.chunk_queries import as_profiles
 from shoal.storage.database import Snapshot, listed
-from shoal.storage.reef_names import reefs_by_data
+from shoal.storage.reef_names import names_by_data
 
 N_FEEDBACK_CHUNKS = 3
 """nDCG@10 by reefs, mean of four collections: 0.53 with 2 or 3, 0.51 with 5, 0.50 with 10
@@ -42,10 +43,10 @@ MAX_REEFS_WITH_WORDS = 20
 """The same in a hybrid search, where the others cost three times the time and are worth 0.001 in nDCG@10
 (benchmarks/lexical_ranking.py)."""
 
-DOCUMENTS = """
-    SELECT c.id, c.document_id, d.title
+CHUNKS = """
+    SELECT c.id, c.document_id, d.title, c.data_checksum, c.profile
     FROM chunks c JOIN documents d ON d.id = c.document_id
-    WHERE c.id IN ({ids})
+    WHERE c.id IN ({ids}) ORDER BY c.id
 """
 
 
@@ -60,6 +61,7 @@ class Feedback:
 def apply_feedback(
     snapshot: Snapshot,
     library: LibraryIndex,
+    scorer: Scorer,
     own: Sequence[QueryReef],
     parsed: ParsedQuery,
     lexical_scores: NDArray[np.int64],
@@ -81,18 +83,19 @@ def apply_feedback(
     shares = choose(library.index.chunk_ids(best), scores[best])
     ids, parameters = listed("id", shares)
     profile: dict[int, float] = {}
-    stored = profiles_of(snapshot, list(shares))
+    rows = snapshot.rows(CHUNKS.format(ids=ids), parameters)
+    stored = as_profiles(rows)
     columns = stored.profiles.chunks, stored.profiles.reef_ids, stored.profiles.weights
     for place, reef_id, weight in zip(*(column.tolist() for column in columns), strict=True):
         profile[reef_id] = profile.get(reef_id, 0.0) + shares[stored.chunk_ids[place]] * weight
     # All of them were scored with the same data.
     checksum = stored.data_checksums[0]
     unnamed = profile.keys() - {reef.reef_id for reef in own}
-    reefs = reefs_by_data(snapshot, [checksum], unnamed)[checksum]
+    reefs = names_by_data(snapshot, [checksum], unnamed, scorer)[checksum]
     names = {reef_id: reefs[reef_id].reef_name for reef_id in unnamed}
     feedback_chunks = tuple(
         FeedbackChunk(row["id"], row["document_id"], row["title"], round(shares[row["id"]], 6))
-        for row in snapshot.rows(DOCUMENTS.format(ids=ids), parameters)
+        for row in rows
     )
     return Feedback(
         tuple(sorted(feedback_chunks, key=lambda chunk: (-chunk.share, chunk.chunk_id))),
@@ -154,7 +157,7 @@ def _eligible(
     """The scores, without those of chunks that do not meet the query's own conditions. These apply here in
     every search mode."""
     scores = lexical_scores
-    conditions = CompiledFilters({}, {}).and_of_query(parsed, with_required=True)
+    conditions = CompiledFilters().and_of_query(parsed, with_required=True)
     if conditions:
         scores = scores * conditions.met_by(snapshot, library)
     if other_data_than is not None:

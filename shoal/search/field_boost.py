@@ -6,7 +6,7 @@ tag, as typed or in another case. 0..1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from shoal.index.matching import Matches
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import Term
-from shoal.storage.database import Snapshot, listed
+from shoal.storage.database import Query, Snapshot, listed
 from shoal.storage.packed_columns import packed_ids
 
 TAGGED = "SELECT document_id AS id FROM document_tags WHERE tag IN ({tags})"
@@ -42,13 +42,26 @@ def field_counts(
 
 def matching_tags(snapshot: Snapshot, terms: Sequence[Term]) -> dict[Term, tuple[str, ...]]:
     """Return, for each term that names tags in use, these tags."""
-    term_of = {spelling: term for term in terms if not term.in_title for spelling in _spellings(term.text)}
-    names, parameters = listed("tag", term_of)
+    term_of = _terms_by_spelling(terms)
     tags: dict[Term, tuple[str, ...]] = {}
-    for (tag,) in snapshot.rows(TAGS_IN_USE.format(tags=names), parameters):
+    for (tag,) in snapshot.rows(*_tags_query(term_of)):
         tags[term_of[tag]] = (*tags.get(term_of[tag], ()), tag)
     return tags
 
 
-def _spellings(text: str) -> set[str]:
-    return {text, text.lower(), text.upper(), text.capitalize(), text.title(), text.lower().replace(" ", "-")}
+def tags_query(terms: Sequence[Term]) -> Query:
+    """Return what `matching_tags` reads."""
+    return _tags_query(_terms_by_spelling(terms))
+
+
+def _tags_query(spellings: Iterable[str]) -> Query:
+    names, parameters = listed("tag", spellings)
+    return Query(TAGS_IN_USE.format(tags=names), parameters)
+
+
+def _terms_by_spelling(terms: Sequence[Term]) -> dict[str, Term]:
+    return {spelling: term for term in terms if not term.in_title for spelling in _spellings(term.text)}
+
+
+def _spellings(text: str) -> tuple[str, ...]:
+    return text, text.lower(), text.upper(), text.capitalize(), text.title(), text.lower().replace(" ", "-")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
 
-from shoal.models import SearchFilters
-from shoal.search.filters import document_conditions, metadata_conditions
+import numpy as np
+
+from shoal.models.search import SearchFilters
+from shoal.search.filtering.columns import FALSE, NULL, NUMBER, OTHER, TRUE
+from shoal.search.filtering.evaluation import FilterState
+from shoal.search.filtering.reasons import find_tree_warnings, missing_key
+from shoal.search.filtering.tree import Condition, Node, Scalar
+from shoal.search.filters import conditions_by_filter
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
 from shoal.storage.document_queries import literal
 from shoal.storage.json_text import compact_json
@@ -18,7 +23,7 @@ MAX_NAMED = 3
 SHOWN_CHARS = 60
 """Longest value, requested or stored, that a warning shows in full."""
 SAMPLE = 1000
-"""Most frequent tags, and documents with metadata, that are searched for suggestions."""
+"""Most frequent tags that are searched for suggestions."""
 
 TAGS_AMONG = "SELECT DISTINCT tag FROM document_tags WHERE tag IN ({names})"
 FREQUENT_TAGS = "SELECT tag FROM document_tags GROUP BY tag ORDER BY COUNT(*) DESC, tag LIMIT :n"
@@ -28,45 +33,26 @@ PATHS_AMONG = "SELECT DISTINCT source_path FROM documents WHERE source_path IN (
 PATHS_LIKE = (
     "SELECT source_path FROM documents WHERE source_path LIKE :ending ESCAPE '!' ORDER BY source_path LIMIT 1"
 )
-ANY_WITH = "SELECT 1 FROM documents d WHERE {condition} LIMIT 1"
-VALUE_OF_KEY = """
-    SELECT m.type, m.atom FROM documents d, json_each(d.metadata) m
-    WHERE d.metadata <> '{}' AND INSTR(d.metadata, :text) > 0 AND m.key = :key LIMIT 1
-"""
-STORED_KEYS = """
-    SELECT DISTINCT m.key
-    FROM (SELECT metadata FROM documents WHERE metadata <> '{}' LIMIT :n) d, json_each(d.metadata) m
-    LIMIT :n
-"""
-
 NAMES = {"name_contains": "a title or source path with", "file_type": "the type"}
 """In warnings, the filters of names and types."""
-TYPE_NAMES = {
-    "text": "a string",
-    "integer": "a number",
-    "real": "a number",
-    "true": "true or false",
-    "false": "true or false",
-    "null": "null",
-    "array": "a list, which filters do not compare",
-    "object": "an object, which filters do not compare",
-}
-"""Names, in warnings, of the types of SQLite's JSON."""
+OBJECT = "an object or an empty list, which filters do not compare"
+_KINDS = {NUMBER: "a number", TRUE: "true or false", FALSE: "true or false", NULL: "null", OTHER: OBJECT}
+"""Names, in warnings, of the codes of a column; other codes are strings."""
 
 
 def find_filter_warnings(
-    snapshot: Snapshot, filters: SearchFilters, *, is_met: bool = False
+    state: FilterState, filters: SearchFilters, tree: Node | None, *, is_met: bool = False
 ) -> tuple[str, ...]:
-    """Return a warning for each filter value that no document has.
+    """Return a warning for each value of `filters` that no document has, and those of the tree.
 
-    `is_met`: some chunk meets all filters. Metadata, which is slow to search, needs no check then.
+    `is_met`: some chunk meets all filters.
     """
     return (
-        *_of_tags(snapshot, filters.tags),
-        *_of_ids(snapshot, filters.document_ids or ()),
-        *_of_paths(snapshot, filters.source_path or ()),
-        *(() if is_met else _of_names(snapshot, filters)),
-        *_of_metadata(snapshot, {} if is_met else filters.metadata or {}),
+        *_of_tags(state.snapshot, filters.tags),
+        *_of_ids(state.snapshot, filters.document_ids or ()),
+        *_of_paths(state.snapshot, filters.source_path or ()),
+        *(() if is_met else _of_conditions(state, filters)),
+        *(() if tree is None else find_tree_warnings(state, tree, is_met=is_met)),
     )
 
 
@@ -100,41 +86,43 @@ def _of_paths(snapshot: Snapshot, paths: Sequence[str]) -> Iterator[str]:
     yield from _remaining(missing, "source paths that no document has")
 
 
-def _of_names(snapshot: Snapshot, filters: SearchFilters) -> Iterator[str]:
-    conditions = {
-        name: (condition, values) for name, condition, values in document_conditions(filters) if name in NAMES
-    }
-    for name, (condition, values) in conditions.items():
-        if not snapshot.first(ANY_WITH.format(condition=condition.replace("c.document_id", "d.id")), values):
+def _of_conditions(state: FilterState, filters: SearchFilters) -> Iterator[str]:
+    """Yield the warnings of names, types and metadata."""
+    for name, node in conditions_by_filter(filters):
+        is_of_metadata = isinstance(node, Condition) and bool(node.field.path)
+        if not (is_of_metadata or name in NAMES) or state.met_by_documents(node).any():
+            continue
+        if is_of_metadata:
+            assert isinstance(node, Condition), "metadata is one condition"
+            yield missing_key(state, node.field) or _other_value(state, node)
+        else:
             yield f"no document has {NAMES[name]} {_shortened(str(getattr(filters, name)))}"
 
 
-def _of_metadata(snapshot: Snapshot, metadata: Mapping[str, Any]) -> Iterator[str]:
-    for (key, value), (_, condition, values) in zip(
-        metadata.items(), metadata_conditions(metadata), strict=True
-    ):
-        if snapshot.first(ANY_WITH.format(condition=condition.replace("c.document_id", "d.id")), values):
-            continue
-        row = snapshot.first(VALUE_OF_KEY, {"key": key, "text": f"{compact_json(key)}:"})
-        if row is None:
-            stored_keys = [key_row[0] for key_row in snapshot.rows(STORED_KEYS, {"n": SAMPLE})]
-            hint = _hint(_closest(key, stored_keys))
-            yield f"no document has the key {_shortened(key)} in its metadata{hint}"
-            continue
-        warning = f"no document has {_shortened(key)} = {_shortened(compact_json(value))} in its metadata"
-        stored_type, stored = row
-        if TYPE_NAMES[stored_type] == TYPE_NAMES[_json_type(value)]:
-            yield warning
-        else:
-            is_shown = stored_type in ("text", "integer", "real")
-            example = f", such as {_shortened(compact_json(stored))}" if is_shown else ""
-            yield f"{warning}; the stored value is {TYPE_NAMES[stored_type]}{example}"
+def _other_value(state: FilterState, condition: Condition) -> str:
+    """The warning for a key of the metadata that some documents have, but with other values."""
+    (key,), (value,) = condition.field.path, condition.values
+    warning = f"no document has {_shortened(key)} = {_shortened(compact_json(value))} in its metadata"
+    column = state.table.column(state.snapshot, condition.field)
+    place = int(np.argmax(state.table.is_alive[column.rows]))
+    code = int(column.codes[place])
+    stored_kind, wanted_kind = _KINDS.get(code, "a string"), _kind_of(value)
+    if stored_kind == wanted_kind:
+        return warning
+    example: Scalar = None
+    if code >= 0:
+        example = column.texts.texts[code]
+    elif code == NUMBER:
+        number = float(column.numbers[place])
+        example = column.exact.get(place, int(number) if number.is_integer() else number)
+    shown = "" if example is None else f", such as {_shortened(compact_json(example))}"
+    return f"{warning}; the stored value is {stored_kind}{shown}"
 
 
-def _json_type(value: Any) -> str:
+def _kind_of(value: Scalar) -> str:
     if value is None or isinstance(value, bool):
-        return compact_json(value)
-    return "text" if isinstance(value, str) else "real"
+        return _KINDS[NULL if value is None else TRUE]
+    return "a string" if isinstance(value, str) else _KINDS[NUMBER]
 
 
 def _missing(snapshot: Snapshot, statement: str, names: Sequence[str]) -> list[str]:

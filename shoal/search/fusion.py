@@ -1,6 +1,7 @@
 """Fusion of the signals into one score.
 
-final = w_lexical * lexical + w_reef * reef + w_field_boost * field_boost, with weights that add up to 1.
+final = w_lexical * lexical + w_reef * reef + w_field_boost * field_boost + w_dense * dense, with weights that
+add up to 1. `dense` is there only for a library with vectors (`shoal.search.dense_ranking`).
 
 Each signal's raw scores are normalized to 0..1: divided by the best raw score in the whole library for this
 query; a chunk without a match has 0. The best is taken before filters, so filters and pages do not change
@@ -23,7 +24,7 @@ from shoal.support.presets import Preset, Weights
 RRF_K = 60
 """The constant of the paper."""
 
-RRF_WEIGHTS = Weights(lexical=0.5, reef=0.5, field_boost=0.0)
+RRF_WEIGHTS = Weights(lexical=0.5, reef=0.5, field_boost=0.0, dense=0.5)
 """Weights of rankings that are fused by rank."""
 
 HALF_TRUST_Z = 4.0
@@ -41,9 +42,14 @@ def trust(strength: float) -> float:
 
 
 def choose_weights(
-    preset: Preset, given: Mapping[str, float] | None, fusion: Fusion, strength: float
+    preset: Preset,
+    given: Mapping[str, float] | None,
+    fusion: Fusion,
+    strength: float,
+    *,
+    has_vectors: bool = False,
 ) -> Weights:
-    """Return the weights of a hybrid search, adding up to 1.
+    """Return the weights of a hybrid search, adding up to 1; without vectors, that of `dense` is 0.
 
     Given weights are used as they are; missing ones are 0. If the preset is adaptive, its reef weight is
     multiplied by the trust factor of `strength`, the z-score of the query's strongest reef. If `strength` is
@@ -55,7 +61,9 @@ def choose_weights(
     else:
         chosen = RRF_WEIGHTS if fusion is Fusion.rrf else preset.weights
         trust_factor = trust(strength) if fusion is Fusion.blend and preset.is_adaptive else 1.0
-    return chosen._replace(reef=chosen.reef * trust_factor if strength else 0.0).normalized()
+    return chosen._replace(
+        reef=chosen.reef * trust_factor if strength else 0.0, dense=chosen.dense if has_vectors else 0.0
+    ).normalized()
 
 
 class Signal(NamedTuple):
@@ -68,6 +76,10 @@ class Signal(NamedTuple):
     raw: NDArray[Any]
     best: float
     normalize: Callable[[NDArray[Any]], NDArray[np.float64]]
+
+
+NO_SIGNAL = Signal(np.zeros(0), 1.0, lambda some: np.zeros(len(some)))
+"""A signal that is not used."""
 
 
 def signal(raw: NDArray[np.int64], fusion: Fusion) -> Signal:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lagoon.tokens import STOP_WORDS
 from shoal.index.terms import word_pattern
-from shoal.models import SearchMode
+from shoal.models.search import SearchMode
 from shoal.search.inflections import find_inflections
 from shoal.search.query_language import ParsedQuery, folded, stems_of, tokens_of
 
@@ -26,14 +26,16 @@ class Highlighter:
 
 
 def make_highlighter(parsed: ParsedQuery, mode: SearchMode) -> Highlighter:
-    """Return what to highlight for a query. The words of a phrase count by themselves only in mode `reef`."""
-    words = [token for term in parsed.terms if len(term.tokens) == 1 for token in term.tokens]
+    """Return what to highlight for a query. The words of a phrase count by themselves only in mode `reef`,
+    where no result must have the phrase."""
+    forms = [*parsed.terms, *itertools.chain.from_iterable(parsed.synonyms.values())]
+    words = [token for term in forms if len(term.tokens) == 1 for token in term.tokens]
     if mode is SearchMode.reef:
         about = (token for token in tokens_of(parsed.about) if len(token) > 1)
         words += [token for token in about if folded(token) not in STOP_WORDS]
     return Highlighter(
         words=frozenset(map(folded, words)),
-        phrases=tuple(tuple(map(folded, term.tokens)) for term in parsed.terms if len(term.tokens) > 1),
+        phrases=tuple(tuple(map(folded, term.tokens)) for term in forms if len(term.tokens) > 1),
     )
 
 

@@ -25,9 +25,16 @@ from shoal.index.merging import merge_segments
 from shoal.index.segment import Segment
 from shoal.search.index_files import IndexFiles
 from shoal.search.query_language import TERMS
-from shoal.storage import index_tables
-from shoal.storage.database import IDS_PER_STATEMENT, Database, Snapshot, Transaction, listed
-from shoal.storage.file_lock import alone_if_free
+from shoal.search.vector_files import join_vectors, write_vectors_of
+from shoal.storage.database import IDS_PER_STATEMENT, Database, Snapshot, listed
+from shoal.storage.index_records import (
+    NOT_WRITTEN,
+    IndexRecords,
+    IndexWriter,
+    NewSegment,
+    VectorsFile,
+    open_records,
+)
 from shoal.storage.index_tables import Changes, OpenChange, SegmentRow
 from shoal.storage.profiles import Profiles as StoredProfiles
 
@@ -60,41 +67,53 @@ def update_index(database: Database) -> bool:
 
     Raises StorageError; what is not indexed then stays noted.
     """
-    files = IndexFiles(database)
+    library = _Library(database, open_records(database), IndexFiles(database))
+    records, files = library.records, library.files
     while True:
-        with alone_if_free(database.path, "index") as is_free:
+        with records.alone_if_free() as is_free:
             if not is_free:
                 return False
-            _check_files(database, files)
-            with database.snapshot(limited=False) as snapshot:
-                files.check_space(sum(change.n_bytes for change in index_tables.open_changes(snapshot)))
-            while _index_some(database, files):
-                _merge(database, files)
-            _merge(database, files)
-            with database.snapshot(limited=False) as snapshot:
-                rows = index_tables.segments(snapshot)
+            records.follow()
+            _check_files(library)
+            with records.newest(database) as view:
+                files.check_space(sum(change.n_bytes for change in view.open_changes()))
+            while _index_some(library):
+                _merge(library)
+            _merge(library)
+            join_vectors(database, records, files)
+            with records.newest(database) as view:
+                rows = view.segments()
             files.remove_others(
-                (row.file_name for row in rows), are_unread=functools.partial(_is_state_common, database)
+                (name for row in rows for name in row.file_names),
+                are_unread=functools.partial(_is_state_common, records),
             )
         # Another process may have noted a change, and found the lock taken.
-        with database.snapshot() as snapshot:
-            if not index_tables.is_any_open(snapshot):
+        with database.snapshot() as snapshot, records.view(snapshot) as view:
+            if not view.is_any_open():
                 return True
 
 
-def _is_state_common(database: Database) -> bool:
+class _Library(NamedTuple):
+    """A library, and its index on this machine."""
+
+    database: Database
+    records: IndexRecords
+    files: IndexFiles
+
+
+def _is_state_common(records: IndexRecords) -> bool:
     """Whether nobody reads an older state of the database than the present one. Waits for short reads."""
     for _ in range(SHORT_READS):
-        if database.checkpoint():
+        if records.is_state_common():
             return True
         time.sleep(SHORT_READ_SECONDS)
     return False
 
 
 def rebuild_index(database: Database) -> None:
-    """Index all documents again."""
-    with database.write() as transaction:
-        index_tables.start_again(transaction)
+    """Index all documents again, on this machine."""
+    with open_records(database).write() as writer:
+        writer.start_again()
     update_index(database)
 
 
@@ -161,39 +180,53 @@ def _document(
     )
 
 
-def _check_files(database: Database, files: IndexFiles) -> None:
+def _check_files(library: _Library) -> None:
     """Start again if the file of a segment is missing, damaged or of another version."""
-    with database.snapshot(limited=False) as snapshot:
-        rows = index_tables.segments(snapshot)
+    database, records, files = library
+    with records.newest(database) as view:
+        rows = view.segments()
     try:
         for row in rows:
             files.open(row.file_name)
     except DamagedIndexError as error:
         log.warning("the index is built anew: %s", error)
-        with database.write() as transaction:
-            index_tables.start_again(transaction)
+        with records.write() as writer:
+            writer.start_again()
+        records.follow()
+        return
+    try:
+        for row in rows:
+            if row.vectors_file:
+                files.open_vectors(row.vectors_file, row.n_chunks)
+    except DamagedIndexError as error:
+        log.warning("the vectors of the index are written anew: %s", error)
+        with records.write() as writer:
+            writer.forget_vectors()
 
 
-def _index_some(database: Database, files: IndexFiles) -> bool:
+def _index_some(library: _Library) -> bool:
     """Index some of the documents that changed; False if there are none."""
-    with database.snapshot(limited=False) as snapshot:
-        changes = _first_changes(index_tables.open_changes(snapshot, DOCUMENTS_TOGETHER))
+    database, records, files = library
+    records.follow()
+    with records.newest(database) as view:
+        due, revision = view.due_changes(DOCUMENTS_TOGETHER)
+        changes = _first_changes(due)
         if not changes:
             return False
-        n_left = index_tables.count_open(snapshot) - len(changes)
+        n_left = view.count_open() - len(changes)
         if n_left:
             log.info("indexing %s documents; %s are left", f"{len(changes):,}", f"{n_left:,}")
-        revision = index_tables.revision(snapshot)
-        documents = list(read_documents(snapshot, [change.document_id for change in changes]))
+        documents = list(read_documents(view.snapshot, [change.document_id for change in changes]))
     written = []
     for group in _grouped(documents):
         name = files.write(functools.partial(write_segment, group, TERMS))
-        written.append((name, files.open(name)))
-    with database.write() as transaction:
-        for name, segment in written:
-            _add(transaction, revision, name, segment)
-        index_tables.close_changes(transaction, changes)
-    _forget_changes(database, files)
+        segment = files.open(name)
+        written.append((name, segment, write_vectors_of(database, files, segment)))
+    with records.write() as writer:
+        for name, segment, vectors in written:
+            _add(writer, revision, name, segment, vectors)
+        writer.close(changes)
+    _forget_changes(library)
     return True
 
 
@@ -222,11 +255,12 @@ def _grouped(documents: Sequence[IndexedDocument]) -> Iterator[list[IndexedDocum
         yield group
 
 
-def _merge(database: Database, files: IndexFiles) -> None:
+def _merge(library: _Library) -> None:
     """Merge segments until no level has too many of them."""
+    database, records, files = library
     while True:
-        with database.snapshot(limited=False) as snapshot:
-            rows, changes = index_tables.segments(snapshot), index_tables.changes(snapshot)
+        with records.newest(database) as view:
+            rows, changes = view.segments(), view.changes()
         open_segments = [(row, files.open(row.file_name)) for row in rows]
         sized = [
             _Sized(row, segment, outdated_documents(segment, row.revision, changes))
@@ -240,13 +274,15 @@ def _merge(database: Database, files: IndexFiles) -> None:
             log.info("merging the index of %s passages", f"{n_chunks:,}")
         parts = [(each.segment, each.outdated.tolist()) for each in chosen]
         name = files.write(functools.partial(merge_segments, parts)) if n_chunks else None
-        with database.write() as transaction:
-            if not index_tables.delete_segments(transaction, [each.row.id for each in chosen]):
+        vectors = NOT_WRITTEN if name is None else write_vectors_of(database, files, files.open(name))
+        with records.write() as writer:
+            if not writer.delete_segments([each.row.id for each in chosen]):
                 return
             if name is not None:
-                _add(transaction, max(each.row.revision for each in chosen), name, files.open(name))
-        files.retire(each.row.file_name for each in chosen)
-        _forget_changes(database, files)
+                revision = max(each.row.revision for each in chosen)
+                _add(writer, revision, name, files.open(name), vectors)
+        files.retire(name for each in chosen for name in each.row.file_names)
+        _forget_changes(library)
 
 
 class _Sized(NamedTuple):
@@ -290,30 +326,28 @@ def _level(n_chunks: int) -> int:
 
 def outdated_documents(segment: Segment, revision: int, changes: Changes) -> NDArray[np.int64]:
     """Return the documents of a segment of this revision that changed later, ascending."""
-    changed = changes.document_ids[changes.revisions > revision]
+    is_outdated = changes.revisions > revision
+    if changes.is_later is not None:
+        is_outdated |= changes.is_later
+    changed = changes.document_ids[is_outdated]
     return np.intersect1d(segment.document_ids, changed)
 
 
-def _forget_changes(database: Database, files: IndexFiles) -> None:
+def _forget_changes(library: _Library) -> None:
     """Remove the notes of changes that no segment needs any more: none holds an older state."""
-    with database.snapshot(limited=False) as snapshot:
-        rows, changes = index_tables.segments(snapshot), index_tables.changes(snapshot)
+    database, records, files = library
+    with records.newest(database) as view:
+        rows, changes = view.segments(), view.changes()
     is_needed = ~changes.is_indexed
     for row in rows:
         outdated = outdated_documents(files.open(row.file_name), row.revision, changes)
         is_needed |= np.isin(changes.document_ids, outdated)
     settled = [column[~is_needed].tolist() for column in (changes.document_ids, changes.revisions)]
     if settled[0]:
-        with database.write() as transaction:
-            index_tables.forget_changes(transaction, zip(*settled, strict=True))
+        with records.write() as writer:
+            writer.forget(zip(*settled, strict=True))
 
 
-def _add(transaction: Transaction, revision: int, name: str, segment: Segment) -> None:
-    index_tables.add_segment(
-        transaction,
-        revision=revision,
-        n_documents=segment.n_documents,
-        n_chunks=segment.n_chunks,
-        n_bytes=segment.n_bytes,
-        file_name=name,
-    )
+def _add(writer: IndexWriter, revision: int, name: str, segment: Segment, vectors: VectorsFile) -> None:
+    new = NewSegment(revision, segment.n_documents, segment.n_chunks, segment.n_bytes, name, vectors)
+    writer.add(new)

@@ -45,21 +45,34 @@ def weighted_terms(
 ) -> list[WeightedTerm]:
     """Return the terms that add to a score: those of the query, and its pairs of neighbouring words."""
     weighted = [
-        WeightedTerm(found, math.sqrt(parsed.frequencies.get(term, 1)), has_context=True)
+        WeightedTerm(found, term_weight(parsed, term), has_context=True)
         for term, found in matches.items()
         if found.n_chunks
     ]
-    pairs = [
-        IndexTerm(stems_of(pair.tokens), _IN_TEXT)
-        for pair in parsed.pairs
-        if all(_is_present(matches, token) for token in pair.tokens)
+    present = [pair for pair in parsed.pairs if all(_is_present(matches, token) for token in pair.tokens)]
+    pairs = [IndexTerm(stems_of(pair.tokens), _IN_TEXT) for pair in present]
+    weighted += [
+        WeightedTerm(found, PAIR_SHARE * _pair_weight(parsed, pair), has_context=False)
+        for pair, found in zip(present, find(library.index, pairs), strict=True)
+        if found.n_chunks
     ]
     weighted += [
-        WeightedTerm(found, PAIR_SHARE, has_context=False)
-        for found in find(library.index, pairs)
+        WeightedTerm(found, term_weight(parsed, term), has_context=True)
+        for term, found in find_matches(library, list(parsed.also)).items()
         if found.n_chunks
     ]
     return weighted
+
+
+def term_weight(parsed: ParsedQuery, term: Term) -> float:
+    """Return the factor of the BM25 of a term."""
+    if term in parsed.also:
+        return parsed.also[term]
+    return math.sqrt(parsed.frequencies.get(term, 1)) * parsed.term_weights.get(term, 1.0)
+
+
+def _pair_weight(parsed: ParsedQuery, pair: Term) -> float:
+    return min(parsed.term_weights.get(Term((token,)), 1.0) for token in pair.tokens)
 
 
 def _is_present(matches: Mapping[Term, Matches], token: str) -> bool:

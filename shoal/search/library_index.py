@@ -6,25 +6,32 @@ are hidden in it; their new state is read from the database and indexed in memor
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import DamagedIndexError, StorageError
+from shoal.errors import DamagedIndexError, EncoderError, EncoderMismatchError, StorageError
 from shoal.index.building import segment_bytes
 from shoal.index.index import Index, Part
 from shoal.index.kernels import use_compiled
 from shoal.index.matching import IndexTerm, find
 from shoal.index.segment import Segment
+from shoal.index.vectors import DenseScores, SegmentVectors, quantised_query
+from shoal.search.filtering.evaluation import Fields
 from shoal.search.index_files import IndexFiles
 from shoal.search.indexing import outdated_documents, read_documents, update_index
 from shoal.search.query_language import TERMS, stems_of, tokens_of
-from shoal.storage import index_tables
-from shoal.storage.database import Database, Snapshot
+from shoal.storage import vectors as stored_vectors
+from shoal.storage.database import Database, Query, Snapshot
+from shoal.storage.index_records import IndexView, Lag, Version, open_records
+from shoal.storage.topic_statistics import MainReef
+from shoal.storage.vectors import AGAIN, StoredEncoder
 
 MAX_CHUNKS_IN_MEMORY = 2_000
 """Chunks that a search indexes in memory, which takes a tenth of a second. If more have changed, it writes a
@@ -40,11 +47,29 @@ class LibraryIndex:
     """The index of one state of the library. Chunks of all segments have one numbering: their places.
 
     n_missing  documents that are in no segment and were too many to be indexed in memory
+    fields     what filters compare, shared by the states of one library
+    encoder    of the vectors; None if no chunk has one
+    revision   of the library
+    main_reefs those of documents that were read in this state, by document and label threshold
     """
 
-    def __init__(self, index: Index, n_missing: int = 0) -> None:
+    def __init__(
+        self,
+        index: Index,
+        n_missing: int = 0,
+        fields: Fields | None = None,
+        vectors: Sequence[SegmentVectors | None] = (),
+        encoder: StoredEncoder | None = None,
+        revision: int = 0,
+    ) -> None:
+        """`vectors` of the first parts of the index, in their order."""
         self.index = index
         self.n_missing = n_missing
+        self.fields = Fields() if fields is None else fields
+        self.encoder = encoder
+        self.revision = revision
+        self.main_reefs: dict[tuple[int, float], tuple[MainReef, ...]] = {}
+        self.vectors = tuple(vectors)
 
     def __len__(self) -> int:
         """Return the number of places, those of outdated chunks included."""
@@ -54,6 +79,38 @@ class LibraryIndex:
     def n_chunks(self) -> int:
         """Chunks that a search can find."""
         return self.index.totals.n_chunks
+
+    def dense(self, query_vector: NDArray[np.float32]) -> DenseScores | None:
+        """Compare a query, f32 (dimension,), with the vectors of all places; None if there are none.
+
+        The query is a vector of `encoder`; compare the identities before. Raises EncoderMismatchError for
+        another dimension, EncoderError for a vector that is not finite or 0.
+        """
+        if self.encoder is None:
+            return None
+        if np.shape(query_vector) != (self.encoder.dimension,):
+            raise EncoderMismatchError(
+                f"the query has shape {np.shape(query_vector)}, and the vectors of the library have "
+                f"{self.encoder.dimension} numbers ({self.encoder.name}); {AGAIN}"
+            )
+        try:
+            query = quantised_query(query_vector)
+        except ValueError as error:
+            raise EncoderError(str(error)) from None
+        raw = np.zeros(len(self), dtype=np.int64)
+        for (_, own), vectors in zip(self.index.by_part(raw), self.vectors, strict=False):
+            if vectors is not None:
+                vectors.add_cosines(query, own)
+        return DenseScores(raw, self._has_vector)
+
+    @functools.cached_property
+    def _has_vector(self) -> NDArray[np.bool_]:
+        mask = np.zeros(len(self), dtype=np.bool_)
+        for (_, own), vectors in zip(self.index.by_part(mask), self.vectors, strict=False):
+            if vectors is not None:
+                own[:] = vectors.has_vector
+        mask.flags.writeable = False
+        return mask
 
     def count_by_document(self, text: str) -> dict[int, int]:
         """Count the chunks that contain the words of a text side by side, in any inflection, by document id,
@@ -74,12 +131,12 @@ class _InMemory(NamedTuple):
 class _State(NamedTuple):
     """A state of the library; a thread reads or replaces it as a whole."""
 
-    revision: int
+    version: Version
     library: LibraryIndex
     in_memory: tuple[_InMemory, ...]
 
 
-_NO_STATE = _State(-1, LibraryIndex(Index(())), ())
+_NO_STATE = _State(Version(-2, -1, -1), LibraryIndex(Index(())), ())
 
 
 class IndexCache:
@@ -88,20 +145,24 @@ class IndexCache:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._files = IndexFiles(database)
+        self._records = open_records(database)
         self._lock = threading.Lock()
         self._state = _NO_STATE
+        self.fields = Fields(database)
         self._may_compile = False
 
     def prepare(self) -> None:
         """Write what is missing from the index, if that is too much for memory; build a damaged one anew."""
-        with self._database.snapshot() as snapshot:
-            if index_tables.revision(snapshot) == self._state.revision:
+        with self._database.snapshot() as snapshot, self._records.view(snapshot) as view:
+            if view.version == self._state.version:
                 return
-            n_open = sum(change.n_chunks for change in index_tables.open_changes(snapshot))
-            is_usable = n_open <= MAX_CHUNKS_IN_MEMORY
+            n_open = sum(change.n_chunks for change in view.open_changes())
+            is_usable = view.is_followed and n_open <= MAX_CHUNKS_IN_MEMORY
             try:
-                for row in index_tables.segments(snapshot):
+                for row in view.segments():
                     self._files.open(row.file_name)
+                    if row.vectors_file:
+                        self._files.open_vectors(row.vectors_file, row.n_chunks)
             except DamagedIndexError:
                 is_usable = False
         if not is_usable:
@@ -119,24 +180,59 @@ class IndexCache:
         with self._database.snapshot(limited=False) as snapshot:
             self.of(snapshot)
 
+    def lag(self) -> Lag:
+        """Return how far the index is behind the library. Raises StorageError."""
+        with self._database.snapshot() as snapshot, self._records.view(snapshot) as view:
+            return view.lag()
+
+    def is_complete(self) -> bool:
+        """Whether a search would find every document: what is in no segment fits into memory."""
+        with self._database.snapshot() as snapshot, self._records.view(snapshot) as view:
+            return sum(change.n_chunks for change in view.open_changes()) <= MAX_CHUNKS_IN_MEMORY
+
     def size(self) -> int:
         """Return the bytes of the index on the disk."""
         return self._files.size()
 
+    @contextmanager
+    def searching(
+        self, database: Database, queries: Callable[[], Iterable[Query]] = tuple, *, times: float = 1.0
+    ) -> Iterator[tuple[Snapshot, LibraryIndex]]:
+        """A snapshot of the library in `database` with its index, of which no more is missing than memory
+        allows. `queries`: what a search will read first; `times` as in `Database.snapshot`."""
+
+        def all_queries() -> Iterator[Query]:
+            yield from self._records.queries
+            yield from queries()
+
+        with database.snapshot(times=times) as snapshot:
+            snapshot.prefetch(all_queries())
+            with self._records.view(snapshot) as view:
+                state = self._state
+                is_current = state.version == view.version
+            if is_current:
+                yield snapshot, state.library
+                return
+        self.prepare()
+        with database.snapshot(times=times) as snapshot:
+            snapshot.prefetch(all_queries())
+            yield snapshot, self.of(snapshot)
+
     def of(self, snapshot: Snapshot) -> LibraryIndex:
         """Return the index as of this snapshot. Raises DamagedIndexError."""
-        revision = index_tables.revision(snapshot)
-        state = self._state
-        if state.revision == revision:
-            return state.library
-        with self._lock:
+        with self._records.view(snapshot) as view:
+            version = view.version
             state = self._state
-            if state.revision != revision:
-                state = self._read(snapshot, revision)
-                if revision > self._state.revision:
-                    self._state = state
-                    self._compile(len(state.library))
-            return state.library
+            if state.version == version:
+                return state.library
+            with self._lock:
+                state = self._state
+                if state.version != version:
+                    state = self._read(view)
+                    if version > self._state.version:
+                        self._state = state
+                        self._compile(len(state.library))
+                return state.library
 
     def _compile(self, n_chunks: int) -> None:
         """Compile the ranking once, in a process that loaded the index and for a library that is worth it."""
@@ -145,29 +241,39 @@ class IndexCache:
             # It takes seconds; searches use numpy meanwhile.
             threading.Thread(target=use_compiled, name="compile", daemon=True).start()
 
-    def _read(self, snapshot: Snapshot, revision: int) -> _State:
-        rows, changes = index_tables.segments(snapshot), index_tables.changes(snapshot)
+    def _read(self, view: IndexView) -> _State:
+        snapshot, revision = view.snapshot, view.revision
+        rows, changes = view.segments(), view.changes()
         parts = [
             self._part(segment, outdated_documents(segment, row.revision, changes).tolist())
             for row in rows
             for segment in (self._files.open(row.file_name),)
         ]
-        self._files.close_others(row.file_name for row in rows)
+        vectors = [
+            self._files.open_vectors(row.vectors_file, row.n_chunks) if row.vectors_file else None
+            for row in rows
+        ]
+        encoder = stored_vectors.encoder(snapshot) if any(vectors) else None
+        self._files.close_others(name for row in rows for name in row.file_names)
         opened = changes.document_ids[~changes.is_indexed]
         if not len(opened):
-            return _State(revision, LibraryIndex(Index.of_parts(parts)), ())
+            library = LibraryIndex(Index.of_parts(parts), 0, self.fields, vectors, encoder, revision)
+            return _State(view.version, library, ())
         # A snapshot may be older than what another search has put into memory.
-        former = [each for each in self._state.in_memory if each.revision <= revision]
-        in_memory, n_missing = _index_in_memory(snapshot, revision, former)
+        is_same = self._state.version.generation == view.version.generation
+        former = [each for each in self._state.in_memory if is_same and each.revision <= revision]
+        in_memory, n_missing = _index_in_memory(view, former)
         kept = []
         for each in in_memory:
             documents = each.segment.document_ids
             closed = np.setdiff1d(documents, opened)
-            hidden = np.union1d(closed, outdated_documents(each.segment, each.revision, changes))
+            changed = changes.document_ids[changes.revisions > each.revision]
+            hidden = np.union1d(closed, np.intersect1d(documents, changed))
             if len(hidden) < len(np.unique(documents)):
                 kept.append(each)
                 parts.append(self._part(each.segment, hidden.tolist()))
-        return _State(revision, LibraryIndex(Index.of_parts(parts), n_missing), tuple(kept))
+        library = LibraryIndex(Index.of_parts(parts), n_missing, self.fields, vectors, encoder, revision)
+        return _State(view.version, library, tuple(kept))
 
     def _part(self, segment: Segment, deleted: Collection[int]) -> Part:
         """A part of the former state if the segment is the same without the same documents: its totals need
@@ -183,15 +289,13 @@ def _equal(left: NDArray[np.bool_] | None, right: NDArray[np.bool_] | None) -> b
     return left is right or (left is not None and right is not None and np.array_equal(left, right))
 
 
-def _index_in_memory(
-    snapshot: Snapshot, revision: int, former: Sequence[_InMemory]
-) -> tuple[list[_InMemory], int]:
+def _index_in_memory(view: IndexView, former: Sequence[_InMemory]) -> tuple[list[_InMemory], int]:
     """Index the open changes that are not in memory yet; return all that is in memory then, and how many
     documents were too many."""
     held: dict[int, int] = {}
     for each in former:
         held.update(dict.fromkeys(each.segment.document_ids.tolist(), each.revision))
-    opened = index_tables.open_changes(snapshot)
+    opened = view.open_changes()
     due = [change for change in opened if held.get(change.document_id, -1) < change.revision]
     chosen: list[int] = []
     n_chunks = sum(each.segment.n_chunks for each in former)
@@ -202,5 +306,5 @@ def _index_in_memory(
         chosen.append(change.document_id)
     if not chosen:
         return list(former), len(due)
-    segment = Segment(segment_bytes(read_documents(snapshot, chosen), TERMS))
-    return [*former, _InMemory(revision, segment)], len(due) - len(chosen)
+    segment = Segment(segment_bytes(read_documents(view.snapshot, chosen), TERMS))
+    return [*former, _InMemory(view.revision, segment)], len(due) - len(chosen)

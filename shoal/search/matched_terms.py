@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from shoal.models import MatchedTerm
+from shoal.models.scores import MatchedTerm
 from shoal.search.inflections import find_inflections
 from shoal.search.query_language import Term, folded, stems_of, tokens_of
 
@@ -25,10 +25,13 @@ class ChunkTexts(NamedTuple):
 
 
 def find_matched_terms(
-    terms: Sequence[Term], matching_tags: Mapping[Term, Sequence[str]], chunks: Sequence[ChunkTexts]
+    terms: Sequence[Term],
+    matching_tags: Mapping[Term, Sequence[str]],
+    chunks: Sequence[ChunkTexts],
+    synonyms: Mapping[Term, Sequence[Term]] | None = None,
 ) -> list[tuple[MatchedTerm, ...]]:
     """Return the matched terms of each chunk, in the order of the query; compares stems like the index, and
-    says if only the stem is the same."""
+    says if only the stem is the same. `synonyms`: other forms of terms."""
     if not terms:
         return [() for _ in chunks]
     tokens = [
@@ -40,6 +43,10 @@ def find_matched_terms(
     )
     stems = dict(zip(forms, stems_of(forms), strict=True))
     term_stems = [(term, stems_of(term.tokens)) for term in terms]
+    others = {
+        term: [(other.text, stems_of(other.tokens)) for other in forms]
+        for term, forms in (synonyms or {}).items()
+    }
     wanted = {stem for _, term_stem in term_stems for stem in term_stem}
     inflections = find_inflections(
         {folded(token) for term in terms for token in term.tokens},
@@ -53,7 +60,8 @@ def find_matched_terms(
             HEADINGS: _Stems([[token for heading in headings for token in heading]], stems),
             TEXT: _Stems([text], stems),
         }
-        matched.append(tuple(_matched(term_stems, places, inflections, matching_tags, set(chunk.tags))))
+        tags = set(chunk.tags)
+        matched.append(tuple(_matched(term_stems, others, places, inflections, matching_tags, tags)))
     return matched
 
 
@@ -85,6 +93,7 @@ class _Stems:
 
 def _matched(
     term_stems: Sequence[tuple[Term, tuple[str, ...]]],
+    others: Mapping[Term, Sequence[tuple[str, tuple[str, ...]]]],
     places: Mapping[str, _Stems],
     inflections: Mapping[str, frozenset[str]],
     matching_tags: Mapping[Term, Sequence[str]],
@@ -93,7 +102,13 @@ def _matched(
     for term, stems in term_stems:
         searched = [TITLE] if term.in_title else list(places)
         words = {name: places[name].find(stems) for name in searched}
-        matched_places = [name for name in searched if words[name]]
+        found = {
+            text: [name for name in searched if places[name].find(other)]
+            for text, other in others.get(term, ())
+        }
+        matched_places = [
+            name for name in searched if words[name] or any(name in by_form for by_form in found.values())
+        ]
         distinct = dict.fromkeys(match for name in matched_places for match in words[name])
         same_stem = None
         if distinct and not any(_is_inflection(match, term, inflections) for match in distinct):
@@ -101,7 +116,8 @@ def _matched(
         if tags.intersection(matching_tags.get(term, ())):
             matched_places.append(TAG)
         if matched_places:
-            yield MatchedTerm(format_term(term), tuple(matched_places), same_stem)
+            present = tuple(text for text, names in found.items() if names)
+            yield MatchedTerm(format_term(term), tuple(matched_places), same_stem, present)
 
 
 def _is_inflection(words: Sequence[str], term: Term, inflections: Mapping[str, frozenset[str]]) -> bool:

@@ -1,4 +1,7 @@
-"""The order of results: greater keys first, equal keys by chunk id, with a limit per document."""
+"""The order of results: by sort levels if there are any, then greater keys first, equal keys by chunk id.
+
+The number of results of one document can be limited.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +32,22 @@ class Order:
 
     keys       i64 or f64 (n,), by place in the index
     is_result  bool (n,): whether the chunk may be a result
+    levels     i64 (n,) each, not negative: what chunks are ordered by before their keys, greater first
     """
 
     index: Index
     keys: Keys
     is_result: NDArray[np.bool_]
+    levels: tuple[NDArray[np.int64], ...] = ()
 
     def first(self, n: int, max_per_document: int | None) -> NDArray[np.int64]:
         """Return the places of the first `n` results, best first. Sorts only as many chunks as necessary."""
         limit = n if max_per_document is None else max_per_document
         depth = max(FIRST_DEPTH, 2 * n)
         while True:
-            places = best_places(self.keys, depth, self.is_result)
-            places = places[np.lexsort((self.index.chunk_ids(places), -self.keys[places]))]
+            places = self._best_places(depth)
+            levels = [-level[places] for level in reversed(self.levels)]
+            places = places[np.lexsort((self.index.chunk_ids(places), -self.keys[places], *levels))]
             document_ids = self.index.document_ids(places)
             results: NDArray[np.int64] = places[_places_in_document(document_ids) < limit][:n]
             if len(results) == n or len(places) < depth:
@@ -55,16 +61,40 @@ class Order:
 
         None if `max_per_document` better chunks of its document come before it.
         """
-        key = self.keys[place]
         own = np.array([place])
-        ahead = np.flatnonzero((self.is_result if among is None else among) & (self.keys >= key))
-        ahead = ahead[(self.keys[ahead] > key) | (self.index.chunk_ids(ahead) < self.index.chunk_ids(own))]
+        ahead = self._not_behind(place, self.is_result if among is None else among)
+        is_tied = np.logical_and.reduce([each[ahead] == each[place] for each in (*self.levels, self.keys)])
+        ahead = ahead[~is_tied | (self.index.chunk_ids(ahead) < self.index.chunk_ids(own))]
         if max_per_document is None:
             return 1 + len(ahead)
         documents, counts = np.unique(self.index.document_ids(ahead), return_counts=True)
         if counts[documents == self.index.document_ids(own)].sum() >= max_per_document:
             return None
         return 1 + int(np.minimum(counts, max_per_document).sum())
+
+    def _best_places(self, n: int) -> NDArray[np.int64]:
+        """The places of the first `n` results and of those that are equal to the last, in any order."""
+        chosen: list[NDArray[np.int64]] = []
+        is_left = self.is_result
+        for level in self.levels:
+            places = best_places(level, n, is_left)
+            if len(places) <= n:
+                return np.concatenate([*chosen, places])
+            # Too many have the last value: of these, the next level or the key chooses.
+            found = level[places]
+            last = int(found.min())
+            chosen.append(places[found > last])
+            n -= len(chosen[-1])
+            is_left = is_left & (level == last)
+        return np.concatenate([*chosen, best_places(self.keys, n, is_left)])
+
+    def _not_behind(self, place: int, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The places of chunks that come before one, and of those that are equal to it."""
+        ahead, is_tied = np.zeros_like(among), among
+        for each in (*self.levels, self.keys):
+            ahead |= is_tied & (each > each[place])
+            is_tied = is_tied & (each == each[place])
+        return np.flatnonzero(ahead | is_tied)
 
 
 def best_places(

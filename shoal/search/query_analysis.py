@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.index.matching import Matches
-from shoal.learning.scorers import scorer_for
-from shoal.models import QueryInfo, QueryReef, SearchMode
+from shoal.learning.scorers import scorer_for, scorer_queries
+from shoal.models.query_info import NearWord, QueryInfo, QueryReef, UsedSynonym
+from shoal.models.search import SearchMode
 from shoal.scorer import Scorer
+from shoal.search.dense_ranking import DenseCosines
+from shoal.search.embedded_query import NOT_EMBEDDED, EmbeddedQuery, cosines_or_warning
 from shoal.search.feedback import MAX_REEFS, MAX_REEFS_WITH_WORDS, Feedback, apply_feedback
+from shoal.search.field_boost import tags_query
 from shoal.search.fusion import LOW_TRUST, choose_weights, trust
 from shoal.search.lexical_ranking import find_matches, score_chunks
 from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import format_term
+from shoal.search.near_words import (
+    Typos,
+    complete_last_word,
+    correct_typing_errors,
+    describe_typing_errors,
+)
+from shoal.search.pins import find_pins, used_pins
 from shoal.search.query_language import (
     MAX_PHRASE_WORDS,
     ParsedQuery,
@@ -28,17 +39,22 @@ from shoal.search.query_language import (
     tokens_of,
 )
 from shoal.search.query_profile import QueryProfile, join_words, make_profile, with_reefs
-from shoal.search.reef_ranking import any_other_data
-from shoal.search.request import Fusion, SearchRequest
+from shoal.search.reef_ranking import ANY_OTHER_DATA, any_other_data
+from shoal.search.request import Fusion, Pins, SearchRequest, Synonyms
+from shoal.search.synonyms import add_synonyms, describe, terms_with_synonyms, unite_forms
 from shoal.search.term_statistics import NO_STATISTICS, TermStatistics, find_term_statistics
 from shoal.settings import Settings
-from shoal.storage.database import Snapshot
+from shoal.storage import pins as stored_pins
+from shoal.storage import synonyms as stored_synonyms
+from shoal.storage.database import Query, Snapshot
+from shoal.storage.pin_records import PinRule
 from shoal.storage.staleness import count_other_data
 from shoal.support.presets import Preset, Weights, all_presets
 
 ONE_SIGNAL = {
     SearchMode.lexical: Weights(lexical=1.0, reef=0.0, field_boost=0.0),
     SearchMode.reef: Weights(lexical=0.0, reef=1.0, field_boost=0.0),
+    SearchMode.dense: Weights(lexical=0.0, reef=0.0, field_boost=0.0, dense=1.0),
 }
 IN_NO_PASSAGE = "in no passage of this library"
 MIN_MISSING_SHARE = 0.5
@@ -57,6 +73,11 @@ class AnalyzedQuery:
     lexical_scores   of all chunks, if already computed
     feedback         pseudo-relevance feedback; None if it is not applied
     term_statistics  how many chunks contain each of the query's terms
+    cosines          of the query's vector; None if there is none, or no chunk has one
+    near_words       words searched for in place of, or beside, those of the query
+    typed_about      `parsed.about` before its words were replaced
+    synonyms         what words of the query were searched for as, too
+    pins             those for the query, first those that come first
     """
 
     parsed: ParsedQuery
@@ -69,12 +90,21 @@ class AnalyzedQuery:
     lexical_scores: NDArray[np.int64] | None = None
     feedback: Feedback | None = None
     term_statistics: TermStatistics = NO_STATISTICS
+    cosines: DenseCosines | None = None
+    near_words: tuple[NearWord, ...] = ()
+    typed_about: str = ""
+    synonyms: tuple[UsedSynonym, ...] = ()
+    pins: tuple[PinRule, ...] = ()
 
     @property
     def info(self) -> QueryInfo:
         """The query info of a response; its profile is the one used for ranking."""
         info = dataclasses.replace(
-            self.profile.info, missing_terms=tuple(map(format_term, self.term_statistics.missing))
+            self.profile.info,
+            missing_terms=tuple(map(format_term, self.term_statistics.missing)),
+            near_words=self.near_words,
+            synonyms=self.synonyms,
+            pins=used_pins(self.pins),
         )
         if self.feedback is None or not self.feedback.feedback_chunks:
             return info
@@ -86,27 +116,75 @@ class AnalyzedQuery:
         return self.profile.reefs if self.feedback is None else self.feedback.reefs
 
 
-def analyze_query(
-    snapshot: Snapshot, library: LibraryIndex, scorer: Scorer, settings: Settings, request: SearchRequest
-) -> AnalyzedQuery:
-    """Analyze a query in the state of the library that will be searched."""
+def first_queries(scorer: Scorer, settings: Settings, request: SearchRequest) -> Iterator[Query]:
+    """Yield what `analyze_query` reads of every library."""
     parsed = parse_query(request.query, max_words=settings.max_query_terms)
+    yield from scorer_queries(parsed.about, scorer)
+    if request.mode.uses("reef"):
+        yield Query(ANY_OTHER_DATA, {"data_checksum": scorer.data_checksum})
+    if request.synonyms is Synonyms.on:
+        yield Query(stored_synonyms.ANY)
+    if request.pins is Pins.on:
+        yield Query(stored_pins.ANY)
+    if request.mode is SearchMode.hybrid or request.include_scores:
+        yield tags_query(parsed.terms)
+
+
+def analyze_query(
+    snapshot: Snapshot,
+    library: LibraryIndex,
+    scorer: Scorer,
+    settings: Settings,
+    request: SearchRequest,
+    embedded: EmbeddedQuery = NOT_EMBEDDED,
+) -> AnalyzedQuery:
+    """Analyze a query in the state of the library that will be searched. `embedded`: its vector, if any."""
+    typed = parsed = parse_query(request.query, max_words=settings.max_query_terms)
     query_scorer = scorer_for(parsed.about, snapshot, scorer)
     profile = make_profile(parsed.about, query_scorer, reefs_per_query=settings.reefs_per_query)
-    preset = all_presets(settings.presets)[request.preset]
-    weights = ONE_SIGNAL.get(request.mode) or choose_weights(
-        preset, request.weights, request.fusion, profile.strength
-    )
-    by_reefs = request.mode is not SearchMode.lexical
-    other_data = scorer.data_checksum if by_reefs and any_other_data(snapshot, scorer.data_checksum) else None
     matches = find_matches(library, parsed.terms)
     term_statistics = find_term_statistics(library, matches)
-    warnings = _warnings(parsed, profile, request, preset, weights, term_statistics)
+    has_synonyms: frozenset[Term] = frozenset()
+    if term_statistics.missing and request.synonyms is Synonyms.on:
+        has_synonyms = terms_with_synonyms(
+            snapshot, library, request.query, parsed, max_words=settings.max_query_terms
+        )
+    parsed, near_words = with_near_words(
+        snapshot, library, parsed, term_statistics, profile.info.unknown_words, request, has_synonyms
+    )
+    if parsed.terms != typed.terms:
+        query_scorer = scorer_for(parsed.about, snapshot, scorer)
+        profile = make_profile(parsed.about, query_scorer, reefs_per_query=settings.reefs_per_query)
+        matches = _matches_of(library, parsed.terms, matches)
+        term_statistics = find_term_statistics(library, matches)
+    preset = all_presets(settings.presets)[request.preset]
+    cosines, dense_warnings = cosines_or_warning(library, embedded, request)
+    weights = ONE_SIGNAL.get(request.mode) or choose_weights(
+        preset, request.weights, request.fusion, profile.strength, has_vectors=cosines is not None
+    )
+    by_reefs = request.mode.uses("reef")
+    other_data = scorer.data_checksum if by_reefs and any_other_data(snapshot, scorer.data_checksum) else None
+    parsed, uses = (
+        add_synonyms(snapshot, request.query, parsed, max_words=settings.max_query_terms)
+        if request.synonyms is Synonyms.on
+        else (parsed, ())
+    )
+    used: tuple[UsedSynonym, ...] = ()
+    if uses:
+        matches = _matches_of(library, parsed.terms, matches)
+        matches, used = unite_forms(library, parsed, matches, uses)
+        term_statistics = find_term_statistics(library, matches)
+    warnings = [
+        *describe_typing_errors(near_words),
+        *describe(used),
+        *_warnings(parsed, profile, request, preset, weights, term_statistics),
+    ]
     if other_data is not None:
         n = count_other_data(snapshot, other_data)
         passages = "passage was" if n == 1 else "passages were"
         found = "not found" if request.mode is SearchMode.reef else "found by words only, and without labels"
         warnings.append(f"{n:,} {passages} scored with other scorer data: {found}, until a rescore")
+    warnings += dense_warnings
     if library.n_missing:
         documents = "document was" if library.n_missing == 1 else "documents were"
         warnings.append(f"{library.n_missing:,} {documents} stored just now: not searched yet")
@@ -117,6 +195,7 @@ def analyze_query(
         feedback = apply_feedback(
             snapshot,
             library,
+            scorer,
             profile.reefs,
             parsed,
             lexical_scores,
@@ -135,7 +214,51 @@ def analyze_query(
         lexical_scores,
         feedback,
         term_statistics,
+        cosines,
+        near_words,
+        typed.about,
+        used,
+        find_pins(snapshot, typed.about, parsed.about) if request.pins is Pins.on else (),
     )
+
+
+def with_near_words(
+    snapshot: Snapshot,
+    library: LibraryIndex,
+    parsed: ParsedQuery,
+    term_statistics: TermStatistics,
+    unknown_words: Sequence[str],
+    request: SearchRequest,
+    has_synonyms: frozenset[Term] = frozenset(),
+) -> tuple[ParsedQuery, tuple[NearWord, ...]]:
+    """Return the query with near words, as far as the request wants them, and these words.
+
+    `has_synonyms`: terms that stand for their synonyms, so that no other word takes their place.
+    """
+    near_words: tuple[NearWord, ...] = ()
+    if request.prefix:
+        counts = {term: count or int(term in has_synonyms) for term, count in term_statistics.counts.items()}
+        parsed, near_words = complete_last_word(snapshot, library, parsed, counts)
+    if request.typos is Typos.off or not term_statistics.missing:
+        return parsed, near_words
+    # A word that the scorer knows is no typing error: it has a profile, and this library just lacks it.
+    unknown = _only_in_missing_terms(unknown_words, term_statistics)
+    stems = {stems_of(tokens_of(word)) for word in unknown}
+    missing = [
+        term
+        for term in term_statistics.missing
+        if stems_of(term.tokens) in stems and term in parsed.terms and term not in has_synonyms
+    ]
+    parsed, corrected = correct_typing_errors(snapshot, library, parsed, missing)
+    return parsed, (*near_words, *corrected)
+
+
+def _matches_of(
+    library: LibraryIndex, terms: Sequence[Term], known: Mapping[Term, Matches]
+) -> dict[Term, Matches]:
+    """The matches of these terms; those in `known` are not looked up again."""
+    new = find_matches(library, [term for term in terms if term not in known])
+    return {term: known[term] if term in known else new[term] for term in terms}
 
 
 def _warnings(
@@ -150,6 +273,8 @@ def _warnings(
         return ["the query only says what to leave out, so there are no results"]
     if request.mode is SearchMode.reef:
         return [*_of_reefs(profile), *_of_limits(parsed, ranks_by_words=False)]
+    if request.mode is SearchMode.dense:
+        return _of_limits(parsed, ranks_by_words=False)
     warnings = _of_missing(parsed, profile, request, weights, term_statistics)
     if not parsed.terms:
         warnings.append(
@@ -201,7 +326,9 @@ def _of_missing(
         what = f"what the query requires ({join_terms(required)})"
         return [f"no passage of this library contains {what}, so there are no results"]
     if len(missing) == len(parsed.terms):
-        end = "; the results share reefs with it" if weights.reef else ", so there are no results"
+        kinds = (("share reefs with it", weights.reef), ("are near to it in meaning", weights.dense))
+        others = " or ".join(name for name, weight in kinds if weight)
+        end = f"; the results {others}" if others else ", so there are no results"
         return [f"no passage of this library contains a word of the query ({join_terms(missing)}){end}"]
     is_relevant = (
         request.mode is SearchMode.lexical

@@ -86,6 +86,9 @@ class ParsedQuery:
     is_text         whether the query is so long that operators count as plain text
     frequencies     how often each term that is a plain word occurs
     pairs           distinct neighbouring words of the query as typed, with no stop word between them
+    term_weights    factors of the BM25 of terms that were not typed; 1 for all others
+    also            terms beside `terms` that rank by words alone, each with the factor of its BM25
+    synonyms        other forms of terms, which count as the term itself (`shoal.search.synonyms`)
     """
 
     about: str
@@ -98,6 +101,9 @@ class ParsedQuery:
     is_text: bool = False
     frequencies: Mapping[Term, int] = field(default_factory=dict)
     pairs: tuple[Term, ...] = ()
+    term_weights: Mapping[Term, float] = field(default_factory=dict)
+    also: Mapping[Term, float] = field(default_factory=dict)
+    synonyms: Mapping[Term, tuple[Term, ...]] = field(default_factory=dict)
 
 
 def parse_query(query: str, *, max_words: int) -> ParsedQuery:
@@ -249,12 +255,37 @@ def _words(text: str, tokens: tuple[str, ...]) -> Iterator[Term]:
     stem = without_clitic(form)
     if len(tokens) > 1 and stem != form:
         tokens = tuple(tokens_of(text[: text.translate(_APOSTROPHES).lower().find(stem) + len(stem)]))
-    if len(tokens) > 1 and (any(map(str.isdigit, form)) or all(len(token) == 1 for token in tokens)):
+    if _is_code(form, tokens):
         yield Term(tokens)
     for token in tokens:
         # A single letter of "U.S." or "e-mail" counts only within the phrase.
         if token.lower() not in STOP_WORDS and (len(tokens) == 1 or len(token) > 1):
             yield Term((token,))
+
+
+def _is_code(form: str, tokens: Sequence[str]) -> bool:
+    """Whether plain text without white space, in lower case, is a code such as `B-17`, `3.14` or `U.S.`"""
+    return len(tokens) > 1 and (any(map(str.isdigit, form)) or all(len(token) == 1 for token in tokens))
+
+
+def plain_runs(query: str, parsed: ParsedQuery) -> list[list[str]]:
+    """Return the words of a query outside quotation marks, codes and operators, in runs of neighbours."""
+    runs: list[list[str]] = [[]]
+    for piece in _PIECE.finditer(query):
+        is_plain = piece["straight"] is None and piece["curly"] is None
+        text = piece["word"] or piece["rest"] or ""
+        if parsed.is_text:
+            is_plain, text = True, piece.group()
+        tokens = tokens_of(text)
+        if (
+            not is_plain
+            or ((piece["sign"] or piece["title"]) and not parsed.is_text)
+            or _is_code(text.lower(), tokens)
+        ):
+            runs.append([])
+        else:
+            runs[-1] += tokens
+    return [run for run in runs if run]
 
 
 def _distinct(terms: Iterable[Term]) -> list[Term]:

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shoal.models import QueryInfo, QueryReef
+from shoal.models.query_info import QueryInfo, QueryReef
 from shoal.scorer import Scorer, Topic
 
 N_INFO_REEFS = 10

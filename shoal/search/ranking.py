@@ -6,6 +6,7 @@ change no score.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,17 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.index import kernels
-from shoal.models import SearchMode
+from shoal.models.scores import BoostPart
+from shoal.models.search import SearchMode, SortValue
+from shoal.search.added_scores import AddedScores
+from shoal.search.dense_ranking import UNIT as COSINE_UNIT
+from shoal.search.dense_ranking import DenseCosines, add_dense, dense_signal, estimate_factor
 from shoal.search.field_boost import field_counts
 from shoal.search.filters import CompiledFilters
-from shoal.search.fusion import Signal, blend, signal
+from shoal.search.fusion import NO_SIGNAL, Signal, blend, signal
 from shoal.search.lexical_ranking import UNIT, score_chunks
 from shoal.search.library_index import LibraryIndex
 from shoal.search.ordering import Order
+from shoal.search.paging import first_after
+from shoal.search.pins import AppliedPins, apply_pins
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.reef_ranking import UNIT as OVERLAP_UNIT
 from shoal.search.reef_ranking import other_data, overlaps
 from shoal.search.request import Fusion
+from shoal.search.sorting import Sorting
 from shoal.storage.database import Snapshot
 from shoal.support.presets import Weights
 
@@ -36,8 +44,10 @@ class Ranked:
     """A chunk in a ranking.
 
     `score` is the sort key: the final score in a hybrid search, else the raw score of the signal. `lexical`,
-    `reef` and `field_boost` are normalized scores, 0..1; `lexical_raw` is BM25, `reef_raw` the overlap. A
-    signal that is not used or does not match the chunk has 0.
+    `reef`, `field_boost` and `dense` are normalized scores, 0..1; `lexical_raw` is BM25, `reef_raw` the
+    overlap. A signal that is not used or does not match the chunk has 0. `dense_raw` is the cosine, 0..1;
+    None without a vector, and then `dense` is an estimate. `decay` and `boosts` are what the request adds to
+    the score, `sort_values` what it sorts by; None if it does neither. `is_pinned`: a pin put it first.
     """
 
     chunk_id: int
@@ -49,6 +59,13 @@ class Ranked:
     lexical_raw: float
     reef_raw: float
     n_shared: int
+    dense: float = 0.0
+    dense_raw: float | None = None
+    is_dense_match: bool = False
+    decay: float | None = None
+    boosts: tuple[BoostPart, ...] | None = None
+    sort_values: tuple[SortValue, ...] | None = None
+    is_pinned: bool = False
 
 
 class Signals(NamedTuple):
@@ -57,6 +74,7 @@ class Signals(NamedTuple):
     lexical: Signal
     reef: Signal
     field_boost: Signal
+    dense: Signal = NO_SIGNAL
 
 
 @dataclass(frozen=True)
@@ -65,7 +83,11 @@ class Ranking:
 
     signals   raw and normalized scores
     n_shared  reefs in common with the query
-    is_found  whether the chunk is a result without filters
+    cosines   of the dense signal; None if it is not used
+    added     what the request adds to the scores of the matches; None without a decay and boosts
+    sorting   what results are sorted by before their scores; None without `sort`
+    pins      what comes first, and what is hidden; None without pins for the query
+    is_found  whether the chunk is a result without filters; a pinned one is, a hidden one is not
     order     the results and their order; a field boost alone makes no result
     """
 
@@ -76,6 +98,10 @@ class Ranking:
     n_shared: NDArray[np.uint8]
     is_found: NDArray[np.bool_]
     order: Order
+    cosines: DenseCosines | None = None
+    added: AddedScores | None = None
+    sorting: Sorting | None = None
+    pins: AppliedPins | None = None
 
     @property
     def lexical_raw(self) -> Ints:
@@ -87,10 +113,26 @@ class Ranking:
         """Overlap in units of `reef_ranking.UNIT`."""
         return self.signals.reef.raw
 
+    @property
+    def dense_raw(self) -> Ints:
+        """Cosine above the floor in units of `dense_ranking.UNIT`; empty without the dense signal."""
+        return self.signals.dense.raw
+
     def first(self, n: int, max_per_document: int | None) -> list[Ranked]:
         """Return the first results, best first, at most `max_per_document` per document; equal scores by
         chunk id."""
-        return [self._ranked(place) for place in self.order.first(n, max_per_document).tolist()]
+        return self.at(self.order.first(n, max_per_document).tolist())
+
+    def at(self, places: Sequence[int]) -> list[Ranked]:
+        """Return the chunks at some places of the index."""
+        return [self._ranked(place) for place in places]
+
+    def first_after(self, chunk_id: int, n: int, max_per_document: int | None) -> list[Ranked] | None:
+        """Return the first results after a chunk, like `first`; None if the chunk is no result."""
+        place = self.library.index.place_of(chunk_id)
+        if place is None or not self.order.is_result[place]:
+            return None
+        return [self._ranked(each) for each in first_after(self.order, place, n, max_per_document).tolist()]
 
     def of(self, chunk_id: int, document_id: int) -> Ranked:
         """Return one chunk, whether a result or not; all scores are 0 if no signal matched it."""
@@ -111,37 +153,65 @@ class Ranking:
         return self.order.rank(place, max_per_document, among=None if filtered else self.is_found)
 
     def best_of(self, document_id: int) -> int | None:
-        """Return the best chunk of a document, results before others; None if no signal matched any."""
+        """Return the best chunk of a document, pinned ones and then results before others; None if no signal
+        matched any."""
         places = self.library.index.places_of_document(document_id)
         places = places[[self._is_match(place) for place in places.tolist()]]
         if not len(places):
             return None
         results = places[self.order.is_result[places]]
         among = results if len(results) else places
+        if self.pins is not None:
+            among = among[self.pins.level[among] == self.pins.level[among].max()]
         best = among[np.argmax(self.order.keys[among])]
         return int(self.library.index.chunk_ids(best[None])[0])
 
     def _is_match(self, place: int) -> bool:
-        return bool(self.lexical_raw[place] > 0 or self.n_shared[place] > 0 or self.order.keys[place] > 0)
+        is_pinned = self.pins is not None and place in self.pins.pin_of
+        is_match = self.lexical_raw[place] > 0 or self.n_shared[place] > 0 or self.order.keys[place] > 0
+        return bool(is_match or is_pinned)
 
     def _ranked(self, place: int) -> Ranked:
         here = np.array([place])
         index = self.library.index
-        lexical, reef, field_boost = (each.normalize(each.raw[here])[0] for each in self.signals)
+        signals = self.signals[:3]
+        lexical, reef, field_boost = (float(each.normalize(each.raw[here])[0]) for each in signals)
+        dense, cosine, is_near = self._dense(place, (lexical, reef, field_boost))
         lexical_raw = int(self.lexical_raw[place]) / UNIT
         reef_raw = int(self.reef_raw[place]) / OVERLAP_UNIT
-        score = {SearchMode.lexical: lexical_raw, SearchMode.reef: reef_raw}
+        score = {SearchMode.lexical: lexical_raw, SearchMode.reef: reef_raw, SearchMode.dense: cosine or 0.0}
+        added = self.added if self.is_found[place] else None
+        document_id = int(index.document_ids(here)[0])
         return Ranked(
             int(index.chunk_ids(here)[0]),
-            int(index.document_ids(here)[0]),
+            document_id,
             score[self.mode] if self.mode in score else float(self.order.keys[place]),
-            float(lexical),
-            float(reef),
-            float(field_boost),
+            lexical,
+            reef,
+            field_boost,
             lexical_raw,
             reef_raw,
             int(self.n_shared[place]),
+            dense,
+            cosine,
+            is_near,
+            None if added is None else added.decay_of(place),
+            added.boosts_of(place) if added is not None and added.boosts else None,
+            None if self.sorting is None else self.sorting.values(document_id),
+            self.pins is not None and place in self.pins.pin_of,
         )
+
+    def _dense(self, place: int, others: tuple[float, float, float]) -> tuple[float, float | None, bool]:
+        """The normalized score, the cosine, and whether it is a match; `others`: the other normalized
+        scores."""
+        if self.cosines is None:
+            return 0.0, None, False
+        if not self.cosines.has_vector[place]:
+            known = sum(weight * score for weight, score in zip(self.weights[:3], others, strict=True))
+            return known * estimate_factor(self.weights), None, False
+        signal = self.signals.dense
+        normalized = float(signal.normalize(signal.raw[place : place + 1])[0])
+        return normalized, int(self.cosines.raw[place]) / COSINE_UNIT, normalized > 0
 
 
 def rank(
@@ -152,19 +222,21 @@ def rank(
     *,
     mode: SearchMode,
     fusion: Fusion,
+    added: AddedScores | None = None,
+    sorting: Sorting | None = None,
 ) -> Ranking:
-    """Rank a library, given its index."""
+    """Rank a library, given its index. `added` is for hybrid searches only."""
     n = len(library)
     weights = analyzed_query.weights
     lexical_raw = reef_raw = np.zeros(n, dtype=np.int64)
     n_shared = np.zeros(n, dtype=np.uint8)
-    if mode is not SearchMode.lexical and analyzed_query.reefs:
+    if mode.uses("reef") and analyzed_query.reefs:
         reef_raw, n_shared = overlaps(library, analyzed_query.reefs)
         if analyzed_query.other_data is not None:
             # Their reefs cannot be compared with the query's.
             is_comparable = ~library.index.of_chunks(other_data(snapshot, analyzed_query.other_data))
             reef_raw, n_shared = reef_raw * is_comparable, n_shared * is_comparable
-    if mode is not SearchMode.reef:
+    if mode.uses("lexical"):
         scores = analyzed_query.lexical_scores
         lexical_raw = (
             score_chunks(library, analyzed_query.parsed, analyzed_query.matches) if scores is None else scores
@@ -172,36 +244,48 @@ def rank(
     counts, n_terms = np.zeros(n, dtype=np.uint16), float(max(len(analyzed_query.matches), 1))
     if mode is SearchMode.hybrid and weights.field_boost:
         counts = field_counts(snapshot, library, analyzed_query.matches)
+    cosines = analyzed_query.cosines if mode.uses("dense") and weights.dense else None
     signals = Signals(
         signal(lexical_raw, fusion),
         signal(reef_raw, fusion),
         Signal(counts, n_terms, lambda some: some / n_terms),
+        NO_SIGNAL if cosines is None else dense_signal(cosines, fusion),
     )
     keys: NDArray[Any]
     if mode is SearchMode.lexical:
         keys, is_found = lexical_raw, lexical_raw > 0
     elif mode is SearchMode.reef:
         keys, is_found = reef_raw, n_shared > 0
+    elif mode is SearchMode.dense:
+        keys = np.zeros(n, dtype=np.int64) if cosines is None else signals.dense.raw
+        is_found = keys > 0
     else:
         keys, is_found = _blended(signals, n_shared, weights, fusion)
-    is_result = is_found
-    if compiled_filters:
-        is_result = is_found & compiled_filters.met_by(snapshot, library, analyzed_query.matches)
-    order = Order(library.index, keys, is_result)
-    return Ranking(library, mode, weights, signals, n_shared, is_found, order)
+        if cosines is not None:
+            add_dense(keys, is_found, cosines, signals.dense, weights, fusion)
+        if added is not None:
+            added.add_to(keys, is_found)
+    is_met = compiled_filters.met_by(snapshot, library, analyzed_query.matches) if compiled_filters else None
+    levels, pins = () if sorting is None else sorting.levels(), None
+    if analyzed_query.pins:
+        pins = apply_pins(analyzed_query.pins, library.index, keys, is_found, is_met)
+        is_found, levels = pins.is_found, (pins.level, *levels)
+    order = Order(library.index, keys, is_found if is_met is None else is_found & is_met, levels)
+    return Ranking(library, mode, weights, signals, n_shared, is_found, order, cosines, added, sorting, pins)
 
 
 def _blended(
     signals: Signals, n_shared: NDArray[np.uint8], weights: Weights, fusion: Fusion
 ) -> tuple[Doubles, NDArray[np.bool_]]:
-    """(final scores, whether each chunk is found). A field boost alone makes no result."""
-    lexical, reef, field_boost = signals
+    """(final scores without the dense signal, whether each chunk is found). A field boost alone makes no
+    result."""
+    lexical, reef, field_boost = signals[:3]
     if fusion is Fusion.rrf:
-        by_words, by_reefs, by_fields = (each.normalize(each.raw) for each in signals)
+        by_words, by_reefs, by_fields = (each.normalize(each.raw) for each in signals[:3])
         final = blend(by_words, by_reefs, by_fields, weights)
         return final, (final > 0) & ((lexical.raw > 0) | (n_shared > 0))
     final, is_found = np.empty(len(n_shared)), np.empty(len(n_shared), dtype=np.bool_)
     raw = lexical.raw, reef.raw, field_boost.raw
     best = lexical.best, reef.best, field_boost.best
-    kernels.active().blend(final, is_found, raw, n_shared, best, weights)
+    kernels.active().blend(final, is_found, raw, n_shared, best, weights[:3])
     return final, is_found

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from shoal.models import SharedReef
+from shoal.models.scores import SharedReef
 
 INTERCEPT, PASSAGE, QUERY = 0.79, 0.58, 0.62
 """Coefficients of the log odds of the probabilities of passage and query."""
@@ -22,6 +22,10 @@ MOST_WORDS = 3
 """Words of query and passage that a reason names."""
 LEAST_SHARE = 0.25
 """Least contribution of a named word, as a share of the largest."""
+MOST_QUOTED = 120
+"""Characters of a sentence that a reason quotes."""
+QUOTATION_MARKS = '"“”„«» '
+"""Those at the ends of a sentence are left out, since the reason has its own."""
 
 
 def reason_probability(passage: float, query: float) -> float:
@@ -33,6 +37,14 @@ def reason_probability(passage: float, query: float) -> float:
         return 0.0
     logit = INTERCEPT + PASSAGE * log_odds(passage) + QUERY * log_odds(query)
     return round(1.0 / (1.0 + math.exp(-logit)), PROBABILITY_DIGITS)
+
+
+def describe_nearest(sentence: str, similarity: float) -> str:
+    """Say in words that a sentence of a passage is near to the query; `similarity` is the cosine."""
+    quoted = " ".join(sentence.split()).strip(QUOTATION_MARKS)
+    if len(quoted) > MOST_QUOTED:
+        quoted = quoted[:MOST_QUOTED].rsplit(" ", 1)[0] + " …"
+    return f"its sentence “{quoted}” is near in meaning ({similarity:.2f})"
 
 
 def log_odds(probability: float) -> float:

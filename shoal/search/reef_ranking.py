@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shoal.index import overlaps as index_overlaps
 from shoal.index.overlaps import Overlaps
-from shoal.models import QueryReef
+from shoal.models.query_info import QueryReef
 from shoal.search.library_index import LibraryIndex
 from shoal.storage.database import Snapshot
 from shoal.storage.packed_columns import packed_ids

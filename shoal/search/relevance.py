@@ -2,7 +2,10 @@
 
 Scores compare passages of one search; relevance compares searches. It is a logistic regression on three
 ratios that depend neither on the size of the library nor on the best match. They are computed for returned
-results only, and are the same in every mode and with any weights, filters or feedback:
+results only, and are the same in every mode and with any weights, filters, feedback or vectors. The cosine
+of a vector is no evidence here: fixed coefficients did not carry over between four stand-in encoders (two
+variants of latent semantic analysis, a shifted one, and a hashed bag of words) on four collections. A neural
+encoder was not measured. So mode `dense` refuses a threshold of relevance.
 
     term coverage     share of the query's terms that the passage has, by rarity; missing terms weigh most
     adjacent terms    share of the query's neighbouring terms that stand close together in the passage too
@@ -18,7 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shoal.models import QueryReef, RelevancePart
+from shoal.models.query_info import QueryReef
+from shoal.models.scores import RelevancePart
 from shoal.search.highlights import Words
 from shoal.search.matched_terms import format_term
 from shoal.search.query_analysis import AnalyzedQuery
@@ -33,6 +37,11 @@ LIKELY = 0.25
 """Relevance that some result of the first page must reach, or the search gets a warning. 91 % of the queries
 with an answer in the library have such a result, and 15 % of the others; no threshold separates them better
 (`benchmarks/relevance.py`)."""
+RANKED_BY_VECTORS = (
+    "relevance is judged by words and reefs, and these results are ranked by their vectors alone: "
+    "compare their similarity"
+)
+"""Warning in place of that for unlikely results, in mode `dense`."""
 
 
 class Coefficients(NamedTuple):

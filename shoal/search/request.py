@@ -5,21 +5,29 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import enum
+import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from shoal.conversion.file_kinds import FILE_KINDS, KIND_OF_SUFFIX
 from shoal.errors import QueryError
-from shoal.models import DocFormat, SearchFilters, SearchMode, TagsMatch
+from shoal.models.documents import DocFormat
+from shoal.models.search import SearchFilters, SearchMode, TagsMatch
+from shoal.search.answering.text_mode import TextMode
+from shoal.search.cursors import Cursor, check_cursor, make_cursor
+from shoal.search.facets.requests import FacetRequest, make_facets
+from shoal.search.filtering.objects import make_filter
+from shoal.search.filtering.tree import Node
+from shoal.search.near_words import Typos
+from shoal.search.order_arguments import Boost, Decay, SortKey, make_boosts, make_decay, make_sort
+from shoal.search.value_checks import check_characters, check_file_type
 from shoal.settings import Settings
 from shoal.storage.database import MAX_ID
-from shoal.storage.file_types import MEDIA
 from shoal.support.clock import timestamp
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
-from shoal.support.presets import MAX_WEIGHT, MIN_WEIGHT, all_presets
+from shoal.support.presets import MAX_WEIGHT, MIN_WEIGHT, Weights, all_presets
 
 MAX_OFFSET = 10_000
 """Deeper pages of a ranking are of no use to people and cost as much as all pages before them."""
@@ -32,6 +40,10 @@ MAX_IDS = 10_000
 """Most ids in one filter; every database accepts this many parameters in one statement."""
 MAX_METADATA = 16
 """Most keys in a metadata filter; each is searched in the metadata of all documents."""
+MAX_RERANK = 100
+"""Most results that one search reads again."""
+MAX_TOKENS = 1_000_000
+"""Largest token budget; the context windows of current models are not larger."""
 N_ARCHIPELAGOS = 4
 
 
@@ -49,9 +61,30 @@ class Expand(enum.StrEnum):
     time = "time"
 
 
-FILE_TYPES = (*MEDIA, *(kind.id for kind in FILE_KINDS.values() if kind.refusal is None))
-"""Types that the filter `file_type` knows, besides suffixes of files."""
-SIGNALS = ("lexical", "reef", "field_boost")
+class Synonyms(enum.StrEnum):
+    """Whether a search uses the synonyms of the library."""
+
+    on = "on"
+    off = "off"
+
+
+class Pins(enum.StrEnum):
+    """Whether a search applies the pins of the library."""
+
+    on = "on"
+    off = "off"
+
+
+class GroupBy(enum.StrEnum):
+    """What a result is."""
+
+    chunk = "chunk"
+    document = "document"
+
+
+MAX_GROUPED = 1_000
+"""Passages of all documents on a page together."""
+SIGNALS = Weights._fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +93,16 @@ class SearchRequest:
 
     `preset`, `weights` and `fusion` apply to hybrid searches only. `weights` replace those of the preset; a
     signal missing from them has weight 0. `min_relevance` removes results from a page of the
-    ranking, so the ranks on a page do not depend on it.
+    ranking, so the ranks on a page do not depend on it. `filter` and `filters` are both to be met. `rerank`:
+    the first results, counted from rank 1, that are reranked; 0: none. `cursor`: where the page begins, in
+    place of `offset`. `text`, `max_tokens` and `with_prompt` say what the results have of their texts.
     """
 
     query: str
     top_k: int
     mode: SearchMode
     filters: SearchFilters
+    filter: Node | None
     max_per_document: int | None
     include_scores: bool
     offset: int
@@ -76,6 +112,36 @@ class SearchRequest:
     fusion: Fusion
     min_relevance: float
     expand: Expand
+    rerank: int = 0
+    facets: tuple[FacetRequest, ...] = ()
+    typos: Typos = Typos.auto
+    prefix: bool = False
+    sort: tuple[SortKey, ...] = ()
+    decay: Decay | None = None
+    boosts: tuple[Boost, ...] = ()
+    cursor: Cursor | None = None
+    text: TextMode = TextMode.full
+    max_tokens: int | None = None
+    with_prompt: bool = False
+    group_by: GroupBy = GroupBy.chunk
+    fold_similar: bool = False
+    synonyms: Synonyms = Synonyms.on
+    pins: Pins = Pins.on
+
+    @property
+    def start(self) -> int:
+        """Results before the page."""
+        return self.offset if self.cursor is None else self.cursor.position
+
+    @property
+    def limit_per_document(self) -> int | None:
+        """Most chunks of one document in the ranking: only the best if documents are ranked."""
+        return 1 if self.group_by is GroupBy.document else self.max_per_document
+
+    @property
+    def has_plain_pages(self) -> bool:
+        """Whether results are passages one by one, so that a cursor can name them."""
+        return self.group_by is GroupBy.chunk and not self.fold_similar
 
 
 def make_request(
@@ -87,6 +153,7 @@ def make_request(
     tags: object = None,
     min_confidence: object = None,
     filters: object = None,
+    filter: object = None,  # noqa: A002 - the name of the argument
     max_per_document: object = 3,
     include_scores: object = False,
     offset: object = 0,
@@ -96,13 +163,33 @@ def make_request(
     fusion: object = Fusion.blend,
     min_relevance: object = 0.0,
     expand: object = Expand.none,
+    rerank: object = None,
+    facets: object = None,
+    facet_limit: object = None,
+    typos: object = Typos.auto,
+    prefix: object = False,
+    sort: object = None,
+    decay: object = None,
+    boosts: object = None,
+    cursor: object = None,
+    text: object = TextMode.full,
+    max_tokens: object = None,
+    prompt: object = False,
+    group_by: object = GroupBy.chunk,
+    fold_similar: object = False,
+    synonyms: object = Synonyms.on,
+    pins: object = Pins.on,
 ) -> SearchRequest:
-    """Validate the arguments of a search. Raises QueryError for the first invalid one."""
-    return SearchRequest(
+    """Validate the arguments of a search. Raises QueryError for the first invalid one.
+
+    Without `rerank`, that of the settings applies, unless results are sorted.
+    """
+    request = SearchRequest(
         query=_query(query, settings),
         top_k=_whole("top_k", top_k, 1, settings.max_top_k),
         mode=check_choice("mode", mode, SearchMode),
         filters=_with_shorthands(make_filters(filters, settings), tags, min_confidence, settings),
+        filter=make_filter(filter),
         max_per_document=(
             None
             if max_per_document is None
@@ -116,7 +203,102 @@ def make_request(
         fusion=check_choice("fusion", fusion, Fusion),
         min_relevance=check_fraction("min_relevance", min_relevance),
         expand=check_choice("expand", expand, Expand),
+        rerank=settings.rerank if rerank is None else _whole("rerank", rerank, 0, MAX_RERANK),
+        facets=make_facets(facets, limit=facet_limit),
+        typos=check_choice("typos", typos, Typos),
+        prefix=_flag("prefix", prefix),
+        sort=make_sort(sort),
+        decay=make_decay(decay),
+        boosts=make_boosts(boosts),
+        cursor=make_cursor(cursor),
+        text=check_choice("text", text, TextMode),
+        max_tokens=check_max_tokens(max_tokens),
+        with_prompt=check_prompt(prompt),
+        group_by=check_choice("group_by", group_by, GroupBy),
+        fold_similar=_flag("fold_similar", fold_similar),
+        synonyms=check_choice("synonyms", synonyms, Synonyms),
+        pins=check_choice("pins", pins, Pins),
     )
+    for name in ("decay", "boosts"):
+        if getattr(request, name) and request.mode is not SearchMode.hybrid:
+            raise QueryError(name, "is only for mode hybrid, whose scores are 0 to 1")
+    check_has_relevance(request.min_relevance, request.mode)
+    if request.sort and request.rerank:
+        if rerank:
+            raise QueryError("rerank", "orders by relevance, and sort by fields: give one of them")
+        request = dataclasses.replace(request, rerank=0)
+    if request.group_by is GroupBy.document:
+        _check_grouped(request)
+    check_cursor(request)
+    check_texts(request.text, request.max_tokens, with_prompt=request.with_prompt)
+    return request
+
+
+def check_has_relevance(min_relevance: float, mode: SearchMode) -> None:
+    """Raise QueryError for a threshold in mode `dense`, which would drop what only vectors find."""
+    if min_relevance and mode is SearchMode.dense:
+        raise QueryError(
+            "min_relevance",
+            "is judged by words and reefs, and mode dense ranks by vectors alone: leave it out, or search in "
+            "mode hybrid",
+        )
+
+
+def _check_grouped(request: SearchRequest) -> None:
+    limit = MAX_GROUPED // request.top_k
+    if request.max_per_document is None or request.max_per_document > limit:
+        message = f"must be 1 to {limit} with group_by document and top_k {request.top_k}"
+        raise QueryError("max_per_document", message)
+    for name, is_used in (
+        ("max_tokens", request.max_tokens is not None),
+        ("prompt", request.with_prompt),
+        ("text", request.text is not TextMode.full),
+    ):
+        if is_used:
+            raise QueryError(name, "is only for group_by chunk")
+
+
+def unknown_argument(names: Iterable[object]) -> QueryError | None:
+    """Return the error for the first name that is no argument of a search; None if all are."""
+    for name in names:
+        if name not in SEARCH_ARGUMENTS:
+            return QueryError(str(name)[:40], _unknown(str(name), SEARCH_ARGUMENTS))
+    return None
+
+
+SEARCH_ARGUMENTS = tuple(name for name in inspect.signature(make_request).parameters if name != "settings")
+"""Names of the arguments of a search."""
+
+
+def check_top_k(value: object, settings: Settings) -> int:
+    """Validate a number of results. Raises QueryError."""
+    return _whole("top_k", value, 1, settings.max_top_k)
+
+
+def check_max_per_document(value: object) -> int | None:
+    """Validate a limit per document; None: no limit. Raises QueryError."""
+    return None if value is None else _whole("max_per_document", value, 1, MAX_PER_DOCUMENT)
+
+
+def check_fused(value: object) -> bool:
+    """Validate whether a batch is fused. Raises QueryError."""
+    return _flag("fused", value)
+
+
+def check_prompt(value: object) -> bool:
+    """Validate whether an answer has a prompt. Raises QueryError."""
+    return _flag("prompt", value)
+
+
+def check_max_tokens(value: object) -> int | None:
+    """Validate a token budget, or None. Raises QueryError."""
+    return None if value is None else _whole("max_tokens", value, 1, MAX_TOKENS)
+
+
+def check_texts(text: TextMode, max_tokens: int | None, *, with_prompt: bool) -> None:
+    """Raise QueryError for a budget or a prompt without texts."""
+    if text is TextMode.none and (with_prompt or max_tokens is not None):
+        raise QueryError("text", "none leaves nothing for a prompt or a token budget")
 
 
 def make_filters(given: object, settings: Settings) -> SearchFilters:
@@ -178,14 +360,6 @@ def _query(query: object, settings: Settings) -> str:
     if len(query) > settings.max_query_chars:
         raise QueryError("query", f"is {len(query):,} characters; the limit is {settings.max_query_chars:,}")
     return check_characters("query", query)
-
-
-def check_characters(field: str, text: str) -> str:
-    """Return `text`. Raises QueryError for a lone surrogate (half a character), which has no UTF-8
-    encoding."""
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise QueryError(field, "contains half a character (a lone surrogate)")
-    return text
 
 
 Choice = TypeVar("Choice", bound=enum.StrEnum)
@@ -363,22 +537,6 @@ def _name(field: str, value: object, settings: Settings) -> str | None:
     if len(value) > settings.max_source_path_chars:
         raise QueryError(field, f"must have at most {settings.max_source_path_chars:,} characters")
     return check_characters(field, value) or None
-
-
-def check_file_type(field: str, value: object, _settings: Settings | None = None) -> str | None:
-    """Return a file type in the form of `shoal.storage.file_types`; None for an empty text. Raises
-    QueryError."""
-    if not isinstance(value, str):
-        raise QueryError(field, "must be a string")
-    name = value.strip().lower()
-    if not name or name in FILE_TYPES:
-        return name or None
-    suffix = name if name.startswith(".") else f".{name}"
-    if suffix in KIND_OF_SUFFIX:
-        return suffix
-    close = difflib.get_close_matches(name, FILE_TYPES, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    raise QueryError(field, f"{value[:40]!r} is neither a suffix nor one of {', '.join(FILE_TYPES)}{hint}")
 
 
 _FILTERS: dict[str, Callable[[str, object, Settings], Any]] = {

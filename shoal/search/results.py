@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from shoal.learning.scorers import scorer_for
-from shoal.models import EvidenceBundle, Label, MatchedTerm, Scores, SearchMode, SearchResult, SharedReef
+from shoal.models.recordings import EvidenceBundle
+from shoal.models.reefs import Label
+from shoal.models.scores import MatchedTerm, Scores, SharedReef
+from shoal.models.search import SearchMode, SearchResult
 from shoal.scorer import Scorer
 from shoal.search.boosts import field_boost_parts
 from shoal.search.field_boost import matching_tags
@@ -23,8 +26,8 @@ from shoal.search.reasons import largest_words, order_reasons, reason_probabilit
 from shoal.search.relevance import Evidence, find_evidence, relevance
 from shoal.search.request import Expand, SearchRequest
 from shoal.storage.chunk_queries import StoredProfiles, as_profiles, get_neighbours
-from shoal.storage.database import Snapshot, listed
-from shoal.storage.document_queries import tags_of
+from shoal.storage.database import Query, Snapshot, listed
+from shoal.storage.document_queries import tags_of, tags_queries
 from shoal.storage.profiles import MILLIONTHS
 from shoal.storage.source_files import place_from_json
 from shoal.storage.timed_media import Anchor, find_evidence_bundles, modality_of, times_of
@@ -55,16 +58,16 @@ def build_results(
     if not ranked:
         return []
     chunk_ids = [chunk.chunk_id for chunk in ranked]
-    ids, parameters = listed("id", chunk_ids)
-    rows = {row["id"]: row for row in snapshot.rows(CITE.format(ids=ids), parameters)}
+    snapshot.prefetch(results_queries(ranked))
+    rows = {row["id"]: row for row in snapshot.rows(*_cite_query(ranked))}
     in_order = [rows[chunk_id] for chunk_id in chunk_ids]
     stored = as_profiles(in_order)
     # Reefs of other data cannot be compared with the query's.
     comparable = stored.scored_with(scorer.data_checksum)
-    tags = tags_of(snapshot, sorted({chunk.document_id for chunk in ranked}))
+    tags = tags_of(snapshot, _document_ids(ranked))
     shared: dict[int, tuple[SharedReef, ...]] = {}
-    # A lexical search has not read the reefs of its results so far.
-    if request.include_scores or request.mode is SearchMode.lexical:
+    # A search without reefs has not read the reefs of its results so far.
+    if request.include_scores or not request.mode.uses("reef"):
         parts = {chunk.chunk_id: reef_part(chunk, request.mode, analyzed_query) for chunk in ranked}
         shared = find_shared_reefs(comparable, parts, analyzed_query, label_threshold)
     if request.include_scores:
@@ -75,7 +78,7 @@ def build_results(
         if request.include_scores
         else [None] * len(ranked)
     )
-    labels = stored.labels(snapshot, label_threshold)
+    labels = stored.labels(snapshot, label_threshold, scorer)
     coverage = analyzed_query.term_statistics.term_coverage(library, analyzed_query.matches, chunk_ids)
     texts = [row["text"] for row in in_order]
     words = read_words(texts)
@@ -108,6 +111,22 @@ def build_results(
     ]
 
 
+def results_queries(ranked: Sequence[Ranked]) -> Iterator[Query]:
+    """Yield what `build_results` reads of all chunks."""
+    if ranked:
+        yield _cite_query(ranked)
+        yield from tags_queries(_document_ids(ranked))
+
+
+def _cite_query(ranked: Sequence[Ranked]) -> Query:
+    ids, parameters = listed("id", (chunk.chunk_id for chunk in ranked))
+    return Query(CITE.format(ids=ids), parameters)
+
+
+def _document_ids(ranked: Sequence[Ranked]) -> list[int]:
+    return sorted({chunk.document_id for chunk in ranked})
+
+
 def _anchor(row: Any) -> Anchor:
     """What the place, the modality and the evidence of a result follow from."""
     place, metadata = place_from_json(row["locator"]), json.loads(row["metadata"])
@@ -128,8 +147,9 @@ def matched_terms(
         )
         for row in rows
     ]
-    terms = analyzed_query.parsed.terms
-    return find_matched_terms(terms, matching_tags(snapshot, terms), chunks)
+    parsed = analyzed_query.parsed
+    tags_of_terms = matching_tags(snapshot, parsed.terms)
+    return find_matched_terms(parsed.terms, tags_of_terms, chunks, parsed.synonyms)
 
 
 def title_and_headings(row: Any) -> str:
@@ -151,7 +171,10 @@ def scores_of(
 
     `terms` are its matched terms; without them the field boost has no parts.
     """
-    by_words, by_reefs = mode is not SearchMode.reef, mode is not SearchMode.lexical
+    by_words, by_reefs = mode.uses("lexical"), mode.uses("reef")
+    by_vectors = (
+        mode.uses("dense") and analyzed_query.weights.dense > 0 and analyzed_query.cosines is not None
+    )
     return Scores(
         final=ranked.score,
         reef=ranked.reef if by_reefs else None,
@@ -164,6 +187,10 @@ def scores_of(
             if terms is None
             else field_boost_parts(terms if ranked.field_boost else (), len(analyzed_query.parsed.terms))
         ),
+        dense=ranked.dense if by_vectors else None,
+        dense_raw=ranked.dense_raw if by_vectors else None,
+        decay=ranked.decay,
+        boosts=ranked.boosts,
     )
 
 
@@ -249,7 +276,11 @@ def scored_text(row: Any) -> str:
 
 def provenance_of(ranked: Ranked) -> tuple[str, ...]:
     """Return the names of the signals that matched a chunk."""
-    signals = (("lexical", ranked.lexical_raw > 0), ("reef", ranked.n_shared > 0))
+    signals = (
+        ("lexical", ranked.lexical_raw > 0),
+        ("reef", ranked.n_shared > 0),
+        ("dense", ranked.is_dense_match),
+    )
     return tuple(name for name, is_match in signals if is_match)
 
 
@@ -280,7 +311,7 @@ def _result(
         text=row["text"],
         match_score=ranked.score,
         relevance=relevance(evidence),
-        n_shared_reefs=len(shared) if request.mode is SearchMode.lexical else ranked.n_shared,
+        n_shared_reefs=ranked.n_shared if request.mode.uses("reef") else len(shared),
         document_id=ranked.document_id,
         document_title=row["title"],
         source_path=row["source_path"],
@@ -311,4 +342,6 @@ def _result(
         time_start=time_start,
         time_end=time_end,
         evidence=bundle,
+        sort_values=ranked.sort_values,
+        pinned=ranked.is_pinned,
     )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import QueryError
-from shoal.file_models import LocatorKind
-from shoal.models import SearchResult
+from shoal.models.files import LocatorKind
+from shoal.models.search import SearchResult
 
 DEFAULT_TOP_K = 5
 MAX_TOP_K = 50

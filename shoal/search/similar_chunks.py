@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NotFoundError
-from shoal.models import QueryReef
+from shoal.models.query_info import QueryReef
+from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import IndexCache
 from shoal.search.ordering import Order
 from shoal.search.reef_ranking import UNIT, any_other_data, other_data, overlaps
@@ -50,14 +51,14 @@ def similar(
     *,
     top_k: int,
     label_threshold: float,
+    filters: CompiledFilters | None = None,
 ) -> Sequence[SimilarChunk]:
     """Return the chunks of other documents with the most similar profiles, one per document, most similar
-    first.
+    first, of those that meet the filters.
 
     Leaves out chunks scored with other lagoon data. Raises NotFoundError.
     """
-    index_cache.prepare()
-    with database.snapshot() as snapshot:
+    with index_cache.searching(database) as (snapshot, library):
         chunk = snapshot.first(CHUNK, {"chunk_id": chunk_id})
         if chunk is None:
             raise NotFoundError(f"there is no chunk {chunk_id}")
@@ -70,12 +71,13 @@ def similar(
             QueryReef(reef_id, "", z / norm)
             for reef_id, z in zip(stored.reef_ids.tolist(), z_scores, strict=True)
         ]
-        library = index_cache.of(snapshot)
         found = overlaps(library, profile)
         is_result = found.n_shared > 0
         is_result[library.index.places_of_document(chunk["document_id"])] = False
         if any_other_data(snapshot, chunk["data_checksum"]):
             is_result &= ~library.index.of_chunks(other_data(snapshot, chunk["data_checksum"]))
+        if filters:
+            is_result &= filters.met_by(snapshot, library)
         places = Order(library.index, found.overlaps, is_result).first(top_k, max_per_document=1)
         chunk_ids = library.index.chunk_ids(places)
         return _describe(snapshot, chunk_ids, found.overlaps[places], label_threshold)

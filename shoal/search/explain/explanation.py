@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from shoal.errors import NotFoundError, QueryError
-from shoal.models import (
-    FeedbackChunk,
+from shoal.index import lexical
+from shoal.index.lexical import WeightedTerm
+from shoal.models.query_info import FeedbackChunk, QueryInfo, QueryReef
+from shoal.models.scores import (
     MatchedTerm,
-    QueryInfo,
-    QueryReef,
+    NearestSentence,
     RelevancePart,
+    RerankInfo,
+    RerankParts,
     Scores,
-    SearchMode,
-    SearchResponse,
     SharedReef,
 )
+from shoal.models.search import SearchMode, SearchResponse, SearchResult, SortValue
 from shoal.scorer import Scorer
 from shoal.search.audit import AuditLog
+from shoal.search.dense_ranking import UNIT as COSINE_UNIT
+from shoal.search.embedded_query import embed_query
 from shoal.search.explain.query_words import Word, explain_words
+from shoal.search.filtering.reasons import unmet
 from shoal.search.filters import EXCLUDED, TITLE, CompiledFilters, compile_filters
+from shoal.search.folding import FOLD_DEPTH, select
 from shoal.search.highlights import read_words
-from shoal.search.lexical_ranking import find_matches
+from shoal.search.lexical_ranking import UNIT, find_matches, term_weight
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.matched_terms import format_term
-from shoal.search.query_analysis import AnalyzedQuery, analyze_query
+from shoal.search.nearest_sentences import NO_TIME, nearest_sentences
+from shoal.search.query_analysis import AnalyzedQuery, analyze_query, first_queries
 from shoal.search.query_language import Term
 from shoal.search.ranking import Ranked, Ranking
 from shoal.search.relevance import describe, find_evidence, relevance
-from shoal.search.request import SearchRequest
+from shoal.search.request import Expand, GroupBy, SearchRequest
 from shoal.search.results import (
+    build_results,
     find_shared_reefs,
     matched_terms,
     name_words,
@@ -41,11 +52,24 @@ from shoal.search.results import (
     scores_of,
     title_and_headings,
 )
-from shoal.search.searching import answer_and_inspect, milliseconds_since, rank_for, with_filter_warnings
+from shoal.search.searching import (
+    answer_and_inspect,
+    count_pinned,
+    milliseconds_since,
+    rank_for,
+    rerank_results,
+    with_filter_warnings,
+    with_order_warnings,
+)
 from shoal.settings import Settings
 from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.document_queries import tags_of
+
+if TYPE_CHECKING:
+    from shoal.search.query_vectors import QueryVectors
+    from shoal.search.reranking import Reranker, Reranking
+    from shoal.search.similarities import StoredVectors
 
 CHUNK_OF = "SELECT id, document_id FROM chunks WHERE id = :chunk_id"
 CHECKSUM_OF = "SELECT data_checksum FROM chunks WHERE id = :chunk_id"
@@ -57,20 +81,28 @@ CHUNK_TEXTS = """
 FIRST_CHUNK_OF = (
     "SELECT id, document_id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index LIMIT 1"
 )
-MEETS = "SELECT 1 FROM chunks c WHERE c.id = :chunk_id AND {condition}"
 
 
 @dataclass(frozen=True, slots=True)
 class KeptOut:
     """Why a chunk is not among the results.
 
-    `reason` is `no match` (of words, or of words and reefs), `no shared reef`, `other data`, `filter`,
-    `phrase`, `title`, `excluded`, `max_per_document`, `top_k` or `min_relevance`; `message` is the same in
-    words.
+    `reason` is `no match` (of words, or of all signals), `no shared reef`, `no vector`, `not near`, `other
+    data`, `filter`, `phrase`, `title`, `excluded`, `hidden`, `max_per_document`, `grouped`, `folded`, `top_k`
+    or `min_relevance`; `message` is the same in words.
     """
 
     reason: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class NearWordPart:
+    """What a near word adds to the raw BM25 of a chunk, alone and without pairs of neighbouring words."""
+
+    typed: str
+    word: str
+    lexical_raw: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +112,11 @@ class Target:
     `rank` is its rank among all results, from 1, independent of the requested page; None if it is no result.
     `would_rank` is its rank without what kept it out: in the same search without filters, phrases and
     exclusions, or without the limit per document; None without a match. `score` is 0.0 without a match;
-    `scores`, `matched_terms`, `term_coverage` and `relevance` are as in a result; `relevance_parts` are what
-    each piece of evidence adds to the log odds of `relevance`.
+    `scores`, `matched_terms`, `term_coverage`, `nearest_sentence`, `sort_values` and `relevance` are as in a
+    result; `relevance_parts` are what each piece of evidence adds to the log odds of `relevance`;
+    `near_words` are what words that were not typed add to its BM25. `rerank` is what reranking did to it, and
+    `rank` the rank afterwards; None if it was not reranked. `pinned_by`: the pin that put it first, whatever
+    its score; None if none did.
     """
 
     document_id: int
@@ -98,6 +133,11 @@ class Target:
     relevance: float
     relevance_parts: tuple[RelevancePart, ...]
     term_coverage: float | None = None
+    rerank: RerankParts | None = None
+    nearest_sentence: NearestSentence | None = None
+    near_words: tuple[NearWordPart, ...] = ()
+    sort_values: tuple[SortValue, ...] | None = None
+    pinned_by: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +147,7 @@ class Explanation:
     `reefs` is the whole profile used for ranking, strongest first, including `feedback`; `query_info` has its
     first reefs. `terms` are the words and phrases of the lexical signal, `required` those that a result must
     contain, `excluded` those that no result contains. `weights` are those of the signals, adding up to 1.
+    `rerank` says what reranked the first results; None if there was nothing to rerank, or no target.
     """
 
     query: str
@@ -123,6 +164,7 @@ class Explanation:
     target: Target | None
     trace_id: str
     took_ms: float
+    rerank: RerankInfo | None = None
 
 
 def explain(
@@ -132,26 +174,34 @@ def explain(
     request: SearchRequest,
     index_cache: IndexCache,
     *,
+    query_vectors: QueryVectors | None = None,
     document_id: int | None = None,
     chunk_id: int | None = None,
+    reranker: Reranker | None = None,
 ) -> Explanation:
-    """Explain a search and, if given, the rank of a document or chunk.
+    """Explain a search and, if given, the rank of a document or chunk. `reranker` is needed if the request
+    reranks.
 
     Raises NotFoundError if the document or chunk does not exist, and QueryError if the chunk is not part of
-    the document or a filter names a reef or island that does not exist.
+    the document or a filter names a reef or island that does not exist; for mode `dense`, as a search does.
     """
     started = time.perf_counter()
-    compiled_filters = compile_filters(request.filters, scorer, settings.label_threshold)
-    index_cache.prepare()
-    with database.snapshot() as snapshot:
-        library = index_cache.of(snapshot)
-        analyzed_query = with_filter_warnings(
-            snapshot, analyze_query(snapshot, library, scorer, settings, request), request
-        )
-        words = explain_words(analyzed_query.parsed.about, analyzed_query.scorer, snapshot, library)
+    compiled_filters = compile_filters(
+        request.filters, scorer, settings.label_threshold, request.filter, request.boosts
+    )
+    embedded = embed_query(query_vectors, settings, request)
+    queries = functools.partial(first_queries, scorer, settings, request)
+    with index_cache.searching(database, queries) as (snapshot, library):
+        analyzed_query = analyze_query(snapshot, library, scorer, settings, request, embedded)
+        analyzed_query = with_filter_warnings(snapshot, library, analyzed_query, compiled_filters, request)
+        words = _words(snapshot, library, analyzed_query)
         target = None
+        results: Sequence[SearchResult] = ()
+        stored: StoredVectors | None = None
+        n_pinned = 0
         if document_id is not None or chunk_id is not None:
             ranking = rank_for(snapshot, library, analyzed_query, compiled_filters, request)
+            analyzed_query = with_order_warnings(analyzed_query, ranking)
             chunk = _select_chunk(snapshot, ranking, document_id, chunk_id)
             all_filters = compiled_filters.and_of_query(
                 analyzed_query.parsed, with_required=request.mode is not SearchMode.reef
@@ -166,7 +216,41 @@ def explain(
                 scorer,
                 settings.label_threshold,
             )
-    return _explanation(request, analyzed_query, words, target, uuid.uuid4().hex, milliseconds_since(started))
+            text = snapshot.first(CHUNK_TEXTS, {"chunk_id": target.chunk_id})["text"]
+            if reranker is not None:
+                plain = dataclasses.replace(request, include_scores=False, context=0, expand=Expand.none)
+                ranked = select(snapshot, ranking, request, request.rerank).ranked
+                results = build_results(
+                    snapshot, library, ranked, analyzed_query, plain, scorer, settings.label_threshold
+                )
+                n_pinned = count_pinned(results)
+                results = results[n_pinned:]
+                stored = reranker.stored_vectors(snapshot, results)
+    if target and query_vectors and embedded.vector and target.scores.dense_raw and target.scores.dense:
+        nearest, is_complete = nearest_sentences(query_vectors, embedded.vector, {target.chunk_id: text})
+        target = dataclasses.replace(target, nearest_sentence=nearest.get(target.chunk_id))
+        if not is_complete:
+            warnings = (*analyzed_query.warnings, NO_TIME)
+            analyzed_query = dataclasses.replace(analyzed_query, warnings=warnings)
+    reranking = rerank_results(reranker, request, analyzed_query, results, stored)
+    explanation = _explanation(
+        request, analyzed_query, words, target, uuid.uuid4().hex, milliseconds_since(started)
+    )
+    if target is None or reranking is None:
+        return explanation
+    return dataclasses.replace(
+        explanation,
+        target=_reranked(target, request, reranking, [result.chunk_id for result in results], n_pinned),
+        warnings=(*explanation.warnings, *reranking.warnings),
+        rerank=reranking.info,
+    )
+
+
+def _words(snapshot: Snapshot, library: LibraryIndex, analyzed_query: AnalyzedQuery) -> tuple[Word, ...]:
+    """The words of the query as typed."""
+    return explain_words(
+        analyzed_query.typed_about, analyzed_query.scorer, snapshot, library, analyzed_query.near_words
+    )
 
 
 def search_and_explain(
@@ -176,23 +260,38 @@ def search_and_explain(
     request: SearchRequest,
     index_cache: IndexCache,
     *,
+    query_vectors: QueryVectors | None = None,
     trace_id: str | None = None,
     audit: AuditLog | None = None,
+    reranker: Reranker | None = None,
+    with_sentences: bool = True,
 ) -> tuple[SearchResponse, Explanation]:
-    """Run a search and explain its query, which is analyzed once for both. Raises QueryError."""
+    """Run a search and explain its query, which is analyzed once for both; `with_sentences` as in
+    `answer_and_inspect`. Raises QueryError."""
     started = time.perf_counter()
 
     def inspect(
         snapshot: Snapshot, library: LibraryIndex, analyzed_query: AnalyzedQuery
     ) -> tuple[AnalyzedQuery, tuple[Word, ...]]:
-        words = explain_words(analyzed_query.parsed.about, analyzed_query.scorer, snapshot, library)
+        words = _words(snapshot, library, analyzed_query)
         return analyzed_query, words
 
     response, (analyzed_query, words) = answer_and_inspect(
-        database, scorer, settings, request, index_cache, inspect, trace_id=trace_id, audit=audit
+        database,
+        scorer,
+        settings,
+        request,
+        index_cache,
+        inspect,
+        query_vectors=query_vectors,
+        trace_id=trace_id,
+        audit=audit,
+        reranker=reranker,
+        with_sentences=with_sentences,
     )
     took_ms = milliseconds_since(started)
-    return response, _explanation(request, analyzed_query, words, None, response.trace_id, took_ms)
+    explanation = _explanation(request, analyzed_query, words, None, response.trace_id, took_ms)
+    return response, dataclasses.replace(explanation, warnings=response.warnings, rerank=response.rerank)
 
 
 def _explanation(
@@ -249,11 +348,11 @@ def _explain_chunk(
     scorer: Scorer,
     label_threshold: float,
 ) -> Target:
-    kept_out = _kept_out(snapshot, ranking.library, analyzed_query, compiled_filters, request.mode, chunk)
+    kept_out = _kept_out(snapshot, ranking, analyzed_query, compiled_filters, request.mode, chunk)
     if kept_out:
         rank, would_rank = None, _unfiltered_rank(ranking, request, chunk)
     else:
-        rank, kept_out = _rank(ranking, request, chunk)
+        rank, kept_out = _rank(snapshot, ranking, request, chunk)
         would_rank = ranking.rank_of(chunk.chunk_id, None) if rank is None else rank
     parts = {chunk.chunk_id: reef_part(chunk, request.mode, analyzed_query)}
     stored = profiles_of(snapshot, [chunk.chunk_id]).scored_with(scorer.data_checksum)
@@ -268,7 +367,7 @@ def _explain_chunk(
     words = read_words([row["text"]]), read_words([title_and_headings(row)])
     (evidence,) = find_evidence(stored, analyzed_query, [chunk.chunk_id], coverage, *words)
     probability = relevance(evidence)
-    if probability < request.min_relevance:
+    if probability < request.min_relevance and not chunk.is_pinned:
         message = f"its relevance is {probability:.2f}, and {request.min_relevance:g} was required"
         kept_out = [*kept_out, KeptOut("min_relevance", message)]
     return Target(
@@ -286,7 +385,31 @@ def _explain_chunk(
         relevance=probability,
         relevance_parts=describe(evidence, analyzed_query.term_statistics.missing),
         term_coverage=coverage.get(chunk.chunk_id),
+        near_words=_near_word_parts(ranking.library, analyzed_query, chunk.chunk_id),
+        sort_values=chunk.sort_values,
+        pinned_by=_pin_of(ranking, chunk) if rank is not None and chunk.is_pinned else None,
     )
+
+
+def _pin_of(ranking: Ranking, chunk: Ranked) -> int | None:
+    place = ranking.library.index.place_of(chunk.chunk_id)
+    return None if ranking.pins is None or place is None else ranking.pins.pin_of.get(place)
+
+
+def _near_word_parts(
+    library: LibraryIndex, analyzed_query: AnalyzedQuery, chunk_id: int
+) -> tuple[NearWordPart, ...]:
+    place = library.index.place_of(chunk_id)
+    if place is None:
+        return ()
+    parts = []
+    for near in analyzed_query.near_words:
+        term = Term((near.word,))
+        (matches,) = find_matches(library, [term]).values()
+        weighted = WeightedTerm(matches, term_weight(analyzed_query.parsed, term), has_context=True)
+        score = int(lexical.scores(library.index, [weighted])[place]) / UNIT
+        parts.append(NearWordPart(near.typed, near.word, score))
+    return tuple(parts)
 
 
 def _unfiltered_rank(ranking: Ranking, request: SearchRequest, chunk: Ranked) -> int | None:
@@ -294,41 +417,69 @@ def _unfiltered_rank(ranking: Ranking, request: SearchRequest, chunk: Ranked) ->
     chunk out."""
     if chunk.score <= 0:
         return None
-    limited = ranking.rank_of(chunk.chunk_id, request.max_per_document, filtered=False)
+    limited = ranking.rank_of(chunk.chunk_id, request.limit_per_document, filtered=False)
     return ranking.rank_of(chunk.chunk_id, None, filtered=False) if limited is None else limited
 
 
 def _kept_out(
     snapshot: Snapshot,
-    library: LibraryIndex,
+    ranking: Ranking,
     analyzed_query: AnalyzedQuery,
     compiled_filters: CompiledFilters,
     mode: SearchMode,
     chunk: Ranked,
 ) -> list[KeptOut]:
     """The reasons why a chunk is not ranked at all."""
-    reasons = []
-    is_match = bool(chunk.n_shared) if mode is SearchMode.reef else chunk.score > 0
-    if not is_match and _is_of_other_data(snapshot, analyzed_query, chunk):
-        reasons.append(KeptOut("other data", "it was scored with other lagoon data than the query"))
-    elif not is_match and mode is SearchMode.reef:
-        reasons.append(KeptOut("no shared reef", "it has no reef in common with the query"))
-    elif not is_match:
-        what = "no word" if mode is SearchMode.lexical else "neither word nor reef"
-        reasons.append(KeptOut("no match", f"it has {what} in common with the query"))
-    for name, condition in compiled_filters.by_filter.items():
-        parameters = {**compiled_filters.parameters, "chunk_id": chunk.chunk_id}
-        if not snapshot.first(MEETS.format(condition=condition), parameters):
-            reasons.append(KeptOut("filter", f"it does not meet the filter {name}"))
+    library = ranking.library
+    reasons = _without_match(snapshot, ranking, analyzed_query, mode, chunk)
+    place = library.index.place_of(chunk.chunk_id)
+    if compiled_filters.names is not None and place is not None:
+        state, by_filter = compiled_filters.state(snapshot, library), compiled_filters.by_filter
+        not_met = [name for name, node in by_filter.items() if any(unmet(state, node, place))]
+        if compiled_filters.tree is not None:
+            not_met += unmet(state, compiled_filters.tree, place)
+        reasons += [KeptOut("filter", f"it does not meet the filter {text}") for text in not_met]
     for name, terms in compiled_filters.required.items():
         missing = _terms_of(library, terms, chunk.chunk_id, are_held=False)
         if missing:
             where = "its title" if name == TITLE else "it"
             reasons.append(KeptOut(name, f"{where} does not contain what the query requires: {missing}"))
+    if ranking.pins is not None and place in ranking.pins.hidden_by:
+        reasons.append(KeptOut("hidden", f"it is hidden by pin {ranking.pins.hidden_by[place]}"))
     excluded = _terms_of(library, compiled_filters.excluded, chunk.chunk_id, are_held=True)
     if excluded:
         reasons.append(KeptOut(EXCLUDED, f"it contains what the query excludes: {excluded}"))
     return reasons
+
+
+def _without_match(
+    snapshot: Snapshot, ranking: Ranking, analyzed_query: AnalyzedQuery, mode: SearchMode, chunk: Ranked
+) -> list[KeptOut]:
+    """Why no signal found a chunk; empty if one did, or if a pin put it first."""
+    if mode is SearchMode.dense:
+        is_match = chunk.is_dense_match
+    else:
+        is_match = bool(chunk.n_shared) if mode is SearchMode.reef else chunk.score > 0
+    if is_match or chunk.is_pinned:
+        return []
+    if mode is SearchMode.dense:
+        return [_not_near(ranking, chunk)]
+    if _is_of_other_data(snapshot, analyzed_query, chunk):
+        return [KeptOut("other data", "it was scored with other lagoon data than the query")]
+    if mode is SearchMode.reef:
+        return [KeptOut("no shared reef", "it has no reef in common with the query")]
+    what = "no word" if mode is SearchMode.lexical else "neither word nor reef"
+    end = ", and its vector is not near" if chunk.dense_raw is not None else ""
+    return [KeptOut("no match", f"it has {what} in common with the query{end}")]
+
+
+def _not_near(ranking: Ranking, chunk: Ranked) -> KeptOut:
+    """Why the dense signal does not match a chunk."""
+    if ranking.cosines is None or chunk.dense_raw is None:
+        return KeptOut("no vector", "it has no vector yet")
+    floor = ranking.cosines.floor / COSINE_UNIT
+    message = f"its similarity is {chunk.dense_raw:.2f}, and texts on other subjects have up to {floor:.2f}"
+    return KeptOut("not near", message)
 
 
 def _is_of_other_data(snapshot: Snapshot, analyzed_query: AnalyzedQuery, chunk: Ranked) -> bool:
@@ -347,16 +498,49 @@ def _terms_of(library: LibraryIndex, terms: Sequence[Term], chunk_id: int, *, ar
     )
 
 
-def _rank(ranking: Ranking, request: SearchRequest, chunk: Ranked) -> tuple[int | None, list[KeptOut]]:
+def _rank(
+    snapshot: Snapshot, ranking: Ranking, request: SearchRequest, chunk: Ranked
+) -> tuple[int | None, list[KeptOut]]:
     """The rank of an eligible chunk, and why it is not within the requested page and those before it."""
-    limit = request.max_per_document
+    limit = request.limit_per_document
     rank = ranking.rank_of(chunk.chunk_id, limit)
+    if rank is None and request.group_by is GroupBy.document:
+        best = ranking.best_of(chunk.document_id)
+        message = f"its document is ranked by a better passage, chunk {best}"
+        return None, [KeptOut("grouped", message)]
+    if rank is not None and request.fold_similar:
+        selection = select(snapshot, ranking, request, FOLD_DEPTH)
+        folder = selection.folder_of(chunk.chunk_id)
+        if folder is not None:
+            message = f"it is folded under chunk {folder}, which says nearly the same"
+            return None, [KeptOut("folded", message)]
+        ranks = {each.chunk_id: number for number, each in enumerate(selection.ranked, start=1)}
+        rank = ranks.get(chunk.chunk_id, rank - sum(map(len, selection.folded.values())))
     if rank is None:
         message = (
             f"{limit} better passages of the same document come before it, and a document may have no more"
         )
         return None, [KeptOut("max_per_document", message)]
+    return rank, _below_page(rank, request)
+
+
+def _below_page(rank: int, request: SearchRequest) -> list[KeptOut]:
     last = request.offset + request.top_k
-    if rank > last:
-        return rank, [KeptOut("top_k", f"it has rank {rank:,}; only the first {last:,} were requested")]
-    return rank, []
+    if rank <= last:
+        return []
+    return [KeptOut("top_k", f"it has rank {rank:,}; only the first {last:,} were requested")]
+
+
+def _reranked(
+    target: Target, request: SearchRequest, reranking: Reranking, chunk_ids: Sequence[int], n_pinned: int
+) -> Target:
+    """The target with its rank after reranking. `chunk_ids`: the reranked results in the order of the
+    blend, which `n_pinned` others come before."""
+    for rank, (number, parts) in enumerate(reranking.in_order(), start=n_pinned + 1):
+        if chunk_ids[number] == target.chunk_id:
+            kept_out = [reason for reason in target.kept_out if reason.reason != "top_k"]
+            kept_out = [*_below_page(rank, request), *kept_out]
+            return dataclasses.replace(
+                target, rank=rank, would_rank=rank, kept_out=tuple(kept_out), rerank=parts
+            )
+    return target

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lagoon.tokens import without_clitic
 from shoal.learning.word_details import LearnedWord, find, normal_form
+from shoal.models.query_info import NearWord
 from shoal.scorer import Scorer
 from shoal.search.library_index import LibraryIndex
+from shoal.search.query_language import folded
 from shoal.search.spelling import count_chunks, suggest
 from shoal.storage.database import Snapshot
 
@@ -39,7 +42,7 @@ class Word:
     form in the vocabulary. `reefs`: strongest first. `learned`: details of a learned word, None for others.
     `n_chunks`: number of chunks that contain it, in any inflection; None for stop words, and after the first
     MAX_LOOKED_UP words. `suggestions`: similar words of the library, for a word that is neither
-    in the vocabulary nor in any chunk.
+    in the vocabulary nor in any chunk. `searched_as`: the word that takes its place in the search.
     """
 
     text: str
@@ -51,16 +54,26 @@ class Word:
     learned: LearnedWord | None = None
     n_chunks: int | None = None
     suggestions: tuple[str, ...] = ()
+    searched_as: str | None = None
 
 
-def explain_words(query: str, scorer: Scorer, snapshot: Snapshot, library: LibraryIndex) -> tuple[Word, ...]:
-    """Explain every word of a query, in order. `scorer` knows its learned words."""
+def explain_words(
+    query: str,
+    scorer: Scorer,
+    snapshot: Snapshot,
+    library: LibraryIndex,
+    near_words: Sequence[NearWord] = (),
+) -> tuple[Word, ...]:
+    """Explain every word of a query, in order. `scorer` knows its learned words. A word with a near word that
+    takes its place gets no suggestions."""
+    searched_as = {folded(near.typed): near.word for near in near_words if near.replaces}
     names = {reef.id: reef.name for reef in scorer.reefs}
     matches = scorer.explain_words(query)
     custom = [match.word for match in matches if match.status == CUSTOM]
     learned = find(snapshot, scorer, library.count_by_document, custom) if custom else {}
     counts = _counts(library, [match.token for match in matches if match.status != "stop"])
     missing = [match.token for match in matches if match.status == "unknown" and counts.get(match.token) == 0]
+    missing = [token for token in missing if folded(token) not in searched_as]
     suggestions = {
         token: suggest(without_clitic(normal_form(token)), snapshot, library)
         for token in list(dict.fromkeys(missing))[:MAX_WORDS_WITH_SUGGESTIONS]
@@ -81,6 +94,7 @@ def explain_words(query: str, scorer: Scorer, snapshot: Snapshot, library: Libra
             learned=learned.get(match.word),
             n_chunks=counts.get(match.token) if match.status != "stop" else None,
             suggestions=suggestions.get(match.token, ()) if match.status == "unknown" else (),
+            searched_as=searched_as.get(folded(match.token)),
         )
         for match in matches
     )

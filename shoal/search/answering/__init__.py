@@ -1,0 +1,1 @@
+"""Answers for programs: parts of texts, token budgets, prompts."""

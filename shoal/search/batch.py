@@ -1,0 +1,305 @@
+"""Several searches in one snapshot of the library, perhaps fused into one ranking.
+
+A bad search has its error as answer, and the others are answered. Equal filters are compiled and evaluated
+once. Models run before and after the snapshot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shoal.errors import QueryError, ReadTimeoutError, ShoalError
+from shoal.models.batches import BatchAnswer, BatchResponse, FusedResult
+from shoal.models.search import SearchResponse
+from shoal.scorer import Scorer
+from shoal.search.answering.budget import answer_texts
+from shoal.search.answering.text_mode import TextMode
+from shoal.search.audit import AuditLog
+from shoal.search.batch_fusion import fuse
+from shoal.search.filters import CompiledFilters, compile_filters
+from shoal.search.library_index import IndexCache, LibraryIndex
+from shoal.search.request import (
+    SearchRequest,
+    check_choice,
+    check_fused,
+    check_max_per_document,
+    check_max_tokens,
+    check_prompt,
+    check_texts,
+    check_top_k,
+    make_request,
+    unknown_argument,
+)
+from shoal.search.searching import (
+    Found,
+    Prepared,
+    find,
+    finish,
+    milliseconds_since,
+    prepare,
+    search_queries,
+)
+from shoal.settings import Settings
+from shoal.storage.database import Database, Query, Snapshot
+
+if TYPE_CHECKING:
+    from shoal.search.query_vectors import QueryVectors
+    from shoal.search.reranking import Reranker
+
+MAX_SEARCHES = 100
+MAX_RESULTS = 2_000
+"""Most results that the searches of a batch ask for together; each may ask for `SHOAL_MAX_TOP_K`."""
+MAX_TIMES = 10.0
+"""The time limit of a batch: that of a search for each of its searches, but at most of this many."""
+
+OnAnswer = Callable[[BatchAnswer], None]
+
+
+class BatchRequest(NamedTuple):
+    """A validated batch. `searches`: a request or its error, with the query as it was given.
+
+    The other fields are of the fused ranking.
+    """
+
+    searches: tuple[tuple[str, SearchRequest | ShoalError], ...]
+    fused: bool
+    top_k: int
+    max_per_document: int | None
+    text: TextMode
+    max_tokens: int | None
+    with_prompt: bool
+
+
+def make_batch_request(
+    searches: object,
+    *,
+    settings: Settings,
+    fused: object = False,
+    top_k: object = 10,
+    max_per_document: object = 3,
+    text: object = TextMode.full,
+    max_tokens: object = None,
+    prompt: object = False,
+) -> BatchRequest:
+    """Validate a batch. Raises QueryError for an invalid argument of the batch itself."""
+    is_fused = check_fused(fused)
+    batch = BatchRequest(
+        searches=_searches(searches, settings),
+        fused=is_fused,
+        top_k=check_top_k(top_k, settings),
+        max_per_document=check_max_per_document(max_per_document),
+        text=check_choice("text", text, TextMode),
+        max_tokens=check_max_tokens(max_tokens),
+        with_prompt=check_prompt(prompt),
+    )
+    check_texts(batch.text, batch.max_tokens, with_prompt=batch.with_prompt)
+    if not is_fused and (
+        batch.max_tokens is not None or batch.with_prompt or batch.text is not TextMode.full
+    ):
+        raise QueryError(
+            "fused", "must be true for text, max_tokens and prompt of a batch; or give them to its searches"
+        )
+    return batch
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """What all searches of a batch share. `on_answer` gets each answer as soon as it is complete."""
+
+    database: Database
+    scorer: Scorer
+    settings: Settings
+    index_cache: IndexCache
+    query_vectors: QueryVectors | None
+    audit: AuditLog | None
+    get_reranker: Callable[[SearchRequest], Reranker | None]
+    on_answer: OnAnswer
+
+
+def answer_batch(context: BatchContext, batch: BatchRequest, trace_id: str | None = None) -> BatchResponse:
+    """Run a batch."""
+    started = time.perf_counter()
+    run = _Run(context, batch, trace_id or uuid.uuid4().hex)
+    prepared = run.prepare()
+    if prepared:
+        run.search(prepared)
+    run.finish_waiting()
+    answers = [run.answers[index] for index in range(len(batch.searches))]
+    if batch.fused:
+        return _fused(batch, answers, run.trace_id, started)
+    return BatchResponse(answers, run.trace_id, milliseconds_since(started))
+
+
+class _Run:
+    """A batch while it runs. `answers`: those that are complete, by the index of their search."""
+
+    def __init__(self, context: BatchContext, batch: BatchRequest, trace_id: str) -> None:
+        self.trace_id = trace_id
+        self.answers: dict[int, BatchAnswer] = {}
+        self._context, self._batch = context, batch
+        self._waiting: list[tuple[int, Found]] = []
+
+    def prepare(self) -> list[tuple[int, Prepared]]:
+        """Prepare the searches without an error; the others are answered."""
+        context = self._context
+        threshold = context.settings.label_threshold
+        compiled: dict[str, CompiledFilters] = {}
+        prepared = []
+        for index, (_, request) in enumerate(self._batch.searches):
+            if isinstance(request, ShoalError):
+                self._add(index, request)
+                continue
+            try:
+                key = repr((request.filters, request.filter, request.boosts))
+                if key not in compiled:
+                    filters = compile_filters(
+                        request.filters, context.scorer, threshold, request.filter, request.boosts
+                    )
+                    compiled[key] = dataclasses.replace(filters, shared={})
+                each = prepare(
+                    context.scorer, context.settings, request, context.query_vectors, compiled[key]
+                )
+                prepared.append((index, each))
+            except ShoalError as error:
+                self._add(index, error)
+        return prepared
+
+    def search(self, prepared: Sequence[tuple[int, Prepared]]) -> None:
+        """Run the searches in one snapshot. Those that a model reads wait for its end; those that have no
+        time are answered with the error."""
+        context = self._context
+        left = dict(prepared)
+
+        def queries() -> Iterator[Query]:
+            for _, each in prepared:
+                yield from search_queries(context.scorer, context.settings, each)
+
+        try:
+            with context.index_cache.searching(
+                context.database, queries, times=min(len(prepared), MAX_TIMES)
+            ) as (snapshot, library):
+                for index, each in prepared:
+                    self._search_one(snapshot, library, index, each)
+                    del left[index]
+        except ReadTimeoutError as error:
+            for index in left:
+                self._add(index, error)
+
+    def finish_waiting(self) -> None:
+        """Complete the searches whose results a model reads. The snapshot has ended: it may take seconds."""
+        for index, found in self._waiting:
+            self._complete(index, found)
+
+    def _search_one(self, snapshot: Snapshot, library: LibraryIndex, index: int, prepared: Prepared) -> None:
+        context = self._context
+        begun = dataclasses.replace(prepared, started=time.perf_counter())
+        try:
+            found = find(snapshot, library, context.scorer, context.settings, begun, context.audit)
+        except ReadTimeoutError:
+            raise
+        except ShoalError as error:
+            self._add(index, error)
+            return
+        request = begun.request
+        if begun.n_reranked or (context.query_vectors and request.include_scores):
+            self._waiting.append((index, found))
+        else:
+            self._complete(index, found)
+
+    def _complete(self, index: int, found: Found) -> None:
+        context = self._context
+        try:
+            response = finish(
+                found,
+                query_vectors=context.query_vectors,
+                trace_id=self.trace_id,
+                audit=context.audit,
+                reranker=context.get_reranker(found.prepared.request),
+            )
+        except ShoalError as error:
+            self._add(index, error)
+        else:
+            self._add(index, response)
+
+    def _add(self, index: int, outcome: SearchResponse | ShoalError) -> None:
+        query = self._batch.searches[index][0]
+        if isinstance(outcome, ShoalError):
+            answer = BatchAnswer(index, query, None, outcome)
+        else:
+            answer = BatchAnswer(index, query, outcome)
+        self.answers[index] = answer
+        self._context.on_answer(answer)
+
+
+def _fused(
+    batch: BatchRequest, answers: Sequence[BatchAnswer], trace_id: str, started: float
+) -> BatchResponse:
+    fused = fuse(answers, batch.top_k, batch.max_per_document)
+    texts = answer_texts(
+        [each.result for each in fused],
+        batch.text,
+        max_tokens=batch.max_tokens,
+        with_prompt=batch.with_prompt,
+    )
+    n_failed = sum(answer.error is not None for answer in answers)
+    failed = (f"{n_failed} of {len(answers)} searches failed, and are not in the fused ranking",)
+    return BatchResponse(
+        [
+            dataclasses.replace(answer, response=dataclasses.replace(answer.response, results=()))
+            if answer.response
+            else answer
+            for answer in answers
+        ],
+        trace_id,
+        milliseconds_since(started),
+        fused=tuple(
+            FusedResult(each.fused_score, each.found_by, result)
+            for each, result in zip(fused, texts.results, strict=False)
+        ),
+        tokens=texts.tokens,
+        prompt=texts.prompt,
+        warnings=(*(failed if n_failed else ()), *texts.warnings),
+    )
+
+
+def _searches(given: object, settings: Settings) -> tuple[tuple[str, SearchRequest | ShoalError], ...]:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise QueryError("searches", "must be a list of searches")
+    searches: list[tuple[str, SearchRequest | ShoalError]] = []
+    n_results = 0
+    for number, each in enumerate(given):
+        if number >= MAX_SEARCHES:
+            raise QueryError("searches", f"must have at most {MAX_SEARCHES} items")
+        query, request = _search(each, settings)
+        searches.append((query, request))
+        n_results += 0 if isinstance(request, ShoalError) else request.top_k
+    if not searches:
+        raise QueryError("searches", "must have at least one item")
+    if n_results > MAX_RESULTS:
+        raise QueryError(
+            "searches", f"ask for {n_results:,} results together; the limit is {MAX_RESULTS:,}: lower top_k"
+        )
+    return tuple(searches)
+
+
+def _search(given: object, settings: Settings) -> tuple[str, SearchRequest | ShoalError]:
+    """Return the query of a search, and its request or what is wrong with it."""
+    if isinstance(given, str):
+        given = {"query": given}
+    if not isinstance(given, Mapping):
+        return "", QueryError("query", "is missing: a search is an object with a query, or a text")
+    arguments: dict[str, Any] = dict(given)
+    query = arguments.pop("query", None)
+    shown = query[: settings.max_query_chars] if isinstance(query, str) else ""
+    unknown = unknown_argument(arguments)
+    if unknown is not None:
+        return shown, unknown
+    try:
+        return shown, make_request(query, settings=settings, **arguments)
+    except ShoalError as error:
+        return shown, error

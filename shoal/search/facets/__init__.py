@@ -1,0 +1,1 @@
+"""Facets: how many documents and passages have each value of a field."""

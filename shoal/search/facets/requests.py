@@ -1,0 +1,129 @@
+"""The facets of a request: checks every argument; errors name the facet."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from shoal.errors import FilterError, QueryError
+from shoal.search.facets.intervals import CALENDAR, MAX_INTERVAL, MIN_INTERVAL, Interval
+from shoal.search.filtering.fields import Field, Kind, UnknownFieldError
+from shoal.search.filtering.parsing import parse_field
+from shoal.search.value_checks import check_characters
+
+MAX_FACETS = 20
+"""In one request; each looks at every passage."""
+DEFAULT_VALUES = 10
+MAX_VALUES = 1_000
+"""Values of one facet in a response."""
+MAX_FIELD_CHARS = 1_000
+_DEFAULT_INTERVAL = "month"
+"""Of dates, whose single values differ."""
+_NAMES = ("field", "limit", "interval")
+_WITH_INTERVAL = re.compile(rf"(.+):({'|'.join(CALENDAR)}|\d{{1,20}}(?:\.\d{{1,20}})?)", re.DOTALL | re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class FacetRequest:
+    """A facet that was asked for. `limit`: values in the response."""
+
+    field: Field
+    limit: int
+    interval: Interval | None
+
+
+def make_facets(given: object, *, limit: object = None) -> tuple[FacetRequest, ...]:
+    """Validate the facets of a request, each a text such as `tags` and `created:month` or an object with
+    `field`, `limit` and `interval`.
+
+    `limit`: of facets without their own. Raises QueryError for `facets`, `facets[N]` or `facet_limit`.
+    """
+    common = None if limit is None else _limit("facet_limit", limit)
+    if given is None:
+        return ()
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise QueryError("facets", "must be a list of fields")
+    facets = list(given)
+    if len(facets) > MAX_FACETS:
+        raise QueryError("facets", f"has more than {MAX_FACETS} fields")
+    return tuple(_facet(f"facets[{number}]", facet, common) for number, facet in enumerate(facets))
+
+
+def _facet(place: str, given: object, common: int | None) -> FacetRequest:
+    if isinstance(given, str):
+        match = _WITH_INTERVAL.fullmatch(given[: MAX_FIELD_CHARS + 100])
+        name, interval = (match[1], match[2]) if match else (given, None)
+        given = {"field": name, "interval": interval if interval in CALENDAR else _as_number(interval)}
+        head, colon, unknown_interval = name.rpartition(":")
+        if colon and not match and _is_own_field(head):
+            given = {"field": head, "interval": unknown_interval}
+    if not isinstance(given, Mapping):
+        raise QueryError(place, "must be a field, or an object with field, limit and interval")
+    for name in given:
+        if name not in _NAMES:
+            raise QueryError(place, f"there is no {str(name)[:40]!r}; known are {', '.join(_NAMES)}")
+    field = _field(place, given.get("field"))
+    interval = _interval(place, field, given.get("interval"))
+    limit = given.get("limit")
+    if limit is not None:
+        return FacetRequest(field, _limit(f"{place}.limit", limit), interval)
+    default = DEFAULT_VALUES if interval is None else MAX_VALUES
+    return FacetRequest(field, default if common is None else common, interval)
+
+
+def _is_own_field(name: str) -> bool:
+    """Whether this is a field of documents or passages, not a key of the metadata."""
+    try:
+        return parse_field(name).kind is not Kind.json
+    except (UnknownFieldError, FilterError):
+        return False
+
+
+def _as_number(text: str | None) -> float | None:
+    return None if text is None else int(text) if text.isdecimal() else float(text)
+
+
+def _field(place: str, name: object) -> Field:
+    if not isinstance(name, str) or not name:
+        raise QueryError(place, "needs the name of a field")
+    if len(name) > MAX_FIELD_CHARS:
+        raise QueryError(place, f"has a name of over {MAX_FIELD_CHARS:,} characters")
+    try:
+        return parse_field(check_characters(place, name))
+    except (UnknownFieldError, FilterError) as error:
+        raise QueryError(place, str(error)) from None
+
+
+def _limit(place: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_VALUES:
+        raise QueryError(place, f"must be a whole number from 1 to {MAX_VALUES:,}")
+    return value
+
+
+def _interval(place: str, field: Field, given: Any) -> Interval | None:
+    if given is None:
+        return Interval.of_dates(_DEFAULT_INTERVAL) if field.kind is Kind.date else None
+    if isinstance(given, str):
+        if given not in CALENDAR:
+            raise QueryError(
+                place, f"has the interval {given[:40]!r}; it is one of {', '.join(CALENDAR)}, or a number"
+            )
+        if field.kind not in (Kind.date, Kind.json):
+            raise QueryError(place, f"{field.text} is no date, and has no interval {given}")
+        return Interval.of_dates(given)
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+        raise QueryError(place, f"has an interval that is none of {', '.join(CALENDAR)}, and no number")
+    if field.kind not in (Kind.number, Kind.time, Kind.json):
+        raise QueryError(place, f"{field.text} is no number, and has no interval {given}")
+    width = Decimal(repr(given))
+    if not MIN_INTERVAL <= width <= MAX_INTERVAL or width % MIN_INTERVAL:
+        raise QueryError(
+            place,
+            f"has the interval {given}; it is from {MIN_INTERVAL} to {MAX_INTERVAL:,}, with at most "
+            f"{-int(MIN_INTERVAL.as_tuple().exponent)} decimal places",
+        )
+    return Interval.of_numbers(width)

@@ -1,0 +1,237 @@
+"""The fields of all documents as columns, for one state of the library after another.
+
+A column is read on first use. A later state takes the columns of the one before, and reads only the documents
+that are new or changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import ShoalError
+from shoal.index.index import Index
+from shoal.index.segment import Segment
+from shoal.search.filtering.columns import Column, Mask, make_column
+from shoal.search.filtering.document_fields import read_values
+from shoal.search.filtering.fields import Field
+from shoal.search.filtering.tree import Condition
+from shoal.storage import field_values
+from shoal.storage.database import Database, Snapshot
+
+MAX_COLUMN_BYTES = 256 << 20
+"""Columns of documents in memory; beyond, the least recently used are read again when needed."""
+MAX_MASK_BYTES = 16 << 20
+"""Results of single conditions in memory, for each state."""
+MAX_STATES = 3
+"""States kept, because a search may see an older one than another that began later."""
+MIN_CHANGED = 1_000
+"""This many documents may always change before a column is read anew."""
+
+log = logging.getLogger(__name__)
+
+Key = tuple[Field, str, tuple[tuple[type, object], ...]]
+
+
+class Handover:
+    """What the tables of one chain of states share: columns that were read so slowly that a later state had
+    begun meanwhile, by field, each with its table.
+
+    read_later  reads a column that takes longer than a search may
+    """
+
+    def __init__(self, read_later: Callable[[Field], None]) -> None:
+        self.read_later = read_later
+        self.columns: dict[Field, tuple[DocumentTable, Column]] = {}
+        self.newest: DocumentTable | None = None
+
+
+class DocumentTable:
+    """The documents of one state of the library.
+
+    ids       i64 (n,), ascending; some may be deleted
+    is_alive  bool (n,): whether each is stored
+    """
+
+    def __init__(
+        self,
+        revision: int,
+        ids: NDArray[np.int64],
+        is_alive: Mask,
+        columns: OrderedDict[Field, Column],
+        handover: Handover,
+    ) -> None:
+        self.revision = revision
+        self.ids = ids
+        self.is_alive = is_alive
+        self.columns = columns
+        self.handover = handover
+        self._masks: OrderedDict[Key, Mask] = OrderedDict()
+        self._rows: weakref.WeakKeyDictionary[Segment, NDArray[np.int64]] = weakref.WeakKeyDictionary()
+        self._lock, self._reading = threading.Lock(), threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def column(self, snapshot: Snapshot, field: Field) -> Column:
+        """Return the values of a field, by row; `snapshot` is one of this state."""
+        column = self._held(field)
+        if column is not None:
+            return column
+        # Reading takes up to seconds; others can use what is there meanwhile.
+        with self._reading:
+            column = self._held(field)
+            if column is None:
+                column = self._read(snapshot, field)
+                with self._lock:
+                    self.columns[field] = column
+                    _limit(self.columns, MAX_COLUMN_BYTES, lambda each: each.n_bytes)
+        return column
+
+    def _read(self, snapshot: Snapshot, field: Field) -> Column:
+        former = self.handover.columns.pop(field, None)
+        if former is not None and former[0].revision < self.revision:
+            older, column = former
+            is_changed = np.isin(self.ids, field_values.changed_since(snapshot, older.revision))
+            is_changed[len(older) :] = True
+            return self._follow(snapshot, field, column, is_changed)
+        try:
+            column = make_column(len(self), read_values(snapshot, field, self.ids, None))
+        except Exception:
+            # Whatever the driver raises at the deadline: the next search would be stopped at the same place.
+            self.handover.read_later(field)
+            raise
+        if self.handover.newest is not self:
+            self.handover.columns[field] = self, column
+        return column
+
+    def _follow(self, snapshot: Snapshot, field: Field, column: Column, is_changed: Mask) -> Column:
+        """Return a column of an earlier state with the values of changed and new documents read again."""
+        due = self.ids[is_changed].tolist()
+        values = read_values(snapshot, field, self.ids, due) if due else ()
+        return column.changed(len(self), is_changed[: column.n], make_column(len(self), values, column.texts))
+
+    def _held(self, field: Field) -> Column | None:
+        with self._lock:
+            column = self.columns.get(field)
+            if column is not None:
+                self.columns.move_to_end(field)
+            return column
+
+    def met(self, snapshot: Snapshot, condition: Condition) -> Mask:
+        """Return which documents meet a condition, bool (n,). The caller must not change it."""
+        # True and 1 are equal in Python, but not in a filter.
+        typed = tuple((type(value), value) for value in condition.values)
+        key: Key = (condition.field, condition.op.value, typed)
+        mask = self._masks.get(key)
+        if mask is None:
+            mask = self.column(snapshot, condition.field).met(condition)
+        with self._lock:
+            self._masks[key] = mask
+            self._masks.move_to_end(key)
+            _limit(self._masks, MAX_MASK_BYTES, lambda each: each.nbytes)
+        return mask
+
+    def rows_of(self, segment: Segment) -> NDArray[np.int64]:
+        """Return the row of each document of a segment; of a document that this state does not know, any."""
+        rows = self._rows.get(segment)
+        if rows is None:
+            rows = np.minimum(np.searchsorted(self.ids, segment.document_ids), max(len(self.ids) - 1, 0))
+            with self._lock:
+                self._rows[segment] = rows
+        return rows
+
+    def placed(self, index: Index, values: NDArray[Any]) -> NDArray[Any]:
+        """Return, for each place of an index, the value of its document, given by row."""
+        placed = np.zeros(len(index), dtype=values.dtype)
+        if len(self):
+            for part, own in index.by_part(placed):
+                np.take(values[self.rows_of(part.segment)], part.segment.document_of, out=own)
+        return placed
+
+    def next(self, snapshot: Snapshot, revision: int) -> DocumentTable | None:
+        """Return the table of a later state; None if so much has changed that it is better read anew."""
+        added = field_values.ids_after(snapshot, int(self.ids[-1]) if len(self.ids) else 0)
+        changed = field_values.changed_since(snapshot, self.revision)
+        if len(added) + len(changed) > max(MIN_CHANGED, len(self) // 2):
+            return None
+        ids = np.concatenate([self.ids, added])
+        is_alive = np.concatenate([self.is_alive, np.ones(len(added), dtype=np.bool_)])
+        n_alive = field_values.count(snapshot)
+        if 2 * n_alive < len(ids):
+            return None
+        if int(np.count_nonzero(is_alive)) != n_alive:
+            is_alive = np.isin(ids, field_values.ids_after(snapshot, 0), assume_unique=True)
+        is_changed = np.isin(ids, changed, assume_unique=True)
+        is_changed[len(self) :] = True
+        following = DocumentTable(revision, ids, is_alive, OrderedDict(), self.handover)
+        with self._lock:
+            former = list(self.columns.items())
+        for field, column in former:
+            # Texts that no document has any more stay in the dictionary; a new column has none of them.
+            if len(column.texts) > 2 * max(len(column.rows), MIN_CHANGED):
+                continue
+            following.columns[field] = following._follow(snapshot, field, column, is_changed)
+        return following
+
+
+class DocumentTables:
+    """The tables of the newest states. Thread-safe."""
+
+    def __init__(self, database: Database | None = None) -> None:
+        """`database`: where columns are read that take longer than a search may; None to give up on them."""
+        self._database = database
+        self._late: set[Field] = set()
+        self._tables: tuple[DocumentTable, ...] = ()
+        self._lock = threading.Lock()
+
+    def of(self, snapshot: Snapshot) -> DocumentTable:
+        """Return the table of the state that a snapshot sees."""
+        revision = field_values.revision(snapshot)
+        with self._lock:
+            for table in self._tables:
+                if table.revision == revision:
+                    return table
+            newest = self._tables[0] if self._tables else None
+            if newest is not None and revision < newest.revision:
+                return self._read(snapshot, revision)
+            following = None if newest is None else newest.next(snapshot, revision)
+            table = self._read(snapshot, revision) if following is None else following
+            table.handover.newest = table
+            self._tables = (table, *self._tables[: MAX_STATES - 1])
+            return table
+
+    def _read(self, snapshot: Snapshot, revision: int) -> DocumentTable:
+        ids = field_values.ids_after(snapshot, 0)
+        is_alive = np.ones(len(ids), dtype=np.bool_)
+        return DocumentTable(revision, ids, is_alive, OrderedDict(), Handover(self._read_later))
+
+    def _read_later(self, field: Field) -> None:
+        if self._database is not None and field not in self._late:
+            self._late.add(field)
+            threading.Thread(target=self._read_late, args=(field,), name="filter", daemon=True).start()
+
+    def _read_late(self, field: Field) -> None:
+        assert self._database is not None, "only then is a thread started"
+        try:
+            with self._database.snapshot(limited=False) as snapshot:
+                self.of(snapshot).column(snapshot, field)
+        except ShoalError as error:
+            log.warning("the values of %s were not read: %s", field.text, error)
+        finally:
+            self._late.discard(field)
+
+
+def _limit(held: OrderedDict[Any, Any], n_bytes: int, size: Callable[[Any], int]) -> None:
+    """Drop the least recently used until the rest fits; the last one stays."""
+    total = sum(map(size, held.values()))
+    while total > n_bytes and len(held) > 1:
+        _, dropped = held.popitem(last=False)
+        total -= size(dropped)

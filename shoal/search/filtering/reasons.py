@@ -1,0 +1,105 @@
+"""Which conditions of a tree keep a chunk out, and which keep everything out."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+import numpy as np
+
+from shoal.search.filtering.columns import Mask
+from shoal.search.filtering.evaluation import FilterState
+from shoal.search.filtering.fields import FIELDS, Field
+from shoal.search.filtering.tree import All, Condition, Node, Not, Some, conditions_of, text_of
+from shoal.storage import field_values
+
+MAX_WARNINGS = 5
+"""For one filter."""
+MAX_SHOWN_CHARS = 120
+"""Of the text of a condition in a message."""
+MAX_PARTS = 16
+"""Parts of a conjunction that are compared in pairs."""
+
+
+def unmet(state: FilterState, node: Node, place: int) -> Iterator[str]:
+    """Yield, for each condition that keeps the chunk at a place out, what it does not meet, as text."""
+    if state.met(node)[place]:
+        return
+    match node:
+        case All(parts):
+            for part in parts:
+                yield from unmet(state, part, place)
+        case Some(parts):
+            yield "any of " + ", ".join(map(shown, parts))
+        case Not() | Condition():
+            yield shown(node)
+
+
+def find_tree_warnings(state: FilterState, tree: Node, *, is_met: bool = False) -> Iterator[str]:
+    """Yield a warning for each key of the metadata that no document has and, if nothing meets the tree, which
+    of its conditions contradict each other or are met by nothing. `is_met`: something is known to."""
+    missing = list(dict.fromkeys(_missing_keys(state, tree)))
+    yield from missing[:MAX_WARNINGS]
+    live = state.index.live()
+    if not is_met and len(state.index) and not np.any(state.met(tree) & live):
+        yield from list(_contradictions(state, tree, live, has_named=bool(missing)))[:MAX_WARNINGS]
+
+
+def _missing_keys(state: FilterState, tree: Node) -> Iterator[str]:
+    for condition in conditions_of(tree):
+        warning = missing_key(state, condition.field)
+        if warning is not None:
+            yield warning
+
+
+def missing_key(state: FilterState, field: Field) -> str | None:
+    """Return a warning if no document has this key of the metadata, else None."""
+    if not _has_no_values(state, field):
+        return None
+    close = difflib.get_close_matches(field.path[0][:MAX_SHOWN_CHARS], _names(state), n=1)
+    hint = f"; did you mean {close[0]}?" if close and (close[0],) != field.path else ""
+    return f"no document has the key {_cut(field.text)} in its metadata{hint}"
+
+
+def _names(state: FilterState) -> list[str]:
+    return [*field_values.metadata_keys(state.snapshot), *FIELDS]
+
+
+def _contradictions(state: FilterState, node: Node, live: Mask, *, has_named: bool) -> Iterator[str]:
+    """Yield why nothing meets a tree, given that nothing does."""
+    if isinstance(node, Some):
+        for part in node.parts:
+            yield from _contradictions(state, part, live, has_named=has_named)
+        return
+    if isinstance(node, All):
+        masks = [state.met(part) & live for part in node.parts]
+        empty = [part for part, mask in zip(node.parts, masks, strict=True) if not mask.any()]
+        for part in empty:
+            yield from _contradictions(state, part, live, has_named=has_named)
+        if empty:
+            return
+        for i, mask in enumerate(masks[:MAX_PARTS]):
+            for j in range(i):
+                if not np.any(mask & masks[j]):
+                    yield f"nothing meets both {shown(node.parts[j])} and {shown(node.parts[i])}"
+                    return
+        yield f"nothing meets all of {shown(node)}"
+        return
+    if not (has_named and isinstance(node, Condition) and _has_no_values(state, node.field)):
+        yield f"nothing meets {shown(node)}"
+
+
+def _has_no_values(state: FilterState, field: Field) -> bool:
+    if not field.path:
+        return False
+    rows = state.table.column(state.snapshot, field).rows
+    return not state.table.is_alive[rows].any()
+
+
+def shown(node: Node) -> str:
+    """The text of a tree, shortened for a message."""
+    return _cut(text_of(node))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"

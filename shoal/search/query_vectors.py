@@ -1,0 +1,226 @@
+"""The vectors of queries: embedded once per search, within a time limit, before the snapshot is opened.
+
+The floor of a query is the cosine that few texts reach that have nothing to do with it: the mean of its
+cosines with UNRELATED, sentences on many subjects, and FLOOR_DEVIATIONS times their standard deviation.
+Encoders differ much in the cosines of unrelated texts, so no fixed number would do for all of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.encoders.contract import Encoder, EncoderIdentity, TextKind, unit_vectors
+from shoal.encoders.vector_cache import VectorCache, cache_key
+from shoal.errors import EncoderError, EncoderUnavailableError, ShoalError
+
+QUERY_SECONDS = 2.0
+"""Most time that a search waits for the encoder."""
+LOADING_SECONDS = 20.0
+"""The same until the encoder has answered once: a local model is loaded first, which takes a second or
+two."""
+PAUSE_SECONDS = 10.0
+"""After a failure searches do not ask the encoder for this time, unless it named another."""
+MAX_PAUSE_SECONDS = 300.0
+MAX_WAITING = 4
+"""Calls that run at once. When an encoder hangs, further searches do not wait for it."""
+CHARS_PER_TOKEN = 3
+"""A text with at most this many characters for each token of the encoder is read to its end."""
+EMBEDDED_TOGETHER = 16
+"""Texts in a call of the encoder, after which their vectors are kept."""
+FLOOR_DEVIATIONS = 3.0
+"""2 % of the chunks of one test collection are above the floor of another's queries, and 92 to 99 % of the
+relevant documents are above that of their own; with 2 deviations 6 %, and 97 to 100 %
+(benchmarks/dense_blend.py)."""
+
+UNRELATED = (
+    "The bakery on the corner sells fresh rye bread and almond cakes every morning.",
+    "The goalkeeper saved a penalty in the last minute of the match.",
+    "Interest rates rose again, and fewer families can afford a mortgage.",
+    "The choir sang an old hymn while the organ played softly.",
+    "A retaining wall needs drainage, or water behind it will push it over.",
+    "The court ruled that the tenant must leave the flat by the end of June.",
+    "Migrating geese fly in a wedge, each in the wake of the one before it.",
+    "The suspension of this bicycle absorbs the shocks of rough tracks.",
+    "Her novel tells of two sisters who run a lighthouse during the war.",
+    "Glaciers carve deep valleys and leave lakes behind when they melt.",
+    "The train to the coast leaves from platform seven at a quarter past nine.",
+    "Peel the onions, fry them in butter, and add a glass of white wine.",
+    "The committee elected a new treasurer and approved the minutes.",
+    "Tight shoes cause blisters, so break in new boots before a long walk.",
+    "A compiler turns the text of a program into instructions of a machine.",
+    "The painter mixed ochre with white to catch the light of the evening.",
+    "Vaccines train the immune system without causing the disease.",
+    "Rome was ruled by consuls before it had emperors.",
+    "Sow carrots in rows after the last frost and keep the soil moist.",
+    "The telescope found a planet that circles two suns.",
+    "A violin is tuned in fifths, from the lowest string to the highest.",
+    "The union and the company agreed on shorter hours for night shifts.",
+    "Mix cement, sand and gravel with water until no dry lumps are left.",
+    "The detective found a torn letter under the carpet of the hotel room.",
+    "Children learn to count before they understand what a number is.",
+    "Salt lowers the freezing point of water, so it melts ice on roads.",
+    "The sheep are shorn in spring, and the wool is sold at the market.",
+    "This umbrella folds small enough to fit in a handbag.",
+    "The queen's bishop is trapped behind its own pawns.",
+    "Airlines charge extra for a suitcase that weighs more than twenty kilos.",
+    "The wedding guests danced until the band packed up its drums.",
+    "Beavers build dams of branches and mud, and raise the water of a stream.",
+)
+"""Sentences on 32 subjects."""
+
+log = logging.getLogger(__name__)
+
+Floats = NDArray[np.float32]
+Value = TypeVar("Value")
+
+
+class QueryVector(NamedTuple):
+    """The vector of a query, f32 (dimension,) of unit length, its floor, 0..1, and the encoder of both."""
+
+    vector: Floats
+    floor: float
+    encoder: EncoderIdentity
+
+
+class Documents(NamedTuple):
+    """Vectors of texts, f32 (dimension,) each, and the mean cosine of unrelated texts."""
+
+    vectors: dict[str, Floats]
+    unrelated: float
+
+
+def floor_of(vector: Floats, unrelated: Floats) -> float:
+    """Return the floor of a query, from the vectors of unrelated texts (n, dimension)."""
+    cosines = (unrelated @ vector).astype(np.float64)
+    return min(max(float(cosines.mean() + FLOOR_DEVIATIONS * cosines.std()), 0.0), 1.0)
+
+
+class QueryVectors:
+    """Embeds queries with an encoder, and keeps their vectors in `cache`. Safe to use from several
+    threads."""
+
+    def __init__(self, encoder: Encoder, cache: VectorCache) -> None:
+        self._encoder = encoder
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._unrelated: Floats | None = None
+        self._resume_at = 0.0
+        self._n_running = 0
+
+    def of(self, text: str) -> QueryVector:
+        """Return the vector of a query.
+
+        Raises EncoderError, or EncoderUnavailableError if the encoder does not answer in time or failed a
+        moment ago.
+        """
+        # Until the encoder has answered once, to ask for its identity may load it.
+        if self._unrelated is not None:
+            identity = self._encoder.identity
+            vector = self._cache.get(cache_key(identity, TextKind.query.value, text))
+            if vector is not None:
+                return QueryVector(vector, floor_of(vector, self._unrelated), identity)
+        return self._in_time(lambda: self._embed_query(text))
+
+    def sentences(self, texts: Sequence[str], seconds: float) -> Floats:
+        """Return the vectors of sentences, f32 (len(texts), dimension). Raises EncoderError as `of` does;
+        that there was too little time for them does not keep searches from the encoder."""
+        return self._in_time(lambda: self._encoder.embed(texts, TextKind.document), seconds, is_optional=True)
+
+    def documents(self, texts: Sequence[str], seconds: float | None = None) -> Documents:
+        """Return the vectors of short texts, which are kept; by default in the time of a query. Texts that
+        the encoder may not read to their end have none.
+
+        Raises EncoderError as `sentences` does. What was not ready in time is ready for the next call.
+        """
+        return self._in_time(lambda: self._embed_documents(texts), seconds, is_optional=True)
+
+    def _embed_documents(self, texts: Sequence[str]) -> Documents:
+        unrelated = self._embed_unrelated()
+        identity = self._encoder.identity
+        most_chars = self._encoder.max_tokens * CHARS_PER_TOKEN
+        keys = {
+            text: cache_key(identity, TextKind.document.value, text)
+            for text in texts
+            if len(text) <= most_chars
+        }
+        missing = [text for text, key in keys.items() if self._cache.get(key) is None]
+        vectors: dict[str, Floats] = {}
+        for start in range(0, len(missing), EMBEDDED_TOGETHER):
+            batch = missing[start : start + EMBEDDED_TOGETHER]
+            rows = np.asarray(self._encoder.embed(batch, TextKind.document))
+            for text, row in zip(batch, unit_vectors(rows, len(batch), identity.dimension), strict=True):
+                self._cache.put(keys[text], row)
+                vectors[text] = row
+        for text, key in keys.items():
+            if text not in vectors and (row := self._cache.get(key)) is not None:
+                vectors[text] = row
+        cosines = (unrelated @ unrelated.T).astype(np.float64)
+        n = len(unrelated)
+        return Documents(vectors, float((cosines.sum() - np.trace(cosines)) / (n * (n - 1))))
+
+    def _embed_unrelated(self) -> Floats:
+        if self._unrelated is None:
+            self._unrelated = self._encoder.embed(UNRELATED, TextKind.document)
+        return self._unrelated
+
+    def _embed_query(self, text: str) -> QueryVector:
+        unrelated = self._embed_unrelated()
+        identity = self._encoder.identity
+        key = cache_key(identity, TextKind.query.value, text)
+        # Reranking without the dense signal may have embedded the same query.
+        vector = self._cache.get(key)
+        if vector is None:
+            vector = self._encoder.embed([text], TextKind.query)[0]
+            self._cache.put(key, vector)
+        return QueryVector(vector, floor_of(vector, unrelated), identity)
+
+    def _in_time(
+        self, compute: Callable[[], Value], seconds: float | None = None, *, is_optional: bool = False
+    ) -> Value:
+        """Run in a thread and wait for at most `seconds`. After a failure, fail at once for a while."""
+        now = time.monotonic()
+        with self._lock:
+            if now < self._resume_at:
+                raise EncoderUnavailableError("the encoder failed a moment ago", self._resume_at - now)
+            if self._n_running >= MAX_WAITING:
+                raise EncoderUnavailableError("the encoder is busy", QUERY_SECONDS)
+            self._n_running += 1
+        future: Future[Value] = Future()
+        # A daemon: the end of the process does not wait for an encoder that hangs.
+        threading.Thread(target=self._run, args=(compute, future), name="encoder", daemon=True).start()
+        if seconds is None:
+            seconds = LOADING_SECONDS if self._unrelated is None else QUERY_SECONDS
+        try:
+            return future.result(timeout=max(seconds, 0.0))
+        except FutureTimeoutError:
+            error = EncoderUnavailableError(f"the encoder did not answer in {seconds:g} seconds", None)
+            if not is_optional:
+                self._pause(error)
+            raise error from None
+        except EncoderError as error:
+            self._pause(error)
+            raise
+
+    def _run(self, compute: Callable[[], Value], future: Future[Value]) -> None:
+        try:
+            future.set_result(compute())
+        except BaseException as error:  # the thread that waits raises it
+            future.set_exception(error)
+        finally:
+            with self._lock:
+                self._n_running -= 1
+
+    def _pause(self, error: ShoalError) -> None:
+        asked = getattr(error, "retry_after", None) or PAUSE_SECONDS
+        with self._lock:
+            self._resume_at = time.monotonic() + min(asked, MAX_PAUSE_SECONDS)
+        log.warning("searches go on without the encoder for a while: %s", error)

@@ -1,0 +1,258 @@
+"""Suggestions while somebody types a query: titles, headings, learned words, compounds and words of the
+library, and frequent queries if they are logged.
+
+Titles and headings of each part of the index are read once and sorted (`completions.py`); learned words once
+for each version of the vocabulary. A part that did not change keeps what was sorted. Words are found in the
+terms of the index, where the last word of the query may begin them, and compounds in the dictionary
+(`dictionary_compounds.py`) if the library has them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from shoal.errors import QueryError
+from shoal.index.index import Part
+from shoal.index.near_terms import stems_starting_with
+from shoal.index.segment import Segment
+from shoal.search.completions import Completions, Entry, Hit, key_of
+from shoal.search.dictionary_compounds import DictionaryCompounds, count_compounds, is_compound
+from shoal.search.library_index import LibraryIndex
+from shoal.search.near_words import completing_forms
+from shoal.search.query_language import folded, tokens_of
+from shoal.search.value_checks import check_characters
+from shoal.storage import query_log, vocabulary_queries
+from shoal.storage.database import IDS_PER_STATEMENT, Database, Snapshot, listed
+
+MAX_QUERY_CHARS = 200
+MAX_SUGGESTIONS = 20
+SUGGESTIONS = 8
+MAX_WORDS = 4
+"""Completions of the last word."""
+MAX_HEADINGS = 50_000
+"""Headings kept for a part: those of most documents."""
+MAX_LEARNED = 50_000
+"""Learned words kept: the most frequent."""
+
+MIN_QUERY_LETTERS = 2
+"""With fewer, a large part of the query log would be read."""
+QUERIES_KEPT_SECONDS = 60.0
+MAX_BEGINNINGS = 1_000
+"""Beginnings whose logged queries are kept."""
+MIN_SEARCHES = 3
+"""Fewer searches do not make a query frequent; so few may all be of one person."""
+
+TITLE, HEADING, LEARNED, WORD = "title", "heading", "learned", "word"
+COMPOUND, QUERY = "compound", "query"
+_BONUS = {QUERY: 4.0, TITLE: 3.0, LEARNED: 2.0, COMPOUND: 2.0, HEADING: 1.0, WORD: 0.0}
+_AT_START = 4.0
+"""Doublings of its frequency that a kind is worth more than a word."""
+
+TITLES = "SELECT id, title, n_chunks FROM documents WHERE id IN ({ids})"
+HEADINGS = "SELECT document_id, path FROM sections WHERE level > 0 AND document_id IN ({ids})"
+LEARNED_WORDS = """
+    SELECT w.word, w.n_documents FROM custom_words w
+    WHERE w.retired = 0 AND w.from_version = (
+        SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = w.word AND v.from_version <= :version)
+    ORDER BY w.n_documents DESC, w.word LIMIT :limit
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A query that may be meant. `text` is plain text, never markup.
+
+    `kind` is `title`, `heading`, `learned` (a word learned from the documents), `compound` (of the
+    dictionary, or learned), `query` (searched for at least three times, with results), or `word`, whose last
+    word alone was completed. `n`: passages of the document, documents with the heading or the learned word,
+    passages with the compound, searches, or passages with the word.
+    """
+
+    text: str
+    kind: str
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """Suggestions for the beginning of a query, best first."""
+
+    suggestions: Sequence[Suggestion]
+
+
+class Suggester:
+    """Suggests queries in the state of a snapshot. Thread-safe."""
+
+    def __init__(
+        self,
+        database: Database,
+        get_compounds: Callable[[], Sequence[str]] = tuple,
+        *,
+        with_queries: bool = False,
+    ) -> None:
+        """`get_compounds` returns those of the dictionary; `with_queries`: whether the query log is read."""
+        self._database = database
+        self._compounds = DictionaryCompounds(get_compounds)
+        self._with_queries = with_queries
+        self._queries: dict[str, tuple[float, tuple[tuple[str, int], ...]]] = {}
+        self._lock = threading.Lock()
+        self._of_segments: weakref.WeakKeyDictionary[Segment, Completions] = weakref.WeakKeyDictionary()
+        self._learned: tuple[int, Completions] = (-1, Completions(()))
+
+    def load(self, library: LibraryIndex) -> None:
+        """Read titles and headings, so that the first suggestion need not."""
+        for part in library.index.parts:
+            self._of_part(part)
+        self._compounds.load()
+
+    def suggest(
+        self, snapshot: Snapshot, library: LibraryIndex, query: object, limit: object = SUGGESTIONS
+    ) -> Suggestions:
+        """Return suggestions for the beginning of a query. Raises QueryError."""
+        text, n = _checked(query, limit)
+        beginning = key_of(text) + (" " if text[-1:].isspace() else "")
+        if not beginning.strip():
+            return Suggestions(())
+        hits = [
+            hit
+            for part in library.index.parts
+            for hit in self._of_part(part).find(beginning, 2 * n)
+            if _is_live(part, hit.entry)
+        ]
+        learned = self._of_learned(snapshot).find(beginning, n)
+        hits += [hit for hit in learned if hit.entry.kind != COMPOUND]
+        scored = [(_score(hit), _shown(hit.entry.text), hit.entry.kind, hit.entry.weight) for hit in hits]
+        compounds = [hit.entry.text for hit in learned if hit.entry.kind == COMPOUND]
+        for compound, n_chunks in (
+            *count_compounds(library, compounds),
+            *self._compounds.find(library, beginning),
+        ):
+            is_start = key_of(compound).startswith(beginning)
+            scored.append((_worth(n_chunks, COMPOUND, is_start=is_start), compound, COMPOUND, n_chunks))
+        scored += self._frequent(snapshot, text, n)
+        for word, n_chunks in self._words(snapshot, library, text):
+            scored.append((math.log2(1 + n_chunks), word, WORD, n_chunks))
+        return Suggestions(tuple(_distinct(scored, typed=text))[:n])
+
+    def _frequent(self, snapshot: Snapshot, text: str, limit: int) -> Iterator[tuple[float, str, str, int]]:
+        """Logged queries that begin as typed, and that had results."""
+        beginning = query_log.normalized(text)
+        if not self._with_queries or len(beginning) < MIN_QUERY_LETTERS:
+            return
+        read_at, queries = self._queries.get(beginning, (-math.inf, ()))
+        if time.monotonic() - read_at > QUERIES_KEPT_SECONDS:
+            rows = query_log.frequent(
+                snapshot, prefix=beginning, min_searches=MIN_SEARCHES, limit=MAX_SUGGESTIONS
+            )
+            queries = tuple(
+                (str(row["query"]), int(row["n_searches"]))
+                for row in rows
+                if row["n_empty"] < row["n_searches"]
+            )
+            if len(self._queries) >= MAX_BEGINNINGS:
+                self._queries.clear()
+            self._queries[beginning] = time.monotonic(), queries
+        for query, n in queries[:limit]:
+            yield _worth(n, QUERY, is_start=True), _shown(query), QUERY, n
+
+    def _words(self, snapshot: Snapshot, library: LibraryIndex, text: str) -> Iterator[tuple[str, int]]:
+        """The query with its last word completed, and in how many chunks that word is."""
+        tokens = tokens_of(text)
+        if not tokens or not text.endswith(tokens[-1]):
+            return
+        before, beginning = text[: -len(tokens[-1])], folded(tokens[-1])
+        stems = stems_starting_with(library.index, beginning, 2 * MAX_WORDS)
+        forms = completing_forms(snapshot, library, stems, beginning)
+        of_stem = {form.stem: form for form in sorted(forms, key=lambda form: -len(form.word))}
+        best = sorted(of_stem.values(), key=lambda form: (-form.matches.n_chunks, form.word))[:MAX_WORDS]
+        for form in best:
+            yield before + form.word, form.matches.n_chunks
+
+    def _of_part(self, part: Part) -> Completions:
+        segment = part.segment
+        completions = self._of_segments.get(segment)
+        if completions is None:
+            with self._lock:
+                completions = self._of_segments.get(segment)
+                if completions is None:
+                    completions = Completions(_entries(self._database, segment))
+                    self._of_segments[segment] = completions
+        return completions
+
+    def _of_learned(self, snapshot: Snapshot) -> Completions:
+        version = vocabulary_queries.newest(snapshot).number
+        if self._learned[0] != version:
+            with self._lock:
+                if self._learned[0] != version:
+                    rows = snapshot.tuples(LEARNED_WORDS, {"version": version, "limit": MAX_LEARNED})
+                    self._learned = (
+                        version,
+                        Completions(
+                            Entry(word, COMPOUND if is_compound(word) else LEARNED, n) for word, n in rows
+                        ),
+                    )
+        return self._learned[1]
+
+
+def _checked(query: object, limit: object) -> tuple[str, int]:
+    if not isinstance(query, str):
+        raise QueryError("q", "must be a string")
+    if len(query) > MAX_QUERY_CHARS:
+        raise QueryError("q", f"is {len(query):,} characters; the limit is {MAX_QUERY_CHARS:,}")
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_SUGGESTIONS:
+        raise QueryError("limit", f"must be a whole number from 1 to {MAX_SUGGESTIONS}")
+    return check_characters("q", query).lstrip(), limit
+
+
+def _entries(database: Database, segment: Segment) -> Iterator[Entry]:
+    """Titles and headings of the documents of a segment."""
+    ordinals = {document_id: place for place, document_id in enumerate(segment.document_ids.tolist())}
+    headings: dict[str, dict[int, None]] = {}
+    with database.snapshot(limited=False) as snapshot:
+        document_ids = list(ordinals)
+        for start in range(0, len(document_ids), IDS_PER_STATEMENT):
+            ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
+            for document_id, title, n_chunks in snapshot.tuples(TITLES.format(ids=ids), parameters):
+                yield Entry(title, TITLE, n_chunks, (ordinals[document_id],))
+            for document_id, path in snapshot.tuples(HEADINGS.format(ids=ids), parameters):
+                heading = (json.loads(path) or [""])[-1]
+                if heading:
+                    headings.setdefault(heading, {})[ordinals[document_id]] = None
+    most = sorted(headings.items(), key=lambda each: (-len(each[1]), each[0]))[:MAX_HEADINGS]
+    for heading, documents in most:
+        yield Entry(heading, HEADING, len(documents), tuple(documents))
+
+
+def _is_live(part: Part, entry: Entry) -> bool:
+    return part.live_documents is None or any(bool(part.live_documents[owner]) for owner in entry.owners)
+
+
+def _score(hit: Hit) -> float:
+    """How good a suggestion is: the logarithm of its frequency, with what its kind and place are worth."""
+    return _worth(hit.entry.weight, hit.entry.kind, is_start=hit.is_start)
+
+
+def _worth(n: int, kind: str, *, is_start: bool) -> float:
+    return math.log2(1 + n) + _BONUS[kind] + _AT_START * is_start
+
+
+def _shown(text: str) -> str:
+    """A text in one line, without characters that cannot be seen."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def _distinct(scored: Iterable[tuple[float, str, str, int]], *, typed: str) -> Iterator[Suggestion]:
+    """The suggestions, best first, without those that are equal but for case, accents and punctuation, or
+    equal to what was typed."""
+    seen = {key_of(typed)}
+    for _, text, kind, n in sorted(scored, key=lambda each: (-each[0], len(each[1]), each[1])):
+        key = key_of(text)
+        if key not in seen:
+            seen.add(key)
+            yield Suggestion(text, kind, n)

@@ -1,0 +1,201 @@
+"""Synonyms in a search: a word of the query also matches the synonyms that the library has for it.
+
+A word and its synonyms are one term (`shoal.index.groups`). If several words of the query are one entry, such
+as *world health organization*, each of them matches the synonyms of the entry. The longest entry at a place
+counts. Synonyms of synonyms are not looked up. Phrases, `title:` and excluded words, and codes are exact.
+
+The index does not tell "WHO" from "who". So an entry of a stop word alone is used only where the query has it
+in capitals among other letters, and is never searched for; the first of its synonyms takes its place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lagoon.tokens import STOP_WORDS
+from shoal.index.groups import unite
+from shoal.index.matching import Matches
+from shoal.models.query_info import UsedSynonym
+from shoal.search.lexical_ranking import find_matches
+from shoal.search.library_index import LibraryIndex
+from shoal.search.query_language import ParsedQuery, Term, folded, plain_runs, stems_of, tokens_of
+from shoal.storage import synonyms as stored
+from shoal.storage.database import Snapshot
+from shoal.storage.synonym_records import Synonym
+
+MAX_WORDS = 8
+"""Most words of a phrase in an entry."""
+MAX_QUERY_WORDS = 64
+"""Words of a query that synonyms are looked up for."""
+MAX_FORMS = 64
+"""Most different synonyms that one search looks up; each costs as much as a word of the query."""
+WORDS_SHOWN = 3
+"""Synonyms of a word that a warning names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Words of a query, as typed, with a synonym of an entry."""
+
+    typed: str
+    form: Term
+    synonym_id: int
+
+
+def key_of(tokens: Sequence[str]) -> str:
+    """Return the stems of the words of an entry, as the index has them."""
+    return " ".join(stems_of(tokens))
+
+
+def is_stop_words(form: str) -> bool:
+    """Whether a word or phrase has only words that are too common to be searched for."""
+    return all(folded(token) in STOP_WORDS for token in tokens_of(form))
+
+
+def add_synonyms(
+    snapshot: Snapshot, query: str, parsed: ParsedQuery, *, max_words: int
+) -> tuple[ParsedQuery, tuple[Use, ...]]:
+    """Return a query whose terms have their synonyms, and what was used; the same query without any."""
+    if not stored.any_synonyms(snapshot):
+        return parsed, ()
+    runs = plain_runs(query, parsed)
+    ends = itertools.accumulate(map(len, runs))
+    runs = [run[: max(0, MAX_QUERY_WORDS + len(run) - end)] for run, end in zip(runs, ends, strict=True)]
+    sources = _find_sources(snapshot, runs)
+    if not sources:
+        return parsed, ()
+    has_small_letters = any(letter.islower() for letter in query)
+    forms: set[tuple[str, ...]] = set()
+    synonyms = {term: list(others) for term, others in parsed.synonyms.items()}
+    terms = list(parsed.terms)
+    plain = {stems_of(term.tokens): term for term in parsed.terms if _may_widen(parsed, term)}
+    uses: list[Use] = []
+    for tokens, key in _longest(runs, sources):
+        own = list(dict.fromkeys(plain[stem] for stem in _stem_keys(tokens) if stem in plain))
+        others = list(_forms(key, sources[key]))
+        typed = " ".join(tokens)
+        if not own and is_stop_words(typed):
+            if not (typed.isupper() and has_small_letters) or not others:
+                continue
+            # The others stand in for it.
+            first, *others_of_first = others
+            n_words = sum(len(term.tokens) for term in terms) + len(first[0].tokens)
+            if n_words > max_words or not _is_taken(first[0], forms):
+                continue
+            uses.append(Use(typed, *first))
+            if first[0] not in terms:
+                terms.append(first[0])
+            own, others = [first[0]], others_of_first
+        for form, synonym_id in others:
+            if own and _is_taken(form, forms):
+                uses.append(Use(typed, form, synonym_id))
+                for term in own:
+                    synonyms.setdefault(term, []).append(form)
+    groups = {term: tuple(dict.fromkeys(others)) for term, others in synonyms.items() if others}
+    return dataclasses.replace(parsed, terms=tuple(terms), synonyms=groups), tuple(dict.fromkeys(uses))
+
+
+def terms_with_synonyms(
+    snapshot: Snapshot, library: LibraryIndex, query: str, parsed: ParsedQuery, *, max_words: int
+) -> frozenset[Term]:
+    """Return the terms of a query with a synonym that some chunk contains."""
+    widened, _ = add_synonyms(snapshot, query, parsed, max_words=max_words)
+    forms = dict.fromkeys(form for others in widened.synonyms.values() for form in others)
+    found = find_matches(library, list(forms))
+    return frozenset(
+        term for term, others in widened.synonyms.items() if any(found[form].n_chunks for form in others)
+    )
+
+
+def unite_forms(
+    library: LibraryIndex, parsed: ParsedQuery, matches: dict[Term, Matches], uses: Sequence[Use]
+) -> tuple[dict[Term, Matches], tuple[UsedSynonym, ...]]:
+    """Return the matches of the terms with those of their synonyms, and what was used."""
+    if not uses:
+        return matches, ()
+    found = find_matches(library, list(dict.fromkeys(use.form for use in uses)))
+    united = {
+        term: unite(own, [found[form] for form in parsed.synonyms.get(term, ())])
+        for term, own in matches.items()
+    }
+    used = tuple(
+        UsedSynonym(use.typed, use.form.text, use.synonym_id, found[use.form].n_chunks) for use in uses
+    )
+    return united, used
+
+
+def describe(used: Sequence[UsedSynonym]) -> list[str]:
+    """Return a warning for each word that was also searched for as synonyms that some passage contains."""
+    by_typed: dict[str, list[str]] = {}
+    for each in used:
+        if each.n_chunks:
+            by_typed.setdefault(each.typed, []).append(each.synonym)
+    return [
+        f"searched for {typed} also as {_joined(words)}, by the synonyms of this library"
+        for typed, words in by_typed.items()
+    ]
+
+
+def _joined(words: Sequence[str]) -> str:
+    more = len(words) - WORDS_SHOWN
+    shown = ", ".join(words[:WORDS_SHOWN])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _may_widen(parsed: ParsedQuery, term: Term) -> bool:
+    return len(term.tokens) == 1 and not term.in_title and term not in parsed.required
+
+
+def _is_taken(form: Term, forms: set[tuple[str, ...]]) -> bool:
+    """Whether a form is among those that this search looks up."""
+    key = stems_of(form.tokens)
+    if key not in forms and len(forms) >= MAX_FORMS:
+        return False
+    forms.add(key)
+    return True
+
+
+def _find_sources(snapshot: Snapshot, runs: Sequence[Sequence[str]]) -> dict[str, list[Synonym]]:
+    """The entries that words of a query have synonyms in, by the stems of these words."""
+    keys = {key_of(run[i : i + n]): None for run in runs for i, n in _places(run)}
+    sources: dict[str, list[Synonym]] = {}
+    for found in stored.of_keys(snapshot, list(keys)):
+        if found.is_source:
+            sources.setdefault(found.key, []).append(found.entry)
+    return sources
+
+
+def _places(run: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The starts and lengths of the phrases in a run of words."""
+    return ((i, n) for i in range(len(run)) for n in range(1, min(MAX_WORDS, len(run) - i) + 1))
+
+
+def _longest(runs: Sequence[Sequence[str]], sources: Mapping[str, object]) -> Iterator[tuple[list[str], str]]:
+    """Yield the entries in the runs of a query, the longest at each place, with their words as typed."""
+    for run in runs:
+        i = 0
+        while i < len(run):
+            for n in range(min(MAX_WORDS, len(run) - i), 0, -1):
+                key = key_of(run[i : i + n])
+                if key in sources:
+                    yield list(run[i : i + n]), key
+                    break
+            else:
+                n = 1
+            i += n
+
+
+def _stem_keys(tokens: Sequence[str]) -> list[tuple[str, ...]]:
+    return [(stem,) for stem in stems_of(tokens)]
+
+
+def _forms(key: str, entries: Sequence[Synonym]) -> Iterator[tuple[Term, int]]:
+    """The other words of some entries, without stop words, each with the entry."""
+    for entry in entries:
+        for word in entry.synonyms:
+            tokens = tuple(tokens_of(word))
+            if key_of(tokens) != key and not is_stop_words(word):
+                yield Term(tokens), entry.id
