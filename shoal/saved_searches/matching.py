@@ -1,0 +1,213 @@
+"""Evaluates saved searches for the chunks that jobs have brought.
+
+Each search is ranked once for all that is new, like a search with a filter on the new chunks, and not once
+for each document. Its number of the last evaluation is stored in the transaction that stores its webhook, so
+a process that dies in between repeats the evaluation, and reports nothing twice and nothing never.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import ShoalError, StorageError
+from shoal.models.search import SearchResult
+from shoal.saved_searches.arguments import request_of
+from shoal.saved_searches.models import DeliveryEvent
+from shoal.scorer import Scorer
+from shoal.search.filters import compile_filters
+from shoal.search.library_index import IndexCache, LibraryIndex
+from shoal.search.query_analysis import analyze_query
+from shoal.search.results import build_results
+from shoal.search.searching import rank_for
+from shoal.settings import Settings
+from shoal.storage import saved_search_changes as changes
+from shoal.storage import saved_searches as rows
+from shoal.storage import webhook_deliveries
+from shoal.storage.database import Database, Row, Snapshot, Transaction
+from shoal.support.clock import timestamp
+
+SEARCHES_PER_BATCH = 10
+"""Searches that are evaluated in one snapshot and stored in one transaction."""
+LEASE_SECONDS = 300.0
+MAX_WAITING = 100
+"""While this many webhooks of a search wait, it is not evaluated; then it sees all that came meanwhile."""
+MAX_PASSAGES = 50
+"""Most passages in one webhook, the best; `has_more` says that there were others."""
+MAX_TEXT_CHARS = 2_000
+"""Longest text of a passage in a webhook."""
+TEST_PASSAGES = 3
+
+
+class Matches(NamedTuple):
+    """Results of an evaluation, best first, and whether there were more."""
+
+    results: Sequence[SearchResult]
+    has_more: bool
+
+
+class Matcher:
+    """Evaluates the saved searches of a library. Any number of processes may do so."""
+
+    def __init__(self, database: Database, settings: Settings, scorer: Scorer, index: IndexCache) -> None:
+        self._database = database
+        self._settings = settings
+        self._scorer = scorer
+        self._index = index
+
+    def match_batch(self) -> bool:
+        """Evaluate some searches; False if none was due. Raises StorageError."""
+        with self._database.snapshot() as snapshot:
+            now = snapshot.now()
+            last = changes.latest_evaluation(snapshot)
+            is_ended = changes.is_any_ended(snapshot)
+            is_due = is_ended or rows.is_any_due(snapshot, last, now, MAX_WAITING)
+            is_seen = changes.is_any_seen(snapshot)
+        if is_due:
+            is_due = self._match(now)
+        if is_seen or is_due:
+            with self._database.write() as transaction:
+                changes.forget_seen(transaction)
+        return is_due
+
+    def best_matches(self, arguments: Mapping[str, Any], min_score: float, limit: int) -> Matches:
+        """Return the matches in the whole library."""
+        self._index.prepare()
+        with self._database.snapshot() as snapshot:
+            library = self._index.of(snapshot)
+            return self._matches(snapshot, library, arguments, min_score, None, limit)
+
+    def _match(self, now: float) -> bool:
+        owner = uuid.uuid4().hex
+        with self._database.write() as transaction:
+            last = changes.close_ended(transaction)
+            claimed = rows.claim(
+                transaction,
+                owner=owner,
+                last=last,
+                now=now,
+                expires=now + LEASE_SECONDS,
+                max_waiting=MAX_WAITING,
+                limit=SEARCHES_PER_BATCH,
+            )
+        if not claimed:
+            return False
+        try:
+            evaluated = self._evaluate(claimed, last)
+            with self._database.write() as transaction:
+                for row, matches, error in evaluated:
+                    if rows.finish(transaction, row, owner=owner, last=last, error=error) and matches.results:
+                        store_delivery(transaction, row, matches, DeliveryEvent.match)
+        except StorageError:
+            with suppress(StorageError), self._database.write() as transaction:
+                rows.release(transaction, owner)
+            raise
+        return True
+
+    def _evaluate(self, claimed: Sequence[Row], last: int) -> list[tuple[Row, Matches, str | None]]:
+        evaluated: list[tuple[Row, Matches, str | None]] = []
+        self._index.prepare()
+        with self._database.snapshot() as snapshot:
+            library: LibraryIndex | None = None
+            for after, group in itertools.groupby(claimed, key=lambda row: int(row["evaluated"])):
+                new = changes.new_chunks(snapshot, after, last)
+                for row in group:
+                    matches, error = Matches((), False), None
+                    if len(new):
+                        library = library or self._index.of(snapshot)
+                        try:
+                            arguments = json.loads(row["arguments"])
+                            matches = self._matches(
+                                snapshot, library, arguments, row["min_score"], new, MAX_PASSAGES
+                            )
+                        except StorageError:
+                            raise
+                        except ShoalError as problem:
+                            error = str(problem)
+                    evaluated.append((row, matches, error))
+        return evaluated
+
+    def _matches(
+        self,
+        snapshot: Snapshot,
+        library: LibraryIndex,
+        arguments: Mapping[str, Any],
+        min_score: float,
+        among: NDArray[np.int64] | None,
+        limit: int,
+    ) -> Matches:
+        """Raises QueryError if the settings or the data of the scorer no longer allow the search."""
+        settings, scorer = self._settings, self._scorer
+        # One more than is reported shows whether there are more.
+        request = request_of(arguments, settings, top_k=min(limit + 1, settings.max_top_k))
+        compiled = compile_filters(request.filters, scorer, settings.label_threshold, request.filter)
+        if among is not None:
+            compiled = dataclasses.replace(compiled, among=among)
+        analyzed_query = analyze_query(snapshot, library, scorer, settings, request)
+        ranking = rank_for(snapshot, library, analyzed_query, compiled, request)
+        ranked = ranking.first(request.top_k, request.max_per_document)
+        results = build_results(
+            snapshot, library, ranked, analyzed_query, request, scorer, settings.label_threshold
+        )
+        matching = [
+            result
+            for result in results
+            if result.relevance >= request.min_relevance and result.match_score >= min_score
+        ]
+        return Matches(matching[:limit], len(matching) > limit)
+
+
+def store_delivery(transaction: Transaction, row: Row, matches: Matches, event: DeliveryEvent) -> str:
+    """Store the webhook that reports matches of a saved search; return its id."""
+    delivery_id, now = str(uuid.uuid4()), timestamp()
+    body = {
+        "event": event.value,
+        "delivery_id": delivery_id,
+        "created_at": now,
+        "saved_search": {
+            "id": row["id"],
+            "name": row["name"],
+            "search": json.loads(row["arguments"]),
+            "min_score": row["min_score"],
+        },
+        "passages": [_passage(result) for result in matches.results],
+        "has_more": matches.has_more,
+    }
+    webhook_deliveries.insert(
+        transaction,
+        delivery_id=delivery_id,
+        search_id=row["id"],
+        event=event.value,
+        n_passages=len(matches.results),
+        body=json.dumps(body, ensure_ascii=False, separators=(",", ":")),
+        due_at=transaction.now(),
+        now=now,
+    )
+    return delivery_id
+
+
+def _passage(result: SearchResult) -> dict[str, Any]:
+    text = result.text
+    return {
+        "chunk_id": result.chunk_id,
+        "document_id": result.document_id,
+        "document_title": result.document_title,
+        "source_path": result.source_path,
+        "section_path": list(result.section_path),
+        "start_char": result.start_char,
+        "end_char": result.end_char,
+        "start_line": result.start_line,
+        "end_line": result.end_line,
+        "relevance": result.relevance,
+        "match_score": result.match_score,
+        "text": text[:MAX_TEXT_CHARS],
+        "is_text_cut": len(text) > MAX_TEXT_CHARS,
+    }
