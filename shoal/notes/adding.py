@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from shoal.errors import NoteError
-from shoal.note_models import AddedNote, NoteDraft, ScoredText, SimilarNote
+from shoal.models.notes import AddedNote, NoteDraft, ScoredText, SimilarNote
 from shoal.notes import drafts
 from shoal.notes.context import NoteContext
+from shoal.notes.fusion import largest
 from shoal.notes.note_index import Bools, NoteIndex
+from shoal.notes.note_vectors import ADDING_SECONDS, with_vectors
 from shoal.notes.ranking import QueryTerm, bm25
 from shoal.notes.similarity import DUPLICATE, TextFeatures, similarities
 from shoal.notes.texts import TitledText, all_features, score_texts
-from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.notes import NoteRows
 from shoal.storage.profiles import Profiles
@@ -35,6 +36,10 @@ MAX_COMPARED_REEFS = 12
 """Terms and reefs of a new note by which similar ones are looked for: the rarest and the strongest."""
 
 
+Record = Callable[[Transaction, Sequence[AddedNote | NoteError]], None]
+"""Writes what became of some notes in the transaction that stores them."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     """A note that can be stored."""
@@ -45,7 +50,14 @@ class _Prepared:
     similar: tuple[SimilarNote, ...] = ()
 
 
-def add(context: NoteContext, owner: str, draft: NoteDraft, *, merge_similar: bool = False) -> AddedNote:
+def add(
+    context: NoteContext,
+    owner: str,
+    draft: NoteDraft,
+    *,
+    merge_similar: bool = False,
+    record: Record | None = None,
+) -> AddedNote:
     """Store a note; if its text is stored already, count that instead.
 
     `merge_similar`: count also a note that is similar enough, unless the two may contradict each other.
@@ -54,8 +66,12 @@ def add(context: NoteContext, owner: str, draft: NoteDraft, *, merge_similar: bo
         [prepared] = _prepare(context, snapshot, owner, [draft], find_similar=True)
     with context.database.write() as transaction:
         if merge_similar:
-            return _merged_or_stored(context, transaction, owner, prepared)
-        return _store(context, transaction, owner, [prepared])[0]
+            added = _merged_or_stored(context, transaction, owner, prepared)
+        else:
+            [added] = _store(context, transaction, owner, [prepared])
+        if record is not None:
+            record(transaction, [added])
+    return added
 
 
 def add_together(
@@ -63,6 +79,8 @@ def add_together(
     owner: str,
     given: Sequence[NoteDraft],
     is_due: Callable[[Transaction], bool],
+    *,
+    record: Record | None = None,
 ) -> list[AddedNote] | None:
     """Store notes in one transaction with what `is_due` writes; None, and nothing, if it returns False.
 
@@ -73,7 +91,10 @@ def add_together(
     with context.database.write() as transaction:
         if not is_due(transaction):
             return None
-        return [_merged_or_stored(context, transaction, owner, each) for each in prepared]
+        added = [_merged_or_stored(context, transaction, owner, each) for each in prepared]
+        if record is not None:
+            record(transaction, added)
+    return added
 
 
 def _merged_or_stored(
@@ -103,14 +124,29 @@ def add_many(
     Each item is checked as it is read, so that large ones are not in memory together.
     """
     remaining = iter(items)
-    while checked := [_checked(context, item) for item in itertools.islice(remaining, ADDED_TOGETHER)]:
-        given = [draft for draft in checked if isinstance(draft, NoteDraft)]
-        with context.database.snapshot() as snapshot:
-            prepared = _prepare(context, snapshot, owner, given, find_similar=find_similar)
-        with context.database.write() as transaction:
-            added = iter(_store(context, transaction, owner, prepared))
-        for draft in checked:
-            yield draft if isinstance(draft, NoteError) else next(added)
+    while batch := list(itertools.islice(remaining, ADDED_TOGETHER)):
+        yield from add_batch(context, owner, batch, find_similar=find_similar)
+
+
+def add_batch(
+    context: NoteContext,
+    owner: str,
+    items: Sequence[Mapping[str, Any] | NoteError],
+    *,
+    find_similar: bool,
+    record: Record | None = None,
+) -> list[AddedNote | NoteError]:
+    """Store notes in one transaction; a bad item becomes an error in its place."""
+    checked = [_checked(context, item) for item in items]
+    given = [draft for draft in checked if isinstance(draft, NoteDraft)]
+    with context.database.snapshot() as snapshot:
+        prepared = _prepare(context, snapshot, owner, given, find_similar=find_similar)
+    with context.database.write() as transaction:
+        added = iter(_store(context, transaction, owner, prepared))
+        stored = [draft if isinstance(draft, NoteError) else next(added) for draft in checked]
+        if record is not None:
+            record(transaction, stored)
+    return stored
 
 
 def _checked(context: NoteContext, item: object) -> NoteDraft | NoteError:
@@ -137,9 +173,10 @@ def _prepare(
         return prepared
     rows = NoteRows(snapshot, owner)
     index = context.index_of(rows)
+    deadline = time.monotonic() + ADDING_SECONDS
     return [
-        _Prepared(
-            each.draft, each.text_hash, each.scored, tuple(similar_to(rows, index, scorer, each.scored))
+        dataclasses.replace(
+            each, similar=similar_to(context, rows, index, each.scored, each.draft.text, deadline)
         )
         if rows.find_text(each.text_hash) is None
         else each
@@ -148,26 +185,32 @@ def _prepare(
 
 
 def similar_to(
-    rows: NoteRows, index: NoteIndex, scorer: Scorer, scored: ScoredText, *, least: float = DUPLICATE
-) -> list[SimilarNote]:
-    """Find the active notes that are at least this similar to a text, most similar first.
+    context: NoteContext, rows: NoteRows, index: NoteIndex, scored: ScoredText, text: str, deadline: float
+) -> tuple[SimilarNote, ...]:
+    """Find the active notes that say the same as a text, most similar first.
 
-    Only the best by words and by reefs are compared.
+    Only the best by words and by reefs are compared. `deadline`: when the encoder must have answered, a
+    `time.monotonic()`.
     """
+    scorer = context.get_scorer()
     candidates = candidates_for(index, scored.words, scored.profile)
     if not candidates:
-        return []
+        return ()
     packed = rows.packed(candidates)
-    text = TextFeatures.of_stored(scorer, scored.words, scored.profile)
-    found = similarities(text, all_features(packed, scorer), examined_from=least)
+    features = [TextFeatures.of_stored(scorer, scored.words, scored.profile), *all_features(packed, scorer)]
+    texts = [text, *(note.text for note in packed)]
+    features = with_vectors(features, texts, context.get_vectors, deadline - time.monotonic())
+    found = similarities(features[0], features[1:], examined_from=DUPLICATE)
     columns = zip(packed, found.values.tolist(), found.is_opposite.tolist(), strict=True)
     chosen = [
-        (-value, note.id, note.text, is_opposite) for note, value, is_opposite in columns if value >= least
+        (-value, note.id, note.text, is_opposite)
+        for note, value, is_opposite in columns
+        if value >= DUPLICATE
     ]
-    return [
+    return tuple(
         SimilarNote(note_id, note_text, -negative, bool(is_opposite))
         for negative, note_id, note_text, is_opposite in sorted(chosen)
-    ]
+    )
 
 
 def candidates_for(
@@ -190,10 +233,7 @@ def candidates_for(
     )
     places = set[int]()
     for raw in (bm25(index, rarest[:MAX_COMPARED_TERMS]), index.overlaps(query_z)):
-        matches = np.flatnonzero(raw > 0 if among is None else (raw > 0) & among)
-        if len(matches) > COMPARED:
-            matches = matches[np.argpartition(-raw[matches], COMPARED)[:COMPARED]]
-        places.update(matches.tolist())
+        places.update(largest(raw if among is None else raw * among, COMPARED).tolist())
     return sorted(index.note_ids[sorted(places)].tolist()) if places else []
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shoal.errors import NoteStateError
-from shoal.note_models import Note
+from shoal.models.notes import Note
 from shoal.notes import drafts
 from shoal.notes.context import NoteContext
 from shoal.notes.judging import write_pin

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from shoal.errors import ChatEndpointError, NoteError, NoteStateError, NotFoundError
-from shoal.note_models import DedupResult
+from shoal.models.notes import DedupResult
 from shoal.notes import merge_operations
 from shoal.notes.chat_endpoint import ChatEndpoint
 from shoal.notes.context import NoteContext
@@ -32,9 +32,10 @@ from shoal.notes.dedup_questions import (
 from shoal.notes.duplicates import Comparison, Finding, compare, findings
 from shoal.notes.merge_operations import MergeRequest
 from shoal.notes.merging import ENDPOINT, Group
+from shoal.notes.note_vectors import COMPARING_SECONDS, with_vectors
 from shoal.notes.similarity import TextFeatures, similarities
 from shoal.settings import Settings
-from shoal.storage.database import Database
+from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.note_merges import MergeRows, QueuedNote, QueueRange
 from shoal.storage.notes import NoteRows
 from shoal.support.clock import timestamp
@@ -102,9 +103,10 @@ def compare_range(
     ask: Ask | None,
     run_id: str,
     *,
-    check: Callable[[], None] = lambda: None,
+    check: Callable[[Snapshot], None] = lambda _: None,
 ) -> DedupResult:
-    """Compare the notes of a range that still wait. `check` is called between the questions, and may raise.
+    """Compare the notes of a range that still wait. `check` is called between the questions and in each
+    transaction that stores something, and may raise.
 
     The notes that a failure concerns stay in the queue; the `error` says why.
     """
@@ -125,7 +127,9 @@ def compare_range(
 class _Step:
     """One step of a run."""
 
-    def __init__(self, context: NoteContext, owner: str, run_id: str, check: Callable[[], None]) -> None:
+    def __init__(
+        self, context: NoteContext, owner: str, run_id: str, check: Callable[[Snapshot], None]
+    ) -> None:
         self._context = context
         self._owner = owner
         self._run_id = run_id
@@ -140,9 +144,14 @@ class _Step:
             index = self._context.index_of(NoteRows(snapshot, self._owner))
             waiting = {note.id: note for note in merges.queued()}
             heads = [note_id for note_id in sorted(waiting) if some.first <= note_id <= some.last]
-            scorer = self._context.get_scorer()
-            comparison = compare(merges, index, scorer, sorted(waiting), heads, least=least)
+            comparison = compare(merges, index, self._context, sorted(waiting), heads, least=least)
             return comparison, waiting, merges.n_compared(BOOTSTRAP_BELOW)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Transaction]:
+        with self._context.database.write() as transaction:
+            self._check(transaction)
+            yield transaction
 
     # Without an endpoint
 
@@ -150,7 +159,7 @@ class _Step:
         """Propose what is similar enough, and take the notes from the queue."""
         least = self._context.settings.note_merge_similarity
         found = [each for head in comparison.heads for each in findings(comparison, head, least)]
-        with self._context.database.write() as transaction:
+        with self._writing() as transaction:
             merges = MergeRows(transaction, self._owner)
             for finding in found:
                 self.counts.n_proposed += _propose_larger(merges, comparison, finding)
@@ -167,7 +176,8 @@ class _Step:
         max_chars = self._context.settings.note_dedup_chars
         n_invalid, error_text = 0, ""
         for question in questions(comparison, attempts, max_chars):
-            self._check()
+            with self._context.database.snapshot() as snapshot:
+                self._check(snapshot)
             try:
                 judgements = judge(ask, comparison, question, mode)
             except ChatEndpointError as error:
@@ -203,7 +213,7 @@ class _Step:
                 texts={note_id: comparison.notes[note_id].text_hash for note_id in group.note_ids},
             )
             try:
-                done = merge_operations.merge(self._context, self._owner, request)
+                done = merge_operations.merge(self._context, self._owner, request, check=self._check)
             except NotFoundError:
                 return set(group.note_ids)
             except NoteStateError:
@@ -215,7 +225,7 @@ class _Step:
                 self.counts.n_compared += len(set(group.note_ids) & {head.id for head in comparison.heads})
                 self.counts.n_merged += len(done.absorbed_ids)
                 return set(group.note_ids)
-        with self._context.database.write() as transaction:
+        with self._writing() as transaction:
             MergeRows(transaction, self._owner).propose(
                 group.note_ids,
                 similarity=similarity,
@@ -250,7 +260,9 @@ class _Step:
 
     def _doubt_text(self, comparison: Comparison, group: Group) -> str:
         """Why the canonical text cannot stand for the notes; empty if it can."""
-        text = TextFeatures.of(self._context.get_scorer(), group.canonical_text)
+        plain = TextFeatures.of(self._context.get_scorer(), group.canonical_text)
+        get_vectors = self._context.get_vectors
+        [text] = with_vectors([plain], [group.canonical_text], get_vectors, COMPARING_SECONDS)
         found = similarities(text, [comparison.features[note_id] for note_id in group.note_ids])
         if found.is_opposite.any():
             return "the endpoint's text may contradict a note"
@@ -262,12 +274,12 @@ class _Step:
         if not note_ids:
             return
         notes = [head for head in comparison.heads if head.id in note_ids]
-        with self._context.database.write() as transaction:
+        with self._writing() as transaction:
             MergeRows(transaction, self._owner).set_compared(notes)
         self.counts.n_compared += len(notes)
 
     def _fail(self, question: Question, error: str) -> None:
-        with self._context.database.write() as transaction:
+        with self._writing() as transaction:
             MergeRows(transaction, self._owner).set_failed(question.asked, error[:MAX_ERROR_CHARS])
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from shoal.errors import InvalidFieldError, NoteError
 from shoal.formats.decoding import clean
 from shoal.formats.drafts import checked_metadata
-from shoal.note_models import KINDS, SOURCES, NoteDraft
+from shoal.models.notes import KINDS, SOURCES, NoteDraft
 from shoal.notes.environment import normalized_tag
 from shoal.notes.prerequisites import Prerequisites, split_tags
 from shoal.settings import Settings

@@ -15,11 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from shoal.notes.adding import candidates_for
+from shoal.notes.context import NoteContext
 from shoal.notes.merge_operations import features_of
 from shoal.notes.merging import MAX_MERGED
 from shoal.notes.note_index import NoteIndex
+from shoal.notes.note_vectors import COMPARING_SECONDS, with_vectors
 from shoal.notes.similarity import TextFeatures, similarities
-from shoal.scorer import Scorer
 from shoal.storage.note_merges import ComparableNote, MergeRows
 
 MAX_CANDIDATES = 10
@@ -78,7 +79,7 @@ class Finding(NamedTuple):
 def compare(
     merges: MergeRows,
     index: NoteIndex,
-    scorer: Scorer,
+    context: NoteContext,
     queued: Sequence[int],
     head_ids: Sequence[int],
     *,
@@ -100,7 +101,11 @@ def compare(
         found[head.id] = candidates_for(index, head.words, head.profile, among)
     ids = {head.id for head in heads}.union(*found.values())
     notes = {note.id: note for note in merges.comparable(sorted(ids))}
-    features = {note_id: features_of(note, scorer) for note_id, note in notes.items()}
+    scorer = context.get_scorer()
+    plain = [features_of(note, scorer) for note in notes.values()]
+    texts = [note.text for note in notes.values()]
+    embedded = with_vectors(plain, texts, context.get_vectors, COMPARING_SECONDS)
+    features = dict(zip(notes, embedded, strict=True))
     candidates = {
         head.id: _candidates(features, head.id, [other for other in found[head.id] if other in notes], least)
         for head in heads

@@ -11,7 +11,7 @@ from shoal.notes.service import Notes
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage import migrate
-from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 
 def answer_from_database(
@@ -22,7 +22,7 @@ def answer_from_database(
     Raises SettingsError, and SchemaError for a database of another version: a hook has no time to migrate.
     """
     settings = Settings.from_environment(database_url=database_url, **(overrides or {}))
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url, settings.data_path)
     try:
         migrate.check(database)
         notes = Notes(database, settings, _load_scorer).of(settings.note_owner)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from shoal.errors import ShoalError
-from shoal.note_models import Note
+from shoal.models.notes import Note
 from shoal.notes.environment import Environment, detect
 from shoal.notes.hook_answer import hook_answer
 from shoal.notes.hook_input import HookInput, is_skipped, without_secrets

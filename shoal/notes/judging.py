@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from shoal.note_models import Note
+from shoal.models.notes import Note
 from shoal.notes.affinity import tag_weight
 from shoal.notes.context import NoteContext
 from shoal.notes.environment import Environment

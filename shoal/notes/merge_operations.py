@@ -6,12 +6,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import NoteError, NoteStateError, NotFoundError
-from shoal.note_models import MergeProposal, NoteMerge, ScoredText, TagRelevance
+from shoal.models.notes import MergeProposal, NoteMerge, ScoredText, TagRelevance
 from shoal.notes import drafts
 from shoal.notes.context import NoteContext
 from shoal.notes.merging import ENDPOINT, MAX_MERGED, NoteState, by_precedence, merged, unmerged
@@ -20,7 +20,7 @@ from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.similarity import TextFeatures, similarities
 from shoal.notes.texts import TitledText, score_texts
 from shoal.scorer import Scorer
-from shoal.storage.database import Transaction
+from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.json_text import compact_json
 from shoal.storage.note_merges import CHILDREN, ComparableNote, MergeRows, Rows, from_json, rows_of
 from shoal.storage.notes import NoteRows
@@ -97,8 +97,14 @@ def checked_ids(note_ids: object) -> tuple[int, ...]:
     return tuple(sorted(ids))
 
 
-def merge(context: NoteContext, owner: str, request: MergeRequest) -> NoteMerge:
-    """Merge notes; return the entry of the log.
+def merge(
+    context: NoteContext,
+    owner: str,
+    request: MergeRequest,
+    *,
+    check: Callable[[Snapshot], None] = lambda _: None,
+) -> NoteMerge:
+    """Merge notes; return the entry of the log. `check` is called in the transaction, and may raise.
 
     Raises NotFoundError, NoteError, and NoteStateError if a note is not active, may contradict another, was
     changed since it was judged, or if another active note has the text.
@@ -107,6 +113,7 @@ def merge(context: NoteContext, owner: str, request: MergeRequest) -> NoteMerge:
         prepared = _prepare(context, owner, request)
         try:
             with context.database.write() as transaction:
+                check(transaction)
                 return _merge(context, transaction, owner, request, prepared)
         except _ChangedError:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shoal.errors import NoteError
-from shoal.note_models import (
+from shoal.models.notes import (
     PROPOSAL_STATUSES,
     DedupResult,
     MergePage,

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from shoal.errors import NoteError
-from shoal.note_models import DECIDED_BY, TagRelevance
+from shoal.models.notes import DECIDED_BY, TagRelevance
 from shoal.notes import drafts, prerequisites, relevance
 from shoal.notes.pinning import Pin
 from shoal.notes.prerequisites import GATES, MAX_VALUES, Prerequisites

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from shoal.errors import NoteError
-from shoal.note_models import PINNED_BY, NoteDraft, TagRelevance
+from shoal.models.notes import PINNED_BY, NoteDraft, TagRelevance
 from shoal.notes import drafts
 from shoal.notes.texts import TitledText, score_texts
 from shoal.scorer import Scorer
@@ -31,8 +32,11 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 @dataclass(frozen=True, slots=True)
 class ImportedNote:
-    """A checked note of an export. `columns` are those of the table that `draft` lacks."""
+    """A checked note of an export. `columns` are those of the table that `draft` lacks; `id`, `merged_into`
+    and the `merged_into` of its history are ids of the export, which are not stored."""
 
+    id: int | None
+    merged_into: int | None
     owner: str
     draft: NoteDraft
     columns: Mapping[str, Any]
@@ -44,11 +48,24 @@ class ImportedNote:
     history: tuple[Mapping[str, Any], ...]
 
 
+class StoredNote(NamedTuple):
+    """Where a note of an export is stored.
+
+    is_new    this import has stored it
+    is_same   it is this very note, from this import or an earlier one; else another note of the owner that
+              has the same text
+    """
+
+    id: int
+    is_new: bool
+    is_same: bool
+
+
 def checked_note(settings: Settings, record: Mapping[str, Any]) -> ImportedNote:
     """Check a record of an export, canonical or not. Raises NoteError, which names the field."""
     given = {name: record[name] for name in _DRAFT_FIELDS if name in record}
     draft = drafts.make_draft(settings, given)
-    deprecated_at = _time("deprecated_at", record.get("deprecated_at"))
+    deprecated_at = checked_time("deprecated_at", record.get("deprecated_at"))
     if deprecated_at is None and record.get("is_deprecated") is True:
         deprecated_at = timestamp()
     pinned_by = record.get("pinned_by")
@@ -58,23 +75,32 @@ def checked_note(settings: Settings, record: Mapping[str, Any]) -> ImportedNote:
     columns = {
         "pinned_by": None if pinned_by is None else drafts.checked_choice("pinned_by", pinned_by, PINNED_BY),
         "pin_tags": compact_json(list(drafts.checked_tags(record.get("pin_tags", ()), "pin_tags"))),
-        "occurrence_count": _count("occurrence_count", record.get("occurrence_count", 1), least=1),
-        "times_matched": _count("times_matched", record.get("times_matched", 0)),
-        "last_matched": _time("last_matched", record.get("last_matched")),
+        "occurrence_count": checked_count("occurrence_count", record.get("occurrence_count", 1), least=1),
+        "times_matched": checked_count("times_matched", record.get("times_matched", 0)),
+        "last_matched": checked_time("last_matched", record.get("last_matched")),
         "deprecated_at": deprecated_at,
         "deprecated_reason": None if deprecated_at is None else reason,
+        "dedup_verified": int(checked_flag("is_compared", record.get("is_compared", False))),
     }
-    times = {name: time for name in ("created_at", "updated_at") if (time := _time(name, record.get(name)))}
+    times = {
+        name: time for name in ("created_at", "updated_at") if (time := checked_time(name, record.get(name)))
+    }
     return ImportedNote(
+        id=None if record.get("id") is None else checked_id("id", record["id"]),
+        merged_into=None
+        if record.get("merged_into") is None
+        else checked_id("merged_into", record["merged_into"]),
         owner=drafts.checked_owner(record.get("owner")),
         draft=draft,
         columns={**columns, **times},
         sessions=tuple(
             drafts.checked_line("sessions", session, drafts.MAX_SESSION_CHARS)
-            for session in _entries(record, "sessions")
+            for session in entries_of(record, "sessions")
         ),
         repo_matches={
-            drafts.checked_line("repo_matches", repo, drafts.MAX_SESSION_CHARS): _count("repo_matches", n)
+            drafts.checked_line("repo_matches", repo, drafts.MAX_SESSION_CHARS): checked_count(
+                "repo_matches", n
+            )
             for repo, n in _members(record, "repo_matches").items()
         },
         tag_set_matches=dict(_tag_sets(record)),
@@ -82,8 +108,8 @@ def checked_note(settings: Settings, record: Mapping[str, Any]) -> ImportedNote:
             drafts.checked_tag(tag, "tag_relevance"): _relevance(value)
             for tag, value in _members(record, "tag_relevance").items()
         },
-        feedback=tuple(map(_feedback, _entries(record, "feedback"))),
-        history=tuple(map(_history, _entries(record, "history"))),
+        feedback=tuple(map(_feedback, entries_of(record, "feedback"))),
+        history=tuple(map(_history, entries_of(record, "history"))),
     )
 
 
@@ -93,26 +119,44 @@ _DRAFT_FIELDS = (
 )  # fmt: skip
 
 
-def store_notes(database: Database, scorer: Scorer, settings: Settings, notes: Sequence[ImportedNote]) -> int:
-    """Store notes in one transaction, without those whose text the owner has in the same state; return how
-    many are new."""
+def store_notes(
+    database: Database,
+    scorer: Scorer,
+    settings: Settings,
+    notes: Sequence[ImportedNote],
+    seen: Counter[tuple[str, str]] | None = None,
+) -> list[StoredNote]:
+    """Store notes in one transaction, without those whose text the owner has in the same state; return where
+    each is.
+
+    `seen` counts the deprecated notes of this import by owner and text, because an owner may have several
+    with one text.
+    """
     if not notes:
-        return 0
+        return []
     texts = [TitledText(note.draft.title, note.draft.text) for note in notes]
     with database.snapshot(limited=False) as snapshot:
         scored = score_texts(snapshot, scorer, texts, reefs_per_note=settings.reefs_per_chunk)
-    n_new, now = 0, timestamp()
+    seen = Counter() if seen is None else seen
+    now, stored = timestamp(), list[StoredNote]()
     with database.write() as transaction:
         write_names(transaction, scorer.data_checksum, scorer.reefs, scorer.islands)
         for note, each in zip(notes, scored, strict=True):
             rows = NoteRows(transaction, note.owner)
             text_hash = drafts.hash_of(note.draft.text)
-            if rows.has_text(text_hash, is_active=note.columns["deprecated_at"] is None):
+            is_active = note.columns["deprecated_at"] is None
+            key = (note.owner, text_hash)
+            found = rows.with_text(text_hash, is_active=is_active, n_before=0 if is_active else seen[key])
+            if not is_active:
+                seen[key] += 1
+            if found is not None:
+                is_same = found[1] == note.columns.get("created_at")
+                stored.append(StoredNote(found[0], is_new=False, is_same=is_same))
                 continue
-            n_new += 1
             note_id = rows.insert(note.draft, text_hash, each, rows.next_change(), now)
             _store_evidence(rows, note_id, note, now)
-    return n_new
+            stored.append(StoredNote(note_id, is_new=True, is_same=True))
+    return stored
 
 
 def _store_evidence(rows: NoteRows, note_id: int, note: ImportedNote, now: str) -> None:
@@ -124,16 +168,30 @@ def _store_evidence(rows: NoteRows, note_id: int, note: ImportedNote, now: str) 
     for entry in note.feedback:
         rows.add_feedback(note_id, **{**entry, "now": entry["now"] or now})
     for change in note.history:
-        rows.add_history(note_id, change["action"], change["before"], change["now"] or now)
+        before = {**change["before"], **dict.fromkeys(change["before"].keys() & {"merged_into"})}
+        rows.add_history(note_id, change["action"], before, change["now"] or now)
 
 
 # Checks of the parts of a record
 
 
-def _entries(record: Mapping[str, Any], field: str) -> list[Any]:
+def checked_id(field: str, value: object) -> int:
+    """Return an id of an export."""
+    return checked_count(field, value, least=1)
+
+
+def checked_flag(field: str, value: object) -> bool:
+    """Return true or false."""
+    if not isinstance(value, bool):
+        raise NoteError(field, "must be true or false")
+    return value
+
+
+def entries_of(record: Mapping[str, Any], field: str, limit: int = MAX_ENTRIES) -> list[Any]:
+    """Return a list of a record."""
     value = record.get(field, [])
-    if not isinstance(value, list) or len(value) > MAX_ENTRIES:
-        raise NoteError(field, f"must be a list of at most {MAX_ENTRIES:,} entries")
+    if not isinstance(value, list) or len(value) > limit:
+        raise NoteError(field, f"must be a list of at most {limit:,} entries")
     return value
 
 
@@ -144,13 +202,15 @@ def _members(record: Mapping[str, Any], field: str) -> dict[str, Any]:
     return value
 
 
-def _count(field: str, value: object, least: int = 0) -> int:
+def checked_count(field: str, value: object, least: int = 0) -> int:
+    """Return a whole number."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MAX_COUNT:
         raise NoteError(field, f"must be a whole number from {least}")
     return value
 
 
-def _time(field: str, value: object) -> str | None:
+def checked_time(field: str, value: object) -> str | None:
+    """Return a time; None stays None."""
     if value is None:
         return None
     if not isinstance(value, str) or not _TIME.fullmatch(value):
@@ -160,15 +220,16 @@ def _time(field: str, value: object) -> str | None:
 
 def _tag_sets(record: Mapping[str, Any]) -> list[tuple[tuple[str, ...], int]]:
     found = []
-    for entry in _entries(record, "tag_set_matches"):
+    for entry in entries_of(record, "tag_set_matches"):
         if not isinstance(entry, list) or len(entry) != 2:
             raise NoteError("tag_set_matches", "must be pairs of tags and a number")
         tags = drafts.checked_tags(entry[0], "tag_set_matches")
-        found.append((tags, _count("tag_set_matches", entry[1])))
+        found.append((tags, checked_count("tag_set_matches", entry[1])))
     return found
 
 
-def _score(field: str, value: object) -> float:
+def checked_score(field: str, value: object) -> float:
+    """Return a number from -1 to 1."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or not -1 <= value <= 1:  # type: ignore[operator]
         raise NoteError(field, "must be a number from -1 to 1")
@@ -180,9 +241,9 @@ def _relevance(value: object) -> TagRelevance:
         raise NoteError("tag_relevance", "must be lists of a score and two numbers of judgements")
     score, n_positive, n_negative = value
     return TagRelevance(
-        _score("tag_relevance", score),
-        _count("tag_relevance", n_positive),
-        _count("tag_relevance", n_negative),
+        checked_score("tag_relevance", score),
+        checked_count("tag_relevance", n_positive),
+        checked_count("tag_relevance", n_negative),
     )
 
 
@@ -197,10 +258,10 @@ def _feedback(entry: object) -> dict[str, Any]:
         "is_applicable": entry["is_applicable"],
         "reason": drafts.checked_line("feedback", entry.get("reason", ""), drafts.MAX_REASON_CHARS),
         "tag_scores": {
-            drafts.checked_tag(tag, "feedback"): _score("feedback", score)
+            drafts.checked_tag(tag, "feedback"): checked_score("feedback", score)
             for tag, score in tag_scores.items()
         },
-        "now": _time("feedback", entry.get("created_at")),
+        "now": checked_time("feedback", entry.get("created_at")),
     }
 
 
@@ -210,5 +271,5 @@ def _history(entry: object) -> dict[str, Any]:
     return {
         "action": drafts.checked_choice("history", entry.get("action"), ACTIONS),
         "before": entry["before"],
-        "now": _time("history", entry.get("created_at")),
+        "now": checked_time("history", entry.get("created_at")),
     }

@@ -78,7 +78,6 @@ _ABSENCES = "no nobody nothing nowhere neither nor without"
 _LEXICAL_NEGATIONS = "forbidden forbid prohibit prohibited avoid ban banned lack lacks missing"
 _BEFORE_T = "don doesn didn isn aren wasn weren can won shouldn mustn couldn wouldn hasn haven hadn ain needn"
 _CLAUSES = "because so and but since which when if while then unless although as for to"
-_COMPARING = "before after afterwards than"
 _ARTICLES = "a an the this that these those its it their our your is are be was were do does did"
 
 

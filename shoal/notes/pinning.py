@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from shoal.note_models import TagRelevance
+from shoal.models.notes import TagRelevance
 from shoal.notes.relevance import relevance_in
 from shoal.settings import Settings
 

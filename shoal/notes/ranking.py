@@ -25,11 +25,11 @@ from lagoon.tokens import is_stop_word, token_list
 from shoal.index.lexical import BM25, UNIT, Bm25, idf
 from shoal.index.overlaps import OVERLAP_UNIT
 from shoal.learning.scorers import scorer_for
-from shoal.models import QueryReef
-from shoal.note_models import NoteScores
+from shoal.models.notes import NoteScores
+from shoal.models.query_info import QueryReef
 from shoal.notes.affinity import factor, similarity_of_share, tag_weights
 from shoal.notes.environment import Environment
-from shoal.notes.fusion import NO_RANK, fusion_constant, rank_parts, ranks
+from shoal.notes.fusion import NO_RANK, among_largest, fusion_constant, rank_parts, ranks
 from shoal.notes.note_index import NoteIndex, Occurrences, parse_list, parse_relevance
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.relevance import boost, is_filtered, relevance_in
@@ -148,9 +148,7 @@ class NoteRanking:
     def first(self, n: int) -> list[int]:
         """Return the ordinals of the best results, best first; equal scores by id."""
         results = np.flatnonzero(self.is_result)
-        scores = self.final[results]
-        if n < len(results):
-            results = results[scores >= np.partition(scores, len(scores) - n)[len(scores) - n]]
+        results = results[among_largest(self.final[results], n)]
         order = np.lexsort((self.note_ids[results], -self.final[results]))
         best: list[int] = results[order[:n]].tolist()
         return best

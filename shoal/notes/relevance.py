@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from shoal.errors import InvalidFieldError
-from shoal.note_models import TagRelevance
+from shoal.models.notes import TagRelevance
 from shoal.notes.environment import MAX_TAG_CHARS, MAX_TAGS, normalized_tag, text_list
 from shoal.settings import Settings
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from shoal.errors import NoteError
-from shoal.note_models import AddedNote
+from shoal.models.notes import AddedNote
 from shoal.notes import adding, drafts
+from shoal.notes.adding import Record
 from shoal.notes.context import NoteContext
 
 MIN_CHARS = 30
@@ -25,15 +26,21 @@ def remember(
     context: NoteContext, owner: str, items: Iterable[Mapping[str, Any]]
 ) -> list[AddedNote | NoteError]:
     """Store the items that pass the filters; one result for each, in order."""
-    return [_remember(context, owner, item) for item in items]
+    return [remember_one(context, owner, item) for item in items]
 
 
-def _remember(context: NoteContext, owner: str, item: object) -> AddedNote | NoteError:
+def remember_one(
+    context: NoteContext, owner: str, item: object, *, record: Record | None = None
+) -> AddedNote | NoteError:
+    """Store an item if it passes the filters."""
     try:
         draft = drafts.make_draft(context.settings, note_fields(item))
     except NoteError as error:
+        if record is not None:
+            with context.database.write() as transaction:
+                record(transaction, [error])
         return error
-    return adding.add(context, owner, draft, merge_similar=True)
+    return adding.add(context, owner, draft, merge_similar=True, record=record)
 
 
 def note_fields(item: object) -> dict[str, Any]:

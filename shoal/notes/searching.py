@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.note_models import (
+from shoal.models.notes import (
     Note,
     NoteExplanation,
     NoteReason,
@@ -63,7 +63,7 @@ def search(context: NoteContext, owner: str, request: NoteSearch) -> NoteRespons
     """Run a search."""
     started = time.perf_counter()
     with context.database.snapshot() as snapshot:
-        found = _Found(context, snapshot, owner, request)
+        found = FoundNotes(context, snapshot, owner, request)
         depth = MAX_COMPARED if request.threshold else request.top_k
         chosen = found.compared(found.ranking.first(depth))
         ordinals = [i for i, value in chosen.items() if value >= request.threshold][: request.top_k]
@@ -75,7 +75,7 @@ def search(context: NoteContext, owner: str, request: NoteSearch) -> NoteRespons
 def recall(context: NoteContext, owner: str, request: NoteSearch) -> Recall:
     """The best of the notes that are similar enough to a question, most similar first."""
     with context.database.snapshot() as snapshot:
-        found = _Found(context, snapshot, owner, request)
+        found = FoundNotes(context, snapshot, owner, request)
         compared = found.compared(found.ranking.first(MAX_COMPARED))
         similar = [(-value, place, i) for place, (i, value) in enumerate(compared.items())]
         ordinals = [i for negative, _, i in sorted(similar) if -negative >= request.threshold]
@@ -111,7 +111,7 @@ def explain(
     request = NoteSearch(query, 1, NoteFilters(environment))
     with context.database.snapshot() as snapshot:
         note = NoteRows(snapshot, owner).get(note_id, label_threshold=context.settings.label_threshold)
-        found = _Found(context, snapshot, owner, request)
+        found = FoundNotes(context, snapshot, owner, request)
         ordinal = found.ranking.ordinal_of(note_id) if note.is_active else None
         [packed] = found.rows.packed([note_id])
         similarity = found.similarities([packed])[0]
@@ -130,7 +130,7 @@ def explain(
     )
 
 
-class _Found:
+class FoundNotes:
     """The ranking of one search, and what results need besides."""
 
     def __init__(self, context: NoteContext, snapshot: Snapshot, owner: str, request: NoteSearch) -> None:
@@ -142,6 +142,7 @@ class _Found:
         shown = SessionRows(snapshot, owner).shown(request.session_id) if request.session_id else ()
         filters = dataclasses.replace(request.filters, shown=tuple(shown))
         self.ranking = rank_notes(self.index, self.query, filters, context.settings)
+        self._packed: Mapping[int, PackedNote] = {}
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -162,19 +163,19 @@ class _Found:
         """The similarity of each of some ranked notes, in the same order."""
         ids = self.ranking.note_ids[np.array(ordinals, dtype=np.int64)].tolist()
         packed = self.rows.packed(ids) if ids else []
-        values = dict(zip((note.id for note in packed), self.similarities(packed), strict=True))
+        self._packed = {note.id: note for note in packed}
+        values = dict(zip(self._packed, self.similarities(packed), strict=True))
         return {ordinal: values[note_id] for ordinal, note_id in zip(ordinals, ids, strict=True)}
 
     def results(
         self, ordinals: Sequence[int], similarity: Mapping[int, float], *, include_scores: bool = False
     ) -> list[NoteResult]:
-        """The results for some ranked notes, in this order."""
+        """The results for some of the notes that `compared` was called with, in this order."""
         if not ordinals:
             return []
         chosen = np.array(ordinals, dtype=np.int64)
         ids = self.ranking.note_ids[chosen].tolist()
         notes = self.rows.get_many(ids, label_threshold=self._context.settings.label_threshold)
-        packed = {note.id: note for note in self.rows.packed(ids)}
         words = matched_words(self.index, self.query.terms, self.ranking.places[chosen].tolist())
         return [
             NoteResult(
@@ -182,7 +183,7 @@ class _Found:
                 score=float(self.ranking.final[ordinal]),
                 similarity=similarity[ordinal],
                 matched_words=own_words,
-                shared_reefs=self.shared_reefs(packed[note.id]),
+                shared_reefs=self.shared_reefs(self._packed[note.id]),
                 scores=self.ranking.scores(ordinal) if include_scores else None,
             )
             for ordinal, note, own_words in zip(ordinals, notes, words, strict=True)

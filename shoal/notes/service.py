@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import InvalidFieldError, NoteError, QueryError
-from shoal.note_models import (
+from shoal.models.notes import (
     KINDS,
     AddedNote,
     CategoryCount,
@@ -30,29 +30,33 @@ from shoal.notes import adding, changing, drafts, judging, remembering, searchin
 from shoal.notes.context import NoteContext
 from shoal.notes.environment import Environment
 from shoal.notes.index_cache import NoteIndexes
+from shoal.notes.keyed_requests import KeyedRequest
 from shoal.notes.merge_service import OwnerMerges
+from shoal.notes.note_vectors import GetVectors
 from shoal.notes.prerequisites import Prerequisites, split_tags
 from shoal.notes.ranking import NoteFilters
+from shoal.notes.retention import Pruned, prune
 from shoal.notes.searching import NoteSearch
 from shoal.scorer import Scorer
-from shoal.search.request import check_characters, check_page
+from shoal.search.request import check_page
+from shoal.search.value_checks import check_characters
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.storage.file_lock import alone, alone_if_free
 from shoal.storage.note_sessions import SessionRows
 from shoal.storage.notes import NoteRows
-from shoal.storage.session_maintenance import delete_old_events, due_sessions, requests_of
+from shoal.storage.session_maintenance import due_sessions, requests_of
 from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
     from shoal.notes.extraction import Extracted
+    from shoal.notes.search_steps import NoteSearchSteps
     from shoal.search.audit import AuditLog
     from shoal.search.library_index import IndexCache
+    from shoal.search.query_vectors import QueryVectors
     from shoal.search.request import SearchRequest
 
 EXTRACT = "extract"
 """Name of the lock that one process holds while it asks the chat endpoint."""
-MAX_DELETED_EVENTS = 5_000
 MAX_TOP_K = 50
 DEFAULT_TOP_K = 3
 RECALL_THRESHOLD = 0.7
@@ -64,9 +68,16 @@ MAX_SHOWN = 500
 class Notes:
     """`engine.notes`. `of` gives the notes of one owner; nothing else reads or writes notes."""
 
-    def __init__(self, database: Database, settings: Settings, get_scorer: Callable[[], Scorer]) -> None:
-        """`get_scorer` loads lagoon's data on first use."""
-        self._context = NoteContext(database, settings, get_scorer, NoteIndexes(settings.note_index_bytes))
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        get_scorer: Callable[[], Scorer],
+        get_vectors: GetVectors = lambda: None,
+    ) -> None:
+        """`get_scorer` loads lagoon's data on first use, and `get_vectors` opens the encoder."""
+        indexes = NoteIndexes(settings.note_index_bytes)
+        self._context = NoteContext(database, settings, get_scorer, indexes, get_vectors)
 
     def of(self, owner: str) -> OwnerNotes:
         """The notes of an owner, who need not have any yet. Raises NoteError for an invalid name."""
@@ -87,7 +98,7 @@ class Notes:
         with database.snapshot() as snapshot:
             if not due_sessions(snapshot, timestamp(), any_time=any_time, limit=1):
                 return []
-        with alone_if_free(database.path, EXTRACT) as is_free:
+        with database.alone_if_free(EXTRACT) as is_free:
             if not is_free:
                 return []
             with ChatEndpoint(self._context.settings, database) as endpoint:
@@ -95,15 +106,10 @@ class Notes:
                     self._context, endpoint.ask, any_time=any_time, stopping=stopping
                 )
 
-    def delete_old_events(self) -> int:
-        """Delete events of hooks that are older than `hook_event_days`, some thousands at most; return their
-        number."""
-        days = self._context.settings.hook_event_days
-        if not days:
-            return 0
-        moment = timestamp(datetime.now(UTC) - timedelta(days=days))
-        with self._context.database.write() as transaction:
-            return delete_old_events(transaction, moment, MAX_DELETED_EVENTS)
+    def prune(self) -> Pruned:
+        """Delete old events, sessions and idempotency keys, as the settings `hook_event_days`,
+        `agent_session_days` and `job_retention` say."""
+        return prune(self._context.database, self._context.settings)
 
 
 class OwnerNotes(OwnerMerges):
@@ -134,7 +140,7 @@ class OwnerNotes(OwnerMerges):
         session_id: str | None = None,
         verified: bool = False,
     ) -> AddedNote:
-        """Store a note; `shoal.note_models.Note` describes the fields.
+        """Store a note; `shoal.models.notes.Note` describes the fields.
 
         If an active note has the same text, its `occurrence_count` goes up instead, and `is_duplicate` is
         set. `similar` warns of notes that say nearly the same, or the opposite. Raises NoteError.
@@ -156,6 +162,11 @@ class OwnerNotes(OwnerMerges):
             },
         )
         return adding.add(self._context, self.owner, draft)
+
+    def once(self, idempotency_key: str, request_hash: str) -> KeyedRequest:
+        """Return a request that adds notes once, however often it is repeated with this key; `request_hash`
+        (SHA-256, hex) says what it asks for. Keys are kept as long as jobs."""
+        return KeyedRequest(self._context, self.owner, idempotency_key, request_hash)
 
     def add_many(
         self, items: Iterable[Mapping[str, Any] | NoteError], *, find_similar: bool = False
@@ -349,7 +360,7 @@ class OwnerNotes(OwnerMerges):
         run = functools.partial(
             extraction.extract_session, self._context, self.owner, session, only_own=False
         )
-        with alone(self._context.database.path, EXTRACT):
+        with self._context.database.alone(EXTRACT):
             if answer is not None:
                 return run(lambda _messages, _schema: answer, max_parts=1)
             with ChatEndpoint(self._context.settings, self._context.database) as endpoint:
@@ -404,10 +415,11 @@ class OwnerNotes(OwnerMerges):
                 offset=offset,
             )
 
-    def categories(self) -> Sequence[CategoryCount]:
-        """The categories in use and those above them, with their numbers of active notes."""
+    def categories(self, *, limit: int | None = None) -> Sequence[CategoryCount]:
+        """The categories in use and those above them, by path, with their numbers of active notes; with a
+        `limit`, the first of them."""
         with self._context.database.snapshot() as snapshot:
-            return NoteRows(snapshot, self.owner).categories()
+            return NoteRows(snapshot, self.owner).categories(limit)
 
     def history(self, note_id: int) -> Sequence[HistoryEntry]:
         """The changes of a note, oldest first."""
@@ -438,7 +450,7 @@ class OwnerNotes(OwnerMerges):
                 "n_active": n_active,
                 "n_deprecated": n_deprecated,
                 "n_pinned": rows.count_pinned(),
-                "n_categories": len(rows.categories()),
+                "n_categories": rows.count_categories(),
                 "by_kind": rows.count_by_kind(),
                 "extraction": {
                     **SessionRows(snapshot, self.owner).waiting(),
@@ -479,21 +491,28 @@ class OwnerNotes(OwnerMerges):
         least similarity to the query, 0 to 1. `include_scores` adds every step of each score. Raises
         QueryError.
         """
-        filters = NoteFilters(
-            environment=_environment(environment),
-            category=None if category is None else drafts.checked_category(category),
-            kind=None if kind is None else drafts.checked_choice("kind", kind, KINDS),
-            tags=() if tags is None else drafts.checked_tags(tags),
-        )
-        request = NoteSearch(
-            self._checked_query(query),
-            _checked_top_k(top_k),
-            filters,
-            session_id=_session(session_id),
-            threshold=_checked_threshold(threshold),
-            include_scores=include_scores,
+        request = self._search(
+            query, top_k, category, kind, tags, environment, session_id, threshold, include_scores
         )
         return searching.search(self._context, self.owner, request)
+
+    def search_steps(
+        self,
+        query: str,
+        *,
+        top_k: int = DEFAULT_TOP_K,
+        category: str | None = None,
+        kind: str | None = None,
+        tags: Iterable[str] | None = None,
+        environment: Environment | Mapping[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> NoteSearchSteps:
+        """What each step of a `search` contributes: how many notes match, how many each gate and filter
+        leaves out, and how the best notes move. Raises QueryError."""
+        from shoal.notes.search_steps import search_steps
+
+        request = self._search(query, top_k, category, kind, tags, environment, session_id)
+        return search_steps(self._context, self.owner, request)
 
     def search_with_passages(
         self,
@@ -501,6 +520,7 @@ class OwnerNotes(OwnerMerges):
         units: Iterable[str],
         index_cache: IndexCache,
         *,
+        query_vectors: QueryVectors | None = None,
         trace_id: str | None = None,
         audit: AuditLog | None = None,
     ) -> UnitResponse:
@@ -513,6 +533,7 @@ class OwnerNotes(OwnerMerges):
             request,
             checked_units(units),
             index_cache,
+            query_vectors=query_vectors,
             trace_id=trace_id,
             audit=audit,
         )
@@ -536,6 +557,33 @@ class OwnerNotes(OwnerMerges):
             threshold=_checked_threshold(threshold),
         )
         return searching.recall(self._context, self.owner, request)
+
+    def _search(
+        self,
+        query: str,
+        top_k: int,
+        category: str | None,
+        kind: str | None,
+        tags: Iterable[str] | None,
+        environment: Environment | Mapping[str, Any] | None,
+        session_id: str | None,
+        threshold: float = 0.0,
+        include_scores: bool = False,
+    ) -> NoteSearch:
+        filters = NoteFilters(
+            environment=_environment(environment),
+            category=None if category is None else drafts.checked_category(category),
+            kind=None if kind is None else drafts.checked_choice("kind", kind, KINDS),
+            tags=() if tags is None else drafts.checked_tags(tags),
+        )
+        return NoteSearch(
+            self._checked_query(query),
+            _checked_top_k(top_k),
+            filters,
+            session_id=_session(session_id),
+            threshold=_checked_threshold(threshold),
+            include_scores=include_scores,
+        )
 
     def _checked_query(self, query: object) -> str:
         limit = self._context.settings.max_query_chars

@@ -12,11 +12,18 @@ profile      cosine of the profiles of both texts
 words        share of the weight of a text's terms that the other text matches; the smaller of both directions
 missing      weight of the heaviest term of either text that the other does not match
 exchanged    the same in the text where it is lighter: high if each text has a term of its own
+
+Where an encoder has embedded both texts, a fifth measure joins, and other constants are used:
+
+vectors      cosine of both vectors, 0 at the mean of unrelated texts
+
+Encoders put opposites near each other, so fewer signs of a contradiction are enough then.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -37,8 +44,6 @@ Ints = NDArray[np.int64]
 
 DUPLICATE = 0.85
 """Texts that are at least this similar, and not opposite, say the same."""
-RECALL = 0.7
-"""A note with at least this similarity to a question is worth showing."""
 MAX_CHARS = 20_000
 """Characters of a text; the limit of notes."""
 TINY = 1e-9
@@ -63,6 +68,8 @@ TILE = 31
 OPPOSITE_AT_LEAST = 0.3
 """Probability of a contradiction from which texts are flagged. Below one half, because a wrong merge costs
 more than a look at two texts."""
+OPPOSITE_AT_LEAST_BY_VECTORS = 0.2
+"""The same for texts with vectors: as many contradictions stay unseen as without vectors."""
 LEAST_RELATED = 0.15
 """Texts below this similarity are not examined for signs of a contradiction."""
 
@@ -80,7 +87,8 @@ class Similarity(NamedTuple):
 
     value        0..1; 1 if all terms are equal
     is_opposite  the texts are about the same matter and may contradict each other
-    parts        measures with their contributions, which add up with `SAME.bias` to the log-odds of the value
+    parts        measures with their contributions, which add up with `SAME.bias` to the log-odds of the
+                 value; with `SAME_BY_VECTORS.bias` if there is a part `vectors`
     signs        signs of a contradiction, see `opposites`
     """
 
@@ -118,19 +126,29 @@ class Weights(NamedTuple):
 # Fitted on the half `choose` by `python -m benchmarks.similarity --fit`.
 MEASURES = ("profile", "words", "missing", "exchanged")
 SAME = Weights(-0.52, (3.77, 1.32, -2.53, -5.0))
+VECTOR_MEASURES = (*MEASURES, "vectors")
+SAME_BY_VECTORS = Weights(-5.36, (0.0, 0.0, -1.56, -2.88, 9.91))
 OPPOSITE = Weights(-4.68, (3.09, 3.48, 4.1, 4.13, 3.73, 3.32, 2.76))
 RECALL_MEASURES = ("profile", "words", "covered", "missing")
 ANSWERS = Weights(-9.66, (3.31, 6.8, 7.8, 0.0))
 
 
+class Embedded(NamedTuple):
+    """The vector of a text, (dimension,), of length 1, and the mean cosine of unrelated texts."""
+
+    vector: Doubles
+    unrelated: float
+
+
 @dataclass(frozen=True, eq=False)
 class TextFeatures:
-    """What is compared of a text: its terms in order, stop words included, and its profile over all reefs, of
-    length 1 or 0, (MAX_REEFS,)."""
+    """What is compared of a text: its terms in order, stop words included, its profile over all reefs, of
+    length 1 or 0, (MAX_REEFS,), and its vector if an encoder has read all of it."""
 
     table: TermTable
     terms: tuple[str, ...]
     profile: Doubles
+    embedded: Embedded | None = None
 
     @classmethod
     def of(cls, scorer: Scorer, text: str, title: str = "") -> TextFeatures:
@@ -156,9 +174,9 @@ class TextFeatures:
     @functools.cached_property
     def subjects(self) -> tuple[str, ...]:
         """The first distinct terms that are no stop words; of a text without any, all distinct terms."""
-        distinct = tuple(dict.fromkeys(self.terms))
-        subjects = tuple(term for term in distinct if term not in STOP_TERMS) or distinct or NO_TERMS
-        return subjects[:MAX_SUBJECTS]
+        distinct = dict.fromkeys(self.terms)
+        subjects = tuple(itertools.filterfalse(STOP_TERMS.__contains__, distinct))
+        return (subjects or tuple(distinct) or NO_TERMS)[:MAX_SUBJECTS]
 
     @functools.cached_property
     def numbers(self) -> Ints:
@@ -185,13 +203,17 @@ def similarity(left: TextFeatures, right: TextFeatures) -> Similarity:
     """Compare two texts, with the reasons. The order of the texts does not matter."""
     left, right = sorted((left, right), key=lambda features: features.terms)
     measures = _measures(left, [right])
+    same = SAME
+    values, plain, has_cosine = _values(left, [right], measures)
+    if has_cosine[0]:
+        measures, same = np.c_[measures, _cosines(left, [right])], SAME_BY_VECTORS
     parts = tuple(
         SimilarityPart(name, round(value, DIGITS), round(value * weight, DIGITS) + 0.0)
-        for name, value, weight in zip(MEASURES, measures[0].tolist(), SAME.weights, strict=True)
+        for name, value, weight in zip(VECTOR_MEASURES, measures[0].tolist(), same.weights, strict=False)
     )
-    value = float(_with_equal(left, [right], SAME.probabilities(measures))[0])
     signs = opposites.signs(left.statement, right.statement)
-    return Similarity(value, _is_opposite(value, signs), parts, signs)
+    is_opposite = _is_opposite(float(plain[0]), signs, by_vectors=bool(has_cosine[0]))
+    return Similarity(float(values[0]), is_opposite, parts, signs)
 
 
 def similarities(
@@ -199,18 +221,46 @@ def similarities(
 ) -> Similarities:
     """Compare one text with n others. Signs of a contradiction are looked for from the similarity
     `examined_from` on, which takes most of the time."""
-    values = _with_equal(text, others, SAME.probabilities(_measures(text, others)))
+    values, related, has_cosine = _values(text, others, _measures(text, others))
     is_opposite = np.zeros(len(others), dtype=np.bool_)
     for at in np.flatnonzero(values >= max(examined_from, LEAST_RELATED)).tolist():
         signs = opposites.signs(text.statement, others[at].statement)
-        is_opposite[at] = _is_opposite(float(values[at]), signs)
+        is_opposite[at] = _is_opposite(float(related[at]), signs, by_vectors=bool(has_cosine[at]))
     return Similarities(values, is_opposite)
 
 
-def _is_opposite(value: float, signs: Signs) -> bool:
-    if value < LEAST_RELATED or not any(signs):
+def _is_opposite(related: float, signs: Signs, *, by_vectors: bool = False) -> bool:
+    """Whether texts may contradict each other that are so much about the same matter."""
+    if related < LEAST_RELATED or not any(signs):
         return False
-    return float(OPPOSITE.probabilities(np.array([(*signs, value)]))[0]) >= OPPOSITE_AT_LEAST
+    least = OPPOSITE_AT_LEAST_BY_VECTORS if by_vectors else OPPOSITE_AT_LEAST
+    return float(OPPOSITE.probabilities(np.array([(*signs, related)]))[0]) >= least
+
+
+def _values(
+    text: TextFeatures, others: Sequence[TextFeatures], measures: Doubles
+) -> tuple[Doubles, Doubles, NDArray[np.bool_]]:
+    """Return similarities to n others, how much they are about the same matter, and which pairs have vectors,
+    (n,) each. Texts are about the same matter if either way of comparing says so."""
+    values = _with_equal(text, others, SAME.probabilities(measures))
+    has_cosine = np.array([bool(text.embedded and other.embedded) for other in others], dtype=np.bool_)
+    if not has_cosine.any():
+        return values, values, has_cosine
+    cosines = _cosines(text, [other for other, has in zip(others, has_cosine, strict=True) if has])
+    by_vectors = values.copy()
+    by_vectors[has_cosine] = SAME_BY_VECTORS.probabilities(np.c_[measures[has_cosine], cosines])
+    by_vectors = _with_equal(text, others, by_vectors)
+    return by_vectors, np.maximum(values, by_vectors), has_cosine
+
+
+def _cosines(text: TextFeatures, others: Sequence[TextFeatures]) -> Doubles:
+    """Return the measure `vectors` of one text and each other, (n,); all have vectors."""
+    assert text.embedded is not None, "only texts with vectors are compared by them"
+    vector, unrelated = text.embedded
+    rows = np.stack([other.embedded.vector for other in others if other.embedded is not None])
+    cosines = np.einsum("ij,j->i", rows, vector)
+    scaled: Doubles = np.clip((cosines - unrelated) / max(1 - unrelated, TINY), 0.0, 1.0)
+    return scaled
 
 
 def recall_similarities(question: TextFeatures, notes: Sequence[TextFeatures]) -> Doubles:
@@ -269,10 +319,9 @@ _NOTHING = _Comparison(*[np.empty(0)] * len(_Comparison._fields))
 
 def _compare_block(text: TextFeatures, others: Sequence[TextFeatures]) -> _Comparison:
     table, mine = text.table, text.numbers
-    numbers = [other.numbers if other.table is table else table.numbers(other.subjects) for other in others]
-    lengths = np.fromiter(map(len, numbers), np.int64, len(numbers))
+    lengths = np.fromiter((len(other.subjects) for other in others), np.int64, len(others))
     starts = np.cumsum(lengths) - lengths
-    theirs = np.concatenate(numbers)
+    theirs = table.numbers(list(itertools.chain.from_iterable(other.subjects for other in others)))
     related = np.clip(_products(table.vectors(mine), table.vectors(theirs)), 0.0, RELATED_AT_MOST)
     related[mine[:, None] == theirs] = 1.0
     weights, other_weights = table.weights(mine), table.weights(theirs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -90,9 +91,8 @@ class TermTable:
             self._vectors[number, -1] = 1.0
         if known is not None:
             _, reefs, strengths = known
-            vector = np.zeros(N_DIMENSIONS)
-            vector[list(reefs)] = strengths
-            self._vectors[number] = vector / max(float(np.linalg.norm(vector)), 1.0)
+            norm = max(math.sqrt(sum(strength * strength for strength in strengths)), 1.0)
+            self._vectors[number, list(reefs)] = [strength / norm for strength in strengths]
         self._numbers[term] = number
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from shoal.learning.scorers import scorer_for
-from shoal.note_models import ScoredText
+from shoal.models.notes import ScoredText
 from shoal.notes.similarity import TextFeatures
 from shoal.scorer import Scorer
 from shoal.search.query_language import TERMS

@@ -11,7 +11,8 @@ import dataclasses
 import time
 import uuid
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,14 @@ from shoal.index.index import Index
 from shoal.index.index import Part as IndexPart
 from shoal.index.segment import Segment
 from shoal.index.terms import Terms
-from shoal.models import SearchMode, SearchResponse, SearchResult
-from shoal.note_models import NoteHit, UnitResponse
+from shoal.models.notes import NoteHit, UnitResponse
+from shoal.models.search import SearchMode, SearchResponse, SearchResult
 from shoal.notes.context import NoteContext
 from shoal.notes.note_index import Block, NoteIndex, Part, TermNumbers, parse_list
 from shoal.notes.texts import joined
+from shoal.search.answering.text_mode import TextMode
 from shoal.search.audit import AuditLog, complete_entry, make_entry
+from shoal.search.embedded_query import EmbeddedQuery, embed_query
 from shoal.search.feedback import MAX_REEFS, MAX_REEFS_WITH_WORDS, apply_feedback
 from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.highlights import find_highlights, make_highlighter, read_words
@@ -40,7 +43,7 @@ from shoal.search.ordering import Order
 from shoal.search.query_analysis import AnalyzedQuery, analyze_query
 from shoal.search.ranking import Ranked, Ranking, rank
 from shoal.search.relevance import find_evidence, relevance
-from shoal.search.request import SearchRequest
+from shoal.search.request import SearchRequest, make_request
 from shoal.search.results import (
     build_results,
     find_shared_reefs,
@@ -50,12 +53,28 @@ from shoal.search.results import (
     scores_of,
 )
 from shoal.search.searching import milliseconds_since, with_filter_warnings, with_relevance_warning
+from shoal.settings import Settings
 from shoal.storage.chunk_queries import StoredProfiles
 from shoal.storage.database import Snapshot
 from shoal.storage.notes import NoteRows
 from shoal.storage.profiles import Profiles
 
+if TYPE_CHECKING:
+    from shoal.search.query_vectors import QueryVectors
+
 UNITS = ("chunk", "note")
+ONLY_FOR_PASSAGES = (
+    "rerank",
+    "sort",
+    "decay",
+    "boosts",
+    "group_by",
+    "fold_similar",
+    "cursor",
+    "max_tokens",
+    "prompt",
+)
+"""Arguments of a search that notes cannot meet."""
 FIRST_NOTE = 1 << 62
 """In an index of both kinds, a note has this number more than its id; no passage has so large an id."""
 
@@ -75,6 +94,19 @@ def checked_units(units: object) -> tuple[str, ...]:
     return tuple(unit for unit in UNITS if unit in given)
 
 
+def make_unit_request(query: object, settings: Settings, search: Mapping[str, Any]) -> SearchRequest:
+    """Validate the arguments of a search in passages and notes. Raises QueryError."""
+    for name in ONLY_FOR_PASSAGES:
+        if search.get(name) and search[name] != "chunk":
+            raise QueryError(name, "is only for searches of passages alone")
+    request = make_request(query, settings=settings, **{**search, "rerank": 0, "pins": "off"})
+    if request.facets:
+        raise QueryError("facets", "count passages of documents, and cannot count notes")
+    if request.text is not TextMode.full:
+        raise QueryError("text", "is only for searches of passages alone")
+    return request
+
+
 def search_units(
     context: NoteContext,
     owner: str,
@@ -82,32 +114,37 @@ def search_units(
     units: Sequence[str],
     index_cache: IndexCache,
     *,
+    query_vectors: QueryVectors | None = None,
     trace_id: str | None = None,
     audit: AuditLog | None = None,
 ) -> UnitResponse:
-    """Run a search; `Engine.search_units` describes it."""
+    """Run a search; `Engine.search_units` describes it. Notes have no vectors."""
     started = time.perf_counter()
     settings, scorer = context.settings, context.get_scorer()
-    compiled = compile_filters(request.filters, scorer, settings.label_threshold)
+    compiled = compile_filters(request.filters, scorer, settings.label_threshold, request.filter)
+    embedded = embed_query(query_vectors, settings, request)
     index_cache.prepare()
     with context.database.snapshot() as snapshot:
         rows = NoteRows(snapshot, owner)
         notes, passages = context.index_of(rows), index_cache.of(snapshot)
         library = _with_notes(passages, notes)
-        analyzed = _analyze(context, snapshot, passages, library, request)
+        analyzed = _analyze(context, snapshot, passages, library, request, embedded)
         ranking = rank(
-            snapshot, library, analyzed, CompiledFilters({}, {}), mode=request.mode, fusion=request.fusion
+            snapshot, library, analyzed, CompiledFilters(), mode=request.mode, fusion=request.fusion
         )
         is_met = _meets(snapshot, library, notes, analyzed, compiled, request, units)
         order = Order(library.index, ranking.order.keys, ranking.is_found & is_met)
         ranking = dataclasses.replace(ranking, order=order)
-        analyzed = with_filter_warnings(snapshot, analyzed, request, is_met=bool(order.is_result.any()))
+        analyzed = with_filter_warnings(
+            snapshot, passages, analyzed, compiled, request, is_met=bool(order.is_result.any())
+        )
         last = request.offset + request.top_k
         ranked = ranking.first(last, request.max_per_document)[request.offset :]
         results = _results(context, snapshot, rows, library, ranked, analyzed, request)
         if request.offset == 0:
-            analyzed = with_relevance_warning(analyzed, results)  # type: ignore[arg-type]
+            analyzed = with_relevance_warning(analyzed, results, request.mode)  # type: ignore[arg-type]
         entry = _audit_entry(context, snapshot, audit, request, analyzed, ranking, ranked, units)
+        chunks = [each for each in ranked if each.chunk_id < FIRST_NOTE]
         took_ms = milliseconds_since(started)
     response = UnitResponse(
         results=tuple(result for result in results if result.relevance >= request.min_relevance),
@@ -119,8 +156,10 @@ def search_units(
     )
     if audit and entry is not None:
         # The entry takes the trace id and the time.
-        logged = SearchResponse((), response.query_info, response.trace_id, response.took_ms)
-        audit.write(complete_entry(entry, logged))
+        logged = SearchResponse(
+            (), response.query_info, response.trace_id, response.took_ms, response.warnings
+        )
+        audit.write(complete_entry(entry, logged, chunks))
     return response
 
 
@@ -136,9 +175,8 @@ def _audit_entry(
 ) -> dict[str, object] | None:
     if audit is None:
         return None
-    chunks = [each for each in ranked if each.chunk_id < FIRST_NOTE]
     entry = make_entry(
-        audit.level, snapshot, context.get_scorer(), context.settings, request, analyzed, ranking, chunks
+        audit.level, snapshot, context.get_scorer(), context.settings, request, analyzed, ranking
     )
     note_ids = [each.chunk_id - FIRST_NOTE for each in ranked if each.chunk_id >= FIRST_NOTE]
     return {**entry, "units": list(units), "notes": note_ids}
@@ -150,7 +188,8 @@ def _audit_entry(
 def _with_notes(passages: LibraryIndex, notes: NoteIndex) -> LibraryIndex:
     """The index of a library and of notes. The places of passages stay, and those of notes follow."""
     parts = [part for own in notes.parts for part in _index_parts(own, notes.terms)]
-    return LibraryIndex(Index.of_parts([*passages.index.parts, *parts]), passages.n_missing)
+    index = Index.of_parts([*passages.index.parts, *parts])
+    return LibraryIndex(index, passages.n_missing, passages.fields, passages.vectors, passages.encoder)
 
 
 def _index_parts(part: Part, terms: TermNumbers) -> list[IndexPart]:
@@ -211,18 +250,20 @@ def _analyze(
     passages: LibraryIndex,
     library: LibraryIndex,
     request: SearchRequest,
+    embedded: EmbeddedQuery,
 ) -> AnalyzedQuery:
     """Analyze a query for both kinds, with feedback from passages."""
     settings = context.settings
     without_feedback = dataclasses.replace(settings, feedback_weight=0.0)
-    analyzed = analyze_query(snapshot, library, context.get_scorer(), without_feedback, request)
+    analyzed = analyze_query(snapshot, library, context.get_scorer(), without_feedback, request, embedded)
     share = settings.feedback_weight if settings.learning else 0.0
-    if request.mode is SearchMode.lexical or not analyzed.profile.reefs or not share:
+    if not request.mode.uses("reef") or not analyzed.profile.reefs or not share:
         return analyzed
     lexical_scores = score_chunks(library, analyzed.parsed, analyzed.matches)
     feedback = apply_feedback(
         snapshot,
         passages,
+        context.get_scorer(),
         analyzed.profile.reefs,
         analyzed.parsed,
         lexical_scores[: len(passages)],
@@ -244,14 +285,14 @@ def _meets(
 ) -> NDArray[np.bool_]:
     """Whether each place meets the filters and the query's own conditions, and is of a wanted kind."""
     with_required = request.mode is not SearchMode.reef
-    of_query = CompiledFilters({}, {}).and_of_query(analyzed.parsed, with_required=with_required)
+    of_query = CompiledFilters().and_of_query(analyzed.parsed, with_required=with_required)
     is_met = of_query.met_by(snapshot, library, analyzed.matches)
     n_passages = len(library) - len(notes)
     if compiled:
         is_met[:n_passages] &= compiled.met_by(snapshot, library)[:n_passages]
     if "chunk" not in units:
         is_met[:n_passages] = False
-    if "note" not in units or compiled.by_filter.keys() - {"tags"}:
+    if "note" not in units or compiled.tree is not None or compiled.by_filter.keys() - {"tags"}:
         is_met[n_passages:] = False
     elif request.filters.tags:
         wanted = set(request.filters.tags)
@@ -310,7 +351,7 @@ def _hits(
     checksums = [stored[number].data_checksum for number in numbers]
     comparable = StoredProfiles(numbers, profiles, checksums).scored_with(scorer.data_checksum)
     shared = {}
-    if request.include_scores or request.mode is SearchMode.lexical:
+    if request.include_scores or not request.mode.uses("reef"):
         parts = {each.chunk_id: reef_part(each, request.mode, analyzed) for each in ranked}
         shared = find_shared_reefs(comparable, parts, analyzed, threshold)
     if request.include_scores:
@@ -329,9 +370,7 @@ def _hits(
             match_score=each.score,
             relevance=relevance(evidence[i]),
             scores=scores_of(each, request.mode, None, analyzed),
-            n_shared_reefs=len(shared.get(each.chunk_id, ()))
-            if request.mode is SearchMode.lexical
-            else each.n_shared,
+            n_shared_reefs=each.n_shared if request.mode.uses("reef") else len(shared.get(each.chunk_id, ())),
             provenance=provenance_of(each),
             term_coverage=coverage.get(each.chunk_id),
             matched_words=tuple(format_term(term) for term, found in is_matched.items() if found[i]),
