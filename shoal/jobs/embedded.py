@@ -24,8 +24,10 @@ from shoal.jobs.queue.submission import Upload, remove_dropped
 from shoal.jobs.queue.watchdog import Watchdog, renewing_leases, round_seconds
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import process
-from shoal.settings import MIB, Settings
+from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
+from shoal.support.byte_units import MIB
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -57,7 +59,7 @@ Watcher = Callable[[LocalProgress], None]
 
 def drop_abandoned_jobs(database: Database, settings: Settings) -> None:
     """Delete embedded jobs of dead processes."""
-    if drop_dead_local_jobs(database, settings, time.time()):
+    if drop_dead_local_jobs(database, settings, database.now()):
         remove_dropped(database, ALL_SLICES)
 
 
@@ -97,7 +99,7 @@ def _run_job(
             break
         else:
             # Another process has the rest, or learns for another job. If it dies, its leases are reclaimed.
-            reclaim_expired_leases(database, settings, time.time())
+            reclaim_expired_leases(database, settings, database.now())
             time.sleep(POLL_SECONDS)
             report()
     if watch is not None:
@@ -152,7 +154,7 @@ def run_job_in_processes(
                 watchdog.watch([held.owner for held in leases(database) if job_id in held.job_ids])
                 next_round = time.monotonic() + round_seconds(settings)
             # Leases come first: the process that held one is among the dead counted below.
-            n_lost = sum(reclaim_expired_leases(database, settings, time.time()))
+            n_lost = sum(reclaim_expired_leases(database, settings, database.now()))
             alive = [process for process in processes if process.is_alive()]
             if n_lost:
                 processes = alive + [start() for _ in range(n - len(alive))]
@@ -204,7 +206,7 @@ def _work_child(settings: Settings, job_id: int) -> None:
 
     signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(130))
     reduce_collections()
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url, settings.data_path)
     try:
         handlers: Any = handlers_for(database, lagoon.load(), settings)
         _run_job(database, job_id, handlers, settings)

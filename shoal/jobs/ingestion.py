@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Any
 
 from shoal.errors import DocumentError, DocumentGoneError, InvalidFieldError, refusal_code
-from shoal.file_models import FileDraft
 from shoal.formats.drafts import make_draft
 from shoal.jobs import embedded
 from shoal.jobs.embedded import Watcher
@@ -22,7 +21,9 @@ from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.job_items import NewDraft
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError, Report, no_report
-from shoal.models import DocumentDraft, DocumentFields, IngestResult, ItemStatus, OnConflict
+from shoal.models.documents import DocumentDraft, DocumentFields, IngestResult
+from shoal.models.files import FileDraft
+from shoal.models.jobs import ItemStatus, OnConflict
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.database import Database, Row, Snapshot, Transaction

@@ -9,7 +9,7 @@ from shoal.jobs.queue.queries import get_items
 from shoal.jobs.queue.rescore_selection import has_nothing_to_do
 from shoal.jobs.queue.submission import submit_rescore
 from shoal.jobs.stages.contract import Handlers
-from shoal.models import ItemStatus, RescoreResult
+from shoal.models.jobs import ItemStatus, RescoreResult
 from shoal.settings import Settings
 from shoal.storage import vocabulary_queries
 from shoal.storage.database import Database

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 from shoal.errors import JobStateError
 from shoal.jobs.queue import queries, retry, submission
 from shoal.jobs.queue.cancel import cancel
-from shoal.jobs.queue.dedup_items import submit_dedup
+from shoal.jobs.queue.dedup_items import compared_owners, owners_of, submit_dedup
+from shoal.jobs.queue.embed_items import submit_embedding
 from shoal.jobs.queue.metrics import Work, measure
 from shoal.jobs.queue.queries import POLL_SECONDS, Job, JobItem, Waiting, WaveProgress
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.replace import is_being_replaced, new_content, update_without_scoring
-from shoal.models import DocumentDraft, ItemStatus, JobKind, JobStatus, OnConflict, UrlDraft
+from shoal.models.documents import DocumentDraft, UrlDraft
+from shoal.models.jobs import ItemStatus, JobKind, JobStatus, OnConflict
 from shoal.notes.drafts import checked_owner
 from shoal.settings import Settings
 from shoal.storage import document_writer
@@ -144,6 +146,13 @@ class Jobs:
         )
         return self.get(job_id)
 
+    def submit_embedding(self) -> Job:
+        """Let the workers embed all documents that lack vectors, also those that failed before; an open job
+        is continued."""
+        job_id = submit_embedding(self._database, self._settings)
+        assert job_id is not None, "only an automatic submission can have nothing to do"
+        return self.get(job_id)
+
     def submit_delete(self, document_ids: Sequence[int]) -> Job:
         """Accept the deletion of documents; ids that do not exist count as deleted. Raises
         InvalidFieldError."""
@@ -181,6 +190,14 @@ class Jobs:
     def count_items(self, job_id: int, status: ItemStatus | None = None) -> int:
         """Number of items on all pages of `items`."""
         return queries.count_items(self._database, job_id, status)
+
+    def compared_owners(self, job_id: int, limit: int = 20) -> Sequence[str]:
+        """The owners whose notes the first `limit` items of a dedup job compare."""
+        return compared_owners(self._database, job_id, limit)
+
+    def owners_of(self, job_id: int) -> set[str]:
+        """All owners whose notes a dedup job compares. Raises NotFoundError."""
+        return owners_of(self._database, job_id) if self.get(job_id).kind is JobKind.dedup else set()
 
     def waves(self, job_id: int) -> Sequence[WaveProgress]:
         """The waves of a job in order."""

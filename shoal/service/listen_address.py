@@ -19,15 +19,17 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_listen_address(settings: Settings, *, program: str = "the API") -> None:
-    """Raise SettingsError if the address gives access to anyone without a key; the message names
-    `program`."""
-    if settings.api_keys or is_loopback(settings.host) or settings.allow_anonymous:
+def check_listen_address(settings: Settings, *, program: str = "the API", has_keys: bool = False) -> None:
+    """Raise SettingsError if the address gives access to anyone without a key; the message names `program`.
+
+    has_keys: whether the catalog has keys
+    """
+    if has_keys or settings.api_keys or is_loopback(settings.host) or settings.allow_anonymous:
         return
     hint = " (SHOAL_API_KEY is set, but it is the key that commands send.)" if settings.api_key else ""
     raise SettingsError(
         f"{program} refuses to listen on {settings.host or 'every address'}: anyone who reaches it could "
-        "read, add and delete documents without a key. Set SHOAL_API_KEYS (`shoal new-key` makes one), or "
-        "listen on 127.0.0.1, "
-        "or set SHOAL_ALLOW_ANONYMOUS=1 if the network or a proxy in front keeps strangers away." + hint
+        "read, add and delete documents without a key. Make one with `shoal key create`, or set "
+        "SHOAL_API_KEYS (`shoal new-key` makes one), or listen on 127.0.0.1, or set SHOAL_ALLOW_ANONYMOUS=1 "
+        "if the network or a proxy in front keeps strangers away." + hint
     )

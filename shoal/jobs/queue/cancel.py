@@ -5,8 +5,8 @@ from __future__ import annotations
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.queries import Job, get_job
 from shoal.jobs.queue.transitions import cancel_items
-from shoal.settings import MIB
 from shoal.storage.database import Database
+from shoal.support.byte_units import MIB
 
 ITEMS = 1000
 """Items canceled in one transaction: about 50 ms."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from shoal.errors import LeaseLostError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.states import (
     RUNNING,
@@ -24,11 +24,11 @@ from shoal.jobs.queue.states import (
     plan_from_json,
     ready_status,
 )
-from shoal.models import DocFormat, DocumentDraft
+from shoal.models.documents import DocFormat, DocumentDraft
 from shoal.settings import Settings
 from shoal.storage.database import Database, Row, Snapshot, Transaction
 from shoal.storage.source_files import file_from_json
-from shoal.support.clock import timestamp
+from shoal.support.clock import timestamp_at
 
 _READY = {Stage.discover: statements.READY_UNDISCOVERED, Stage.score: statements.READY_ORIGINALS}
 """Queries for the ready items of the stages in which items of equal content wait for each other."""
@@ -60,7 +60,7 @@ class ItemRef:
 
 @dataclass(frozen=True, slots=True)
 class WorkItem(ItemRef):
-    """A claimed item.
+    """A claimed item, with the `owner` of its lease.
 
     `head` is its document with an empty `content`, which is long and read on its own (`draft_of`).
     `document_id` is set for delete, replace and rescore jobs, `vocabulary_version` once all waves of its job
@@ -68,6 +68,7 @@ class WorkItem(ItemRef):
     ended with a crash, or with a failure for a time.
     """
 
+    owner: str
     seq: int
     vocabulary_version: int | None
     document_id: int | None
@@ -115,11 +116,12 @@ def claim(
 
     `job_id` restricts the claim to a local job.
     """
-    now = time.time() if now is None else now
     # Read first: a needless message must not wait for the write lock.
     if not has_claimable_work(database, job_id=job_id):
         return None
     with database.write() as transaction:
+        # The store's clock: those of the hosts may differ.
+        now = transaction.now() if now is None else now
         work, more = _select_work(transaction, settings, job_id)
         if not work:
             return None
@@ -153,6 +155,8 @@ def _claimable_of_job(
             # A wave learns on top of the earlier waves of its job, so these must have learned first.
             if not any(unlearned[:i]) and snapshot.value(statements.LEARNING_NOW) is None:
                 yield wave
+        elif stage is Stage.embed and snapshot.value(statements.EMBEDDING_NOW) is not None:
+            return
         elif unlearned[i] or not any(unlearned):
             # No wave is scored before all have learned: the words of a later wave would change its scores.
             statement = _READY.get(stage, statements.READY_ITEMS)
@@ -160,7 +164,7 @@ def _claimable_of_job(
                 "status": ready_status(stage, plan).value,
                 "job_id": wave.job_id,
                 "wave": wave.n,
-                **({"is_local": int(is_local)} if stage in _READY else {"moment": time.time()}),
+                **({"is_local": int(is_local)} if stage in _READY else {"moment": snapshot.now()}),
             }
             for item in snapshot.tuples(statement, parameters):
                 yield _work_item(item, wave, row["vocabulary_version"])
@@ -197,9 +201,9 @@ def leases(database: Database) -> list[Lease]:
 
 def renew(database: Database, lease: Lease, settings: Settings, now: float | None = None) -> bool:
     """Extend a lease; False if its owner no longer holds any of it."""
-    expires = (time.time() if now is None else now) + settings.lease_seconds
-    renewal = {"owner": lease.owner, "expires": expires}
     with database.write() as transaction:
+        expires = (transaction.now() if now is None else now) + settings.lease_seconds
+        renewal = {"owner": lease.owner, "expires": expires}
         if lease.wave is not None:
             row = {"job_id": lease.wave.job_id, "wave": lease.wave.n, **renewal}
             return transaction.execute(statements.RENEW_WAVE, row) > 0
@@ -232,11 +236,23 @@ def release(database: Database, batch: Batch) -> int:
                     "running": RUNNING[item.stage].value,
                     "ready": ready_status(item.stage, plans[item.job_id]).value,
                     "alone": int(item.alone),
-                    "now": timestamp(),
+                    "now": timestamp_at(transaction.now()),
                 }
                 for item in batch.items
             ],
         )
+
+
+def check_held(snapshot: Snapshot, item: WorkItem, *, or_canceled: bool = False) -> None:
+    """Raise LeaseLostError unless the owner of a claimed item still holds it.
+
+    A stage calls it in each transaction in which it stores something before the one that ends the item.
+    `or_canceled`: nor if the item was canceled, for a result that should not be wasted.
+    """
+    row = {"item_id": item.id, "owner": item.owner, "running": RUNNING[item.stage].value}
+    statement = statements.HOLDS_OR_CANCELED if or_canceled else statements.HOLDS_ITEM
+    if snapshot.first(statement, row) is None:
+        raise LeaseLostError("the job was canceled, or the lease was lost and another worker has the item")
 
 
 def draft_of(snapshot: Snapshot, item: WorkItem) -> DocumentDraft | None:
@@ -279,7 +295,7 @@ def _lease_items(
     now: float,
     more: bool,
 ) -> Batch:
-    text = timestamp()
+    text = timestamp_at(transaction.now())
     plans = {
         job_id: plan_from_json(transaction.value(statements.PLAN, {"job_id": job_id}))
         for job_id in dict.fromkeys(item.job_id for item in items)
@@ -305,7 +321,8 @@ def _lease_items(
         transaction.execute(
             statements.START_JOB, {"job_id": job_id, "stage": stage.value, "moment": now, "now": text}
         )
-    return Batch(owner, stage, tuple(items), None, more)
+    held = tuple(dataclasses.replace(item, owner=owner) for item in items)
+    return Batch(owner, stage, held, None, more)
 
 
 def _lease_wave(
@@ -316,7 +333,7 @@ def _lease_wave(
         statements.CLAIM_WAVE,
         {**job, "wave": wave.n, "owner": owner, "expires": now + settings.lease_seconds},
     )
-    transaction.execute(statements.START_JOB, {**job, "moment": now, "now": timestamp()})
+    transaction.execute(statements.START_JOB, {**job, "moment": now, "now": timestamp_at(transaction.now())})
     return Batch(owner, wave.stage, (), wave, more)
 
 
@@ -325,6 +342,7 @@ def _work_item(columns: tuple[Any, ...], wave: WaveRef, vocabulary_version: int 
     n_bytes, content_hash, document_id, by_path, alone, attempts = rest
     return WorkItem(
         id=item_id,
+        owner="",
         job_id=wave.job_id,
         seq=seq,
         wave=wave.n,

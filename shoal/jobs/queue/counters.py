@@ -34,7 +34,7 @@ SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 # Adds to a counter, or creates it.
 ADD = """
     INSERT INTO counters (name, label, value) VALUES (:name, :label, :value)
-    ON CONFLICT (name, label) DO UPDATE SET value = value + excluded.value
+    ON CONFLICT (name, label) DO UPDATE SET value = counters.value + excluded.value
 """
 ALL = "SELECT name, label, value FROM counters"
 

@@ -6,6 +6,8 @@ When the last item of an owner has ended, another pass follows if notes were mer
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +16,7 @@ from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.job_items import insert_items, refused_item
 from shoal.jobs.queue.statements import OPEN_ITEM, OPEN_JOB
 from shoal.jobs.queue.submission import submit_items
-from shoal.models import ItemStatus, JobKind
+from shoal.models.jobs import ItemStatus, JobKind
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
 from shoal.storage.json_text import compact_json
@@ -34,8 +36,12 @@ OTHER_OPEN = f"""
     LIMIT 1
 """
 MAX_COMPARED = """
-    SELECT MAX(json_extract(metadata, '$.last')) FROM job_items
+    SELECT MAX(CAST(json_extract(metadata, '$.last') AS BIGINT)) FROM job_items
     WHERE job_id = :job_id AND json_extract(metadata, '$.owner') = :owner
+"""
+FIRST_METADATA = "SELECT metadata FROM job_items WHERE job_id = :job_id ORDER BY seq LIMIT :limit"
+OWNERS_OF_JOB = """
+    SELECT DISTINCT json_extract(metadata, '$.owner') AS owner FROM job_items WHERE job_id = :job_id
 """
 HAS_MERGED = "SELECT 1 FROM note_merges WHERE owner = :owner AND run_id = :run_id LIMIT 1"
 NEXT_SEQ = "SELECT COALESCE(MAX(seq), -1) + 1 FROM job_items WHERE job_id = :job_id"
@@ -87,12 +93,32 @@ def submit_dedup(
     def make_items(transaction: Transaction) -> list[dict[str, Any]]:
         if recheck:
             MergeRows(transaction, owner).queue_all()
-        steps = [DedupStep(owner, 1, each) for each in MergeRows(transaction, owner).queue_ranges()]
-        return [_item(step, seq, wave=0) for seq, step in enumerate(steps)]
+        return items_for_owners(transaction, [owner])
 
     return submit_items(
         database, settings, JobKind.dedup, make_items, idempotency_key, request_hash, run_alone=True
     )
+
+
+def compared_owners(database: Database, job_id: int, limit: int) -> list[str]:
+    """Return the owners whose notes the first `limit` items of a dedup job compare, in their order."""
+    with database.snapshot() as snapshot:
+        rows = list(snapshot.tuples(FIRST_METADATA, {"job_id": job_id, "limit": limit}))
+    return list(dict.fromkeys(json.loads(metadata)["owner"] for (metadata,) in rows))
+
+
+def owners_of(database: Database, job_id: int) -> set[str]:
+    """Return all owners whose notes a dedup job compares."""
+    with database.snapshot() as snapshot:
+        return {owner for (owner,) in snapshot.tuples(OWNERS_OF_JOB, {"job_id": job_id})}
+
+
+def items_for_owners(transaction: Transaction, owners: Iterable[str]) -> list[dict[str, Any]]:
+    """Make the items of a first pass over the waiting notes of owners."""
+    steps = [
+        DedupStep(owner, 1, each) for owner in owners for each in MergeRows(transaction, owner).queue_ranges()
+    ]
+    return [_item(step, seq, wave=0) for seq, step in enumerate(steps)]
 
 
 def add_next_pass(transaction: Transaction, item: WorkItem, settings: Settings) -> None:
@@ -118,8 +144,13 @@ def add_next_pass(transaction: Transaction, item: WorkItem, settings: Settings) 
     transaction.execute(GROW_JOB, grown)
 
 
+def title_of_owner(owner: str) -> str:
+    """Return the title of an item that compares notes of an owner."""
+    return f"notes of {owner}"
+
+
 def _item(step: DedupStep, seq: int, wave: int) -> dict[str, Any]:
-    item = refused_item(f"notes of {step.owner}", None, 0, None, None, wave)
+    item = refused_item(title_of_owner(step.owner), None, 0, None, None, wave)
     metadata = {
         "owner": step.owner,
         "pass": step.n_pass,

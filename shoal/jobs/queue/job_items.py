@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shoal.file_models import FileDraft, SourceFile
 from shoal.jobs.queue import statements
-from shoal.models import DocFormat, DocumentDraft, ItemStatus, UrlDraft
+from shoal.models.documents import DocFormat, DocumentDraft, UrlDraft
+from shoal.models.files import FileDraft, SourceFile
+from shoal.models.jobs import ItemStatus
 from shoal.storage.database import Transaction
 from shoal.storage.source_files import file_to_json
-from shoal.support.clock import timestamp
+from shoal.support.clock import timestamp_at
 
 UNNAMED_FILE = "(a file without a name)"
 
@@ -39,7 +40,7 @@ class WaveAssigner:
 
 def insert_items(transaction: Transaction, job_id: int, items: list[dict[str, Any]]) -> None:
     """Write items of an upload with their texts. Each item has the keys of `accepted_item` and `seq`."""
-    now = timestamp()
+    now = timestamp_at(transaction.now())
     files = [item for item in items if item.get("file") is not None]
     rows = [
         {

@@ -2,7 +2,8 @@
 
 An owner is `HOST:PID:START:PARENT:PARENTSTART-UUID`:
 
-HOST                  machine name and process namespace, in which the pids are valid
+HOST                  the boot of a machine and the process namespace in which the pids are valid: names of
+                      machines may repeat, and every machine numbers its first namespace alike
 PID, START            the process and its start (clock ticks since boot), to detect a reused pid
 PARENT, PARENTSTART   the same of its parent; if the parent is alive, only this process crashed, else the
                       whole worker ended
@@ -12,6 +13,7 @@ UUID                  unique for each claim, so a lost claim is not confused wit
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import socket
@@ -21,6 +23,9 @@ from typing import NamedTuple
 
 DEAD_STATES = "ZXx"
 """State letters in /proc/PID/stat of a process that has ended, reaped or not."""
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""Random for each boot of a kernel, and the same in all of its containers."""
 
 
 class _Process(NamedTuple):
@@ -51,7 +56,7 @@ class _Process(NamedTuple):
 def new_owner() -> str:
     """Return an owner for one claim of this process."""
     process, parent = _Process.from_pid(os.getpid()), _Process.from_pid(os.getppid())
-    return f"{_host()}:{process.pid}:{process.start}:{parent.pid}:{parent.start}-{uuid.uuid4().hex}"
+    return f"{host()}:{process.pid}:{process.start}:{parent.pid}:{parent.start}-{uuid.uuid4().hex}"
 
 
 def is_local(owner: str) -> bool:
@@ -82,19 +87,34 @@ def kill(owner: str) -> None:
 def _parse_local(owner: str) -> tuple[_Process, _Process] | None:
     """Return the owner's process and its parent if they are on this machine, else None."""
     parts = owner.rsplit(":", 4)
-    if len(parts) != 5 or parts[0] != _host():
+    if len(parts) != 5 or parts[0] != host():
         return None
     pid, start, parent, parent_start = (int(part.partition("-")[0]) for part in parts[1:])
     return _Process(pid, start), _Process(parent, parent_start)
 
 
-def _host() -> str:
+def host() -> str:
+    """Return the identity of the process table of this process: equal for two processes if and only if one
+    can see whether the other is alive.
+
+    A machine that was restarted is another one: its former processes are reclaimed when their leases end.
+    """
     try:
         namespace = Path("/proc/self/ns/pid").readlink().name
     except OSError:
         namespace = ""
     # The parts must not contain the separator.
-    return f"{socket.gethostname()}/{namespace}".replace(":", "_")
+    return f"{_boot()}/{namespace}".replace(":", "_")
+
+
+@functools.cache
+def _boot() -> str:
+    try:
+        boot = BOOT_ID.read_text().strip()
+    except OSError:
+        boot = ""
+    # Without /proc, the address of a network card tells machines of one name apart.
+    return boot or f"{socket.gethostname()}-{uuid.getnode():012x}"
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from shoal.jobs.queue import counters
 from shoal.jobs.queue.statements import OPEN_ITEM, OPEN_JOB
-from shoal.jobs.queue.states import FINAL
-from shoal.models import ItemStatus
+from shoal.jobs.queue.states import FINAL, RUNNING, STORED, Stage
+from shoal.models.jobs import ItemStatus
 from shoal.storage.database import Snapshot
 from shoal.storage.statistics import WORKER_SEEN_SECONDS
 
-OPEN_STATES = [status.value for status in ItemStatus if status not in FINAL]
-FINAL_STATES = [status.value for status in ItemStatus if status in FINAL]
+OPEN_STATES = [status for status in ItemStatus if status not in FINAL]
+FINAL_STATES = [status.value for status in STORED if status in FINAL]
+
+_OF_KIND = {ItemStatus.scoring: "j.kind <> 'embed'", ItemStatus.embedding: "j.kind = 'embed'"}
+"""Statuses that are one in the rows: the jobs whose items have each."""
 
 # Open items of the service's jobs, by state: ranges of an index, one for each job and state.
 WAITING = " UNION ALL ".join(
     f"""
     SELECT '{status}', COUNT(*), COALESCE(SUM(i.n_bytes), 0)
-    FROM jobs j CROSS JOIN job_items i ON i.job_id = j.id
-    WHERE j.status IN {OPEN_JOB} AND j.local_owner IS NULL
-      AND i.status = '{status}' AND i.status IN {OPEN_ITEM}
+    FROM jobs j CROSS JOIN job_items i
+    WHERE i.job_id = j.id AND j.status IN {OPEN_JOB} AND j.local_owner IS NULL
+      AND {_OF_KIND.get(status, "TRUE")}
+      AND i.status = '{RUNNING[Stage.embed] if status is ItemStatus.embedding else status}'
+      AND i.status IN {OPEN_ITEM}
     """
     for status in OPEN_STATES
 )
@@ -36,7 +41,7 @@ ENDED = """
 OLDEST_OPEN = """
     SELECT MIN(created_at) FROM jobs WHERE status IN ('enqueued', 'processing') AND local_owner IS NULL
 """
-SECONDS_SINCE = "SELECT (julianday('now') - julianday(:moment)) * 86400"
+OLDEST_NOT_BEGUN = "SELECT MIN(created_at) FROM jobs WHERE status = 'enqueued' AND local_owner IS NULL"
 RECEIVING = "SELECT COUNT(*) FROM jobs WHERE status = 'receiving' AND local_owner IS NULL"
 WORKERS = "SELECT COUNT(*), COALESCE(SUM(processes), 0) FROM workers WHERE seen_at >= :since"
 
@@ -48,6 +53,7 @@ class Work:
     waiting, waiting_bytes   open items by state
     ended, ended_bytes       all items that ever ended, including those of removed jobs
     oldest_seconds           age of the oldest open job, 0 if there is none
+    queue_seconds            age of the oldest job that no worker has begun, 0 if there is none
     counted                  counters of the workers by name and label (`shoal.jobs.queue.counters`)
     """
 
@@ -56,6 +62,7 @@ class Work:
     ended: Mapping[str, int]
     ended_bytes: int
     oldest_seconds: float
+    queue_seconds: float
     receiving: int
     workers: int
     worker_processes: int
@@ -68,16 +75,22 @@ def measure(snapshot: Snapshot) -> Work:
     counted = counters.read(snapshot)
     removed = counted.get(counters.REMOVED_ITEMS, {})
     ended = dict(snapshot.first(ENDED))
-    oldest = snapshot.value(OLDEST_OPEN)
-    workers, processes = snapshot.first(WORKERS, {"since": time.time() - WORKER_SEEN_SECONDS})
+    workers, processes = snapshot.first(WORKERS, {"since": snapshot.now() - WORKER_SEEN_SECONDS})
     return Work(
         waiting={state: n for state, (n, _) in waiting.items()},
         waiting_bytes={state: n_bytes for state, (_, n_bytes) in waiting.items()},
         ended={end: ended[end] + int(removed.get(end, 0)) for end in FINAL_STATES},
         ended_bytes=ended["n_bytes"] + int(counted.get(counters.REMOVED_BYTES, {}).get("", 0)),
-        oldest_seconds=max(0.0, snapshot.value(SECONDS_SINCE, {"moment": oldest})) if oldest else 0.0,
+        oldest_seconds=_age(snapshot, OLDEST_OPEN),
+        queue_seconds=_age(snapshot, OLDEST_NOT_BEGUN),
         receiving=snapshot.value(RECEIVING),
         workers=workers,
         worker_processes=processes,
         counted=counted,
     )
+
+
+def _age(snapshot: Snapshot, oldest_sql: str) -> float:
+    """Return the seconds since the moment that a statement reads; 0 if it reads none."""
+    oldest = snapshot.value(oldest_sql)
+    return max(0.0, snapshot.now() - datetime.fromisoformat(oldest).timestamp()) if oldest else 0.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from shoal.jobs.queue.queries import Job, WaveProgress
 from shoal.jobs.queue.states import Stage
-from shoal.models import JobStatus
+from shoal.models.jobs import JobStatus
 
 WORK = {
     Stage.convert: 2,
@@ -22,6 +22,7 @@ WORK = {
     Stage.rescore: 1,
     Stage.delete: 1,
     Stage.dedup: 1,
+    Stage.embed: 1,
 }
 """Work of a stage on a document, relative to the others. Discover and score read a text in the same way and
 take about as long; converting a file takes longer than both of them."""
@@ -70,7 +71,10 @@ def fraction_done(job: Job, waves: Sequence[WaveProgress]) -> float:
     passed = {
         stage: sum(wave.bytes * _share_passed(wave, stage, job.plan) for wave in waves) for stage in earlier
     }
-    done = WORK[last] * ended + sum(WORK[stage] * max(n_bytes, ended) for stage, n_bytes in passed.items())
+    running = sum(wave.bytes_running for wave in waves if wave.stage is last)
+    done = WORK[last] * (ended + running) + sum(
+        WORK[stage] * max(n_bytes, ended) for stage, n_bytes in passed.items()
+    )
     return min(1.0, done / (total * sum(WORK[stage] for stage in (*earlier, last))))
 
 
@@ -112,16 +116,17 @@ class ProgressEstimator:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """`clock` returns seconds since the epoch."""
         self._clock = clock
-        # Samples by job: time, fraction done, items processed.
-        self._samples: OrderedDict[int, deque[tuple[float, float, int]]] = OrderedDict()
+        # Samples by library and job: time, fraction done, items processed.
+        self._samples: OrderedDict[tuple[str, int], deque[tuple[float, float, int]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def estimate(self, job: Job, waves: Sequence[WaveProgress]) -> Estimate:
-        """Return the progress of a job and its recent speed."""
-        estimate = self._estimate(job, waves)
+    def estimate(self, job: Job, waves: Sequence[WaveProgress], library: str = "") -> Estimate:
+        """Return the progress of a job and its recent speed. `library` tells jobs of several libraries apart,
+        whose ids are the same."""
+        estimate = self._estimate(job, waves, library)
         return dataclasses.replace(estimate, stage_done=_items_past_stage(job, waves))
 
-    def _estimate(self, job: Job, waves: Sequence[WaveProgress]) -> Estimate:
+    def _estimate(self, job: Job, waves: Sequence[WaveProgress], library: str) -> Estimate:
         fraction, items = fraction_done(job, waves), _items_processed(job, waves)
         n_bytes = sum(wave.bytes for wave in waves)
         if job.started_at is None or job.status is JobStatus.enqueued:
@@ -131,7 +136,7 @@ class ProgressEstimator:
             seconds = max(0.001, dt.datetime.fromisoformat(job.finished_at).timestamp() - started)
             return _estimate(fraction, 1.0, items, n_bytes, seconds)
         now = self._clock()
-        then, fraction_then, items_then = self._add_sample(job.id, now, fraction, items)
+        then, fraction_then, items_then = self._add_sample((library, job.id), now, fraction, items)
         if now - then < MIN_WINDOW_SECONDS:
             then, fraction_then, items_then = started, 0.0, 0
         return _estimate(
@@ -142,11 +147,13 @@ class ProgressEstimator:
             max(0.001, now - then),
         )
 
-    def _add_sample(self, job_id: int, now: float, fraction: float, items: int) -> tuple[float, float, int]:
+    def _add_sample(
+        self, job: tuple[str, int], now: float, fraction: float, items: int
+    ) -> tuple[float, float, int]:
         """Store a sample of a job and return the earliest one in the window."""
         with self._lock:
-            samples = self._samples.setdefault(job_id, deque())
-            self._samples.move_to_end(job_id)
+            samples = self._samples.setdefault(job, deque())
+            self._samples.move_to_end(job)
             if len(self._samples) > MAX_JOBS:
                 self._samples.popitem(last=False)
             # Retrying a job lowers its fraction, and a clock may be set back.

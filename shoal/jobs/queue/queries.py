@@ -11,7 +11,7 @@ from shoal.errors import NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.duplicates import duplicate_warnings
 from shoal.jobs.queue.states import FINAL, RUNNING, WAVE_DONE, Stage, plan_from_json
-from shoal.models import ItemStatus, JobKind, JobStatus
+from shoal.models.jobs import ItemStatus, JobKind, JobStatus
 from shoal.storage.database import Database, Row, listed
 
 _RUNNING = frozenset(RUNNING.values())
@@ -198,10 +198,11 @@ def get_items(
     database: Database, job_id: int, status: ItemStatus | None = None, limit: int = 50, offset: int = 0
 ) -> list[JobItem]:
     """Return items of a job in the order of the upload. Raises NotFoundError."""
-    get_job(database, job_id)
+    if not _may_have(get_job(database, job_id).kind, status):
+        return []
     parameters = {
         "job_id": job_id,
-        "status": status.value if status else None,
+        "status": _stored(status),
         "limit": limit,
         "offset": offset,
     }
@@ -211,9 +212,26 @@ def get_items(
 
 def count_items(database: Database, job_id: int, status: ItemStatus | None = None) -> int:
     """Return the number of items on all pages of `get_items`."""
-    parameters = {"job_id": job_id, "status": status.value if status else None}
+    if status in _BY_KIND and not _may_have(get_job(database, job_id).kind, status):
+        return 0
+    parameters = {"job_id": job_id, "status": _stored(status)}
     with database.snapshot() as snapshot:
         return int(snapshot.value(_with_status(statements.COUNT_ITEMS, status), parameters))
+
+
+_BY_KIND = (ItemStatus.scoring, ItemStatus.embedding)
+"""Statuses that are one in the rows; which of them is shown depends on the job."""
+
+
+def _may_have(kind: JobKind, status: ItemStatus | None) -> bool:
+    """Whether items of a job may be shown with a status."""
+    other = ItemStatus.scoring if kind is JobKind.embed else ItemStatus.embedding
+    return status is not other
+
+
+def _stored(status: ItemStatus | None) -> str | None:
+    """The status of a row that is shown with a status."""
+    return ItemStatus.scoring.value if status is ItemStatus.embedding else status and status.value
 
 
 def _with_status(statement: str, status: ItemStatus | None) -> str:
@@ -231,7 +249,7 @@ def find_by_key(database: Database, idempotency_key: str) -> tuple[int, str | No
 def live_workers(database: Database, within_seconds: float) -> list[WorkerInfo]:
     """Return the workers with a heartbeat in the last `within_seconds`, sorted by name."""
     with database.snapshot() as snapshot:
-        rows = snapshot.rows(statements.WORKERS, {"since": time.time() - within_seconds})
+        rows = snapshot.rows(statements.WORKERS, {"since": snapshot.now() - within_seconds})
         return [WorkerInfo(**row) for row in rows]
 
 
@@ -324,12 +342,13 @@ def _warnings(row: Row) -> tuple[str, ...]:
 
 def _item(row: Row) -> JobItem:
     status = ItemStatus(row["status"])
+    is_embedding = status is ItemStatus.scoring and row["stage"] == Stage.embed
     return JobItem(
         seq=row["seq"],
         title=row["title"],
         source_path=row["source_path"],
         bytes=row["n_bytes"],
-        status=status,
+        status=ItemStatus.embedding if is_embedding else status,
         stage=Stage(row["stage"]) if status not in FINAL and row["stage"] else None,
         document_id=row["document_id"],
         attempts=row["attempts"],

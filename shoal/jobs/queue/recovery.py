@@ -7,7 +7,6 @@ time: each step reads first, then changes only rows that are still in the state 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,10 +18,10 @@ from shoal.jobs.queue.states import RUNNING, Stage, plan_from_json, ready_status
 from shoal.jobs.queue.submission import remove_dropped
 from shoal.jobs.queue.transitions import Outcome, fail_wave, finish_items
 from shoal.jobs.transport.broker import WorkerNotifier
-from shoal.models import ItemStatus
+from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
-from shoal.storage.database import COUNT_FREE_PAGES, Database, Row, Transaction
-from shoal.support.clock import timestamp
+from shoal.storage.database import Database, Row, Transaction
+from shoal.support.clock import timestamp_at
 
 FREE_PAGES = 256
 """Free pages (1 MB) kept for reuse; an idle database returns more than that to the file system."""
@@ -53,7 +52,7 @@ def reconcile(
     database: Database, settings: Settings, notify: WorkerNotifier | None = None, now: float | None = None
 ) -> Reconciled:
     """Run one round. Raises StorageError if the database cannot be used; the next round tries again."""
-    now = time.time() if now is None else now
+    now = database.now() if now is None else now
     reclaimed, failed = reclaim_expired_leases(database, settings, now)
     drop_dead_local_jobs(database, settings, now)
     drop_expired_jobs(database, settings, now)
@@ -124,7 +123,7 @@ def _reclaim_item(transaction: Transaction, row: Row, settings: Settings) -> boo
         "alone": int(was_alone or suspicious),
         "attempts": attempts,
         "interruptions": interruptions,
-        "now": timestamp(),
+        "now": timestamp_at(transaction.now()),
     }
     transaction.execute(statements.RECORD_ATTEMPT, parameters)
     if attempts * ATTEMPT + interruptions * INTERRUPTION >= settings.max_attempts * ATTEMPT:
@@ -221,6 +220,6 @@ def return_free_pages(database: Database, *, steps: int = ALL_STEPS) -> None:
         with database.snapshot() as snapshot:
             if snapshot.first(statements.OPEN_WORK) is not None:
                 return
-            free = snapshot.value(COUNT_FREE_PAGES) - FREE_PAGES
-        if free <= 0 or not database.incremental_vacuum(min(free, PAGES_PER_STEP)):
+        free = database.free_pages() - FREE_PAGES
+        if free <= 0 or not database.return_pages(min(free, PAGES_PER_STEP)):
             return

@@ -13,7 +13,7 @@ from typing import Any
 
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.job_items import insert_items, item_of_document
-from shoal.models import ItemStatus
+from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.staleness import count_stale
@@ -48,8 +48,9 @@ SELECTED = """
     SELECT d.id, d.title, d.source_path, d.n_bytes FROM documents d
     LEFT JOIN observed_documents o
         ON o.content_hash = d.content_hash AND o.state IN ('pending', 'learned')
-    WHERE (:learning AND (o.id IS NULL OR o.basis <> :basis OR o.settings <> :settings OR o.title <> d.title
-                          OR o.format <> d.format))
+    WHERE (:learning = 1 AND (o.id IS NULL OR o.basis <> :basis OR o.settings <> :settings
+                              OR o.title <> d.title
+                              OR o.format <> d.format))
        OR d.id IN (SELECT document_id FROM stale_documents)
        OR d.id IN (SELECT document_id FROM chunks WHERE data_checksum < :data_checksum)
        OR d.id IN (SELECT document_id FROM chunks WHERE data_checksum > :data_checksum)
@@ -134,7 +135,7 @@ def record_decided(transaction: Transaction, job_id: int, revision: int, source:
     transaction.execute(RECORD, {"job_id": job_id, "revision": revision, "source": source})
 
 
-def add_stale_documents(transaction: Transaction, job_id: int, wave: int, now: str) -> None:
+def add_stale_documents(transaction: Transaction, job_id: int, wave: int) -> None:
     """Add the documents with stale chunks to a rescore that has decided the words."""
     job = {"job_id": job_id}
     heads = list(transaction.tuples(STALE_DOCUMENTS, job))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from shoal.jobs.queue import counters
 from shoal.jobs.queue.states import FINAL
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
-from shoal.support.clock import timestamp
+from shoal.support.clock import timestamp_at
 
 JOBS_PER_ROUND = 50
 """Ended jobs checked per round, oldest first. Every worker runs a round every few seconds."""
@@ -37,7 +35,7 @@ def drop_expired_jobs(database: Database, settings: Settings, now: float) -> int
     """
     if not settings.job_retention:
         return 0
-    before = timestamp(datetime.fromtimestamp(max(now - settings.job_retention, 0.0), UTC))
+    before = timestamp_at(max(now - settings.job_retention, 0.0))
     with database.snapshot() as snapshot:
         ended = snapshot.rows(OLDEST_ENDED_JOBS, {"limit": JOBS_PER_ROUND})
     old = [row["id"] for row in ended if row["finished_at"] < before]

@@ -17,7 +17,7 @@ from shoal.jobs.queue.queries import Job, get_job
 from shoal.jobs.queue.states import plan_from_json
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
-from shoal.support.clock import timestamp
+from shoal.support.clock import timestamp_at
 
 WAVE_ITEMS = 2000
 """Largest number of items in a new wave, which one transaction creates: about a tenth of a second."""
@@ -89,7 +89,7 @@ def _requeue(transaction: Transaction, job_id: int, item_ids: Sequence[int]) -> 
     rows = [row for row in transaction.rows(statements.RETRIABLE_ITEMS, parameters) if row["id"] in selected]
     if not rows:
         return 0
-    now = timestamp()
+    now = timestamp_at(transaction.now())
     wave = transaction.value(statements.NEXT_WAVE, parameters)
     n_bytes = sum(row["n_bytes"] for row in rows)
     transaction.write_many(

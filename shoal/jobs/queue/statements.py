@@ -13,14 +13,15 @@ from shoal.jobs.queue.states import (
     RECEIVING,
     RUNNING,
     STATUS_AFTER,
+    STORED,
     WAVE_DONE,
     WHOLE_WAVE_STAGES,
     Stage,
     sql_list,
 )
-from shoal.models import ItemStatus, JobKind, JobStatus
+from shoal.models.jobs import ItemStatus, JobKind, JobStatus
 
-OPEN_ITEM = sql_list(status for status in ItemStatus if status not in FINAL)
+OPEN_ITEM = sql_list(status for status in STORED if status not in FINAL)
 """Statuses of open items. The text is that of the partial indexes, which SQLite uses for no other text."""
 OPEN_JOB = sql_list([JobStatus.enqueued, JobStatus.processing])
 _RUNNING_ITEM = sql_list(dict.fromkeys(RUNNING.values()))
@@ -37,7 +38,7 @@ _STATUS_AFTER = " ".join(f"WHEN '{stage}' THEN '{status}'" for stage, status in 
 MAX_SUMMED_ITEMS = 1000
 """Items of a wave whose bytes are summed whenever somebody looks at the progress. Among more items, the share
 of the items says enough."""
-_WITHOUT_TEXT = sql_list([JobKind.delete, JobKind.rescore, JobKind.dedup])
+_WITHOUT_TEXT = sql_list([JobKind.delete, JobKind.rescore, JobKind.dedup, JobKind.embed])
 """Kinds of jobs whose items have no text."""
 
 # --- Accepting ----------------------------------------------------------------------------------------------
@@ -142,6 +143,7 @@ DELETE_JOB = f"DELETE FROM jobs WHERE id = :job_id AND status = '{DROPPED}'"
 # --- Claiming -----------------------------------------------------------------------------------------------
 
 # Open waves in fair order: the job with the longest time since its last claim first, then the lowest wave.
+# Embedding comes last: it makes no document searchable.
 # With `job_id` only that local job; without it all jobs of the service. The version is that of the last wave
 # of the job that has learned, done or not.
 OPEN_WAVES = f"""
@@ -150,7 +152,7 @@ OPEN_WAVES = f"""
     FROM waves w JOIN jobs j ON j.id = w.job_id
     WHERE w.stage <> '{WAVE_DONE}' AND j.status IN {OPEN_JOB}
       AND (j.id = :job_id OR (:job_id IS NULL AND j.local_owner IS NULL))
-    ORDER BY j.last_claim, j.id, w.n
+    ORDER BY j.kind = '{JobKind.embed}', j.last_claim, j.id, w.n
 """
 
 # Whether a wave is being learned from. Others must wait, because each learns on top of the one before.
@@ -160,10 +162,18 @@ LEARNING_NOW = f"""
       AND j.status IN {OPEN_JOB} LIMIT 1
 """
 
+# Whether documents are being embedded: one process at a time does it, so that no text is embedded twice.
+EMBEDDING_NOW = f"""
+    SELECT 1 FROM job_items i JOIN jobs j ON j.id = i.job_id
+    WHERE i.status IN {_RUNNING_ITEM} AND i.lease_owner IS NOT NULL
+      AND i.status IN {OPEN_ITEM} AND j.kind = '{JobKind.embed}' LIMIT 1
+"""
+
 _ITEM_COLUMNS = """i.id, i.seq, i.title, i.source_path, i.format, i.tags, i.metadata, i.warnings,
                    i.n_bytes, i.content_hash, i.document_id, i.by_path, i.alone, i.attempts"""
 
-# Claimable items of a wave. Only in the convert stage, which this serves, an item waits for another try.
+# Claimable items of a wave. Only in the convert and embed stages, which this serves, an item waits for
+# another try.
 READY_ITEMS = f"""
     SELECT {_ITEM_COLUMNS} FROM job_items i
     WHERE i.status = :status AND i.job_id = :job_id AND i.wave = :wave AND i.lease_owner IS NULL
@@ -315,6 +325,14 @@ RELEASE_WAVE = """
     WHERE job_id = :job_id AND n = :wave AND lease_owner = :owner
 """
 
+HOLDS_ITEM = """
+    SELECT 1 FROM job_items WHERE id = :item_id AND lease_owner = :owner AND status = :running
+"""
+# The same, or the item was canceled, so that nobody else has it.
+HOLDS_OR_CANCELED = f"""
+    SELECT 1 FROM job_items WHERE id = :item_id
+      AND ((lease_owner = :owner AND status = :running) OR status = '{ItemStatus.canceled}')
+"""
 HOLDS_WAVE = """
     SELECT 1 FROM waves WHERE job_id = :job_id AND n = :wave AND stage = :stage AND lease_owner = :owner
 """
@@ -359,6 +377,7 @@ SET_FETCHED_ITEM = """
 """
 GROW_WAVE = "UPDATE waves SET bytes = bytes + :bytes WHERE job_id = :job_id AND n = :wave"
 GROW_JOB = "UPDATE jobs SET bytes_total = bytes_total + :bytes WHERE id = :job_id"
+DEFER_ITEM = "UPDATE job_items SET retry_at = :moment WHERE id = :item_id"
 POSTPONE_ITEM = "UPDATE job_items SET attempts = attempts + 1, retry_at = :moment WHERE id = :item_id"
 
 # Chunk boundaries of an item from the discover stage, and its packed document.
@@ -446,9 +465,10 @@ RETRIABLE_ITEMS = f"""
 """
 # Those that do not fail again for certain. Text recognition may have been switched on since.
 MAY_SUCCEED = f"""
-    SELECT 1 FROM ({RETRIABLE_ITEMS})
+    SELECT 1 FROM ({RETRIABLE_ITEMS}) retriable
     WHERE error_code IS NULL
-       OR (error_code NOT IN {sql_list(sorted(PERMANENT_CODES))} AND (:ocr OR error_code <> 'file_no_text'))
+       OR (error_code NOT IN {sql_list(sorted(PERMANENT_CODES))}
+           AND (:ocr = 1 OR error_code <> 'file_no_text'))
     LIMIT 1
 """
 NEXT_WAVE = "SELECT COALESCE(MAX(n), -1) + 1 FROM waves WHERE job_id = :job_id"
@@ -529,7 +549,7 @@ JOB = f"SELECT * FROM jobs WHERE id = :job_id AND status NOT IN ('{RECEIVING}', 
 # conversion, it counts for its share of this half.
 LOCAL_PROGRESS = f"""
     SELECT SUM(CASE WHEN i.status IN ('{ItemStatus.discovered}', '{ItemStatus.scoring}')
-                    THEN CASE p.converts WHEN 1 THEN i.n_bytes * 3 / 4 ELSE i.n_bytes / 2 END
+                    THEN CASE WHEN p.converts THEN i.n_bytes * 3 / 4 ELSE i.n_bytes / 2 END
                     WHEN i.status = '{ItemStatus.converted}'
                          OR (i.status = '{ItemStatus.discovering}' AND p.converts) THEN i.n_bytes / 2
                     WHEN i.status = '{ItemStatus.converting}' THEN COALESCE(i.stage_share, 0) * i.n_bytes / 2

@@ -6,7 +6,7 @@ import enum
 import json
 from collections.abc import Iterable
 
-from shoal.models import ItemStatus, JobKind
+from shoal.models.jobs import ItemStatus, JobKind
 from shoal.settings import Settings
 
 RECEIVING = "receiving"
@@ -20,7 +20,7 @@ FINAL = frozenset({ItemStatus.succeeded, ItemStatus.duplicate, ItemStatus.failed
 
 class Stage(enum.StrEnum):
     """A step of a wave. Ingest jobs discover, learn, score, after a convert if they have files to convert;
-    rescore jobs rediscover, relearn, rescore. Delete and dedup jobs have one step."""
+    rescore jobs rediscover, relearn, rescore. Delete, dedup and embed jobs have one step."""
 
     convert = "convert"
     discover = "discover"
@@ -31,6 +31,7 @@ class Stage(enum.StrEnum):
     rescore = "rescore"
     delete = "delete"
     dedup = "dedup"
+    embed = "embed"
 
 
 WHOLE_WAVE_STAGES = frozenset({Stage.learn, Stage.relearn})
@@ -47,15 +48,20 @@ stage is one of a whole wave."""
 WAVE_DONE = "done"
 """Stage of a wave that has completed its plan."""
 
+STORED = tuple(status for status in ItemStatus if status is not ItemStatus.embedding)
+"""Statuses that rows of items have."""
+
 RUNNING = {
     Stage.convert: ItemStatus.converting,
     Stage.discover: ItemStatus.discovering,
     Stage.rediscover: ItemStatus.discovering,
     Stage.score: ItemStatus.scoring,
     Stage.rescore: ItemStatus.scoring,
-    # There is no separate status for deletion, which takes a moment, and for notes.
+    # No separate status is stored for deletion, which takes a moment, for notes, and for vectors. People see
+    # that of vectors as `embedding`.
     Stage.delete: ItemStatus.scoring,
     Stage.dedup: ItemStatus.scoring,
+    Stage.embed: ItemStatus.scoring,
 }
 """Status of a claimed item, by stage."""
 
@@ -66,6 +72,8 @@ def plan_for(kind: JobKind, settings: Settings) -> tuple[Stage, ...]:
         return (Stage.delete,)
     if kind is JobKind.dedup:
         return (Stage.dedup,)
+    if kind is JobKind.embed:
+        return (Stage.embed,)
     if kind is JobKind.rescore:
         return (Stage.rediscover, Stage.relearn, Stage.rescore) if settings.learning else (Stage.rescore,)
     return (Stage.discover, Stage.learn, Stage.score) if settings.learning else (Stage.score,)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from shoal.errors import IdempotencyError, InvalidFieldError, UploadDroppedError, refusal_code
-from shoal.file_models import FileDraft
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.job_items import (
     NewDraft,
@@ -28,10 +27,14 @@ from shoal.jobs.queue.job_items import (
 from shoal.jobs.queue.rescore_selection import N_CHANGES, SET_CHANGES, has_nothing_to_do, selected
 from shoal.jobs.queue.states import RECEIVING, Stage, plan_for, plan_from_json, plan_to_json, with_conversion
 from shoal.jobs.queue.transitions import close_if_done
-from shoal.models import DocumentDraft, ItemStatus, JobKind, OnConflict
-from shoal.settings import MIB, Settings
+from shoal.models.documents import DocumentDraft
+from shoal.models.files import FileDraft
+from shoal.models.jobs import ItemStatus, JobKind, OnConflict
+from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
-from shoal.support.clock import timestamp
+from shoal.storage.note_requests import find_request
+from shoal.support.byte_units import MIB
+from shoal.support.clock import timestamp_at
 from shoal.support.request_context import TRACE_ID
 
 FLUSH_BYTES = 4 * MIB
@@ -92,12 +95,11 @@ class Upload:
         self._kind = JobKind(kind)
         self._on_conflict = on_conflict
         self._key, self._request_hash = idempotency_key, request_hash
-        now = time.time()
         with self._database.write() as transaction:
             if idempotency_key is not None and request_hash is not None:
                 _accepted_before(transaction, idempotency_key, request_hash)
             self._job_id = _insert_job(transaction, self._kind, self._settings, self._local_owner)
-        self._flushed_at = now
+        self._flushed_at = time.monotonic()
         return self
 
     @property
@@ -211,18 +213,19 @@ class Upload:
         self._seq += 1
         has_data = item["content"] is not None or item.get("file") is not None
         self._buffered_bytes += item["n_bytes"] if has_data else 0
-        overdue = time.time() - self._flushed_at > self._settings.upload_timeout / FLUSHES_PER_TIMEOUT
+        overdue = time.monotonic() - self._flushed_at > self._settings.upload_timeout / FLUSHES_PER_TIMEOUT
         if self._buffered_bytes >= FLUSH_BYTES or len(self._items) >= FLUSH_ITEMS or overdue:
             self._flush()
 
     def _flush(self) -> None:
-        job_id, now = self._job(), time.time()
+        job_id = self._job()
         with self._database.write() as transaction:
-            if not transaction.execute(statements.TOUCH_UPLOAD, {"job_id": job_id, "moment": now}):
+            touched = {"job_id": job_id, "moment": transaction.now()}
+            if not transaction.execute(statements.TOUCH_UPLOAD, touched):
                 raise UploadDroppedError(_TIMED_OUT)
             insert_items(transaction, job_id, self._items)
         # Clear the buffer only after the commit: after a failed write the items are still needed.
-        self._items, self._buffered_bytes, self._flushed_at = [], 0, now
+        self._items, self._buffered_bytes, self._flushed_at = [], 0, time.monotonic()
 
 
 def submit_document(
@@ -350,12 +353,15 @@ def remove_dropped(database: Database, slices: int = DROP_SLICES) -> int:
     removed = 0
     for _ in range(slices):
         with database.snapshot() as snapshot:
-            job_id = snapshot.value(statements.DROPPED_JOB)
+            if snapshot.value(statements.DROPPED_JOB) is None:
+                break
+        with database.write() as transaction:
+            # Read again, in its turn: two processes that remove at the same time must not take the same.
+            job_id = transaction.value(statements.DROPPED_JOB)
             if job_id is None:
                 break
             parameters = {"job_id": job_id, "limit": DROP_ITEMS}
-            item_ids = _first_slice(snapshot.tuples(statements.DROPPED_ITEMS, parameters))
-        with database.write() as transaction:
+            item_ids = _first_slice(transaction.tuples(statements.DROPPED_ITEMS, parameters))
             if item_ids:
                 transaction.write_many(statements.DELETE_ITEM, [{"item_id": item_id} for item_id in item_ids])
             else:
@@ -425,9 +431,9 @@ def _accepted_before(transaction: Transaction, key: str | None, request_hash: st
     if key is None:
         return None
     row = transaction.first(statements.JOB_BY_KEY, {"key": key})
-    if row is None:
+    if row is None and find_request(transaction, key) is None:
         return None
-    if row["request_hash"] != request_hash:
+    if row is None or row["request_hash"] != request_hash:
         raise IdempotencyError("this Idempotency-Key was already used for a different request")
     return int(row["id"])
 
@@ -439,8 +445,8 @@ def _insert_job(
         "kind": kind.value,
         "status": RECEIVING,
         "plan": plan_to_json(plan_for(kind, settings)),
-        "created_at": timestamp(),
-        "received_at": time.time(),
+        "created_at": timestamp_at(transaction.now()),
+        "received_at": transaction.now(),
         "local_owner": local_owner,
         "trace_id": TRACE_ID.get(),
     }
@@ -451,7 +457,7 @@ def _accept(
     transaction: Transaction, job_id: int, key: str | None, request_hash: str | None, n_skipped: int = 0
 ) -> None:
     """Make a received upload a job. The caller must commit before it reports the job as accepted."""
-    now = timestamp()
+    now = timestamp_at(transaction.now())
     job = {"job_id": job_id, "now": now}
     plan = plan_from_json(transaction.value(statements.PLAN, job))
     if transaction.value(statements.HAS_FILES, job):

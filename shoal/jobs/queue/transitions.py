@@ -22,9 +22,10 @@ from shoal.jobs.queue.states import (
     plan_from_json,
     stage_after,
 )
-from shoal.models import ItemStatus, JobStatus
+from shoal.models.jobs import ItemStatus, JobStatus
 from shoal.storage.database import Row, Transaction
-from shoal.support.clock import timestamp
+from shoal.storage.saved_search_changes import set_jobs
+from shoal.support.clock import timestamp_at
 
 CANCELED_REASON = "the job was canceled"
 
@@ -55,18 +56,13 @@ class Advance:
         return Advance(self.opened + other.opened, self.ended_jobs + other.ended_jobs)
 
 
-def finish_item(transaction: Transaction, item: ItemRef, owner: str, outcome: Outcome) -> Advance:
-    """Record the outcome of one item; see `finish_items`."""
-    return finish_items(transaction, [(item, outcome)], owner)
-
-
 def finish_items(transaction: Transaction, results: Sequence[tuple[ItemRef, Outcome]], owner: str) -> Advance:
     """Record the outcomes of items that `owner` has claimed.
 
     Raises LeaseLostError if `owner` no longer holds all of them. The caller must then roll back its
     transaction, including everything it stored for these items.
     """
-    now = timestamp()
+    now = timestamp_at(transaction.now())
     n_ended = transaction.write_many(
         statements.END_ITEM,
         [
@@ -85,6 +81,14 @@ def finish_items(transaction: Transaction, results: Sequence[tuple[ItemRef, Outc
     )
     if n_ended != len(results):
         raise LeaseLostError("the lease was lost and another worker has the work; this result is not stored")
+    set_jobs(
+        transaction,
+        (
+            (item.job_id, outcome.document_id)
+            for item, outcome in results
+            if outcome.status is ItemStatus.succeeded and outcome.document_id is not None
+        ),
+    )
     ended = [(item, outcome) for item, outcome in results if outcome.status is not ItemStatus.enqueued]
     return _count_down(transaction, ended, now)
 
@@ -93,12 +97,14 @@ def finish_wave(
     transaction: Transaction, wave: WaveRef, owner: str, vocabulary_version: int | None
 ) -> Advance:
     """End a stage that processes a whole wave. Raises LeaseLostError like `finish_items`."""
-    return _advance(transaction, wave, timestamp(), owner=owner, vocabulary_version=vocabulary_version)
+    return _advance(
+        transaction, wave, timestamp_at(transaction.now()), owner=owner, vocabulary_version=vocabulary_version
+    )
 
 
 def fail_wave(transaction: Transaction, wave: WaveRef, error: str, error_code: str) -> Advance:
     """Fail every open item of a wave that cannot pass its stage. No owner may hold any of its items."""
-    now = timestamp()
+    now = timestamp_at(transaction.now())
     rows = transaction.rows(statements.OPEN_ITEMS_OF_WAVE, {"job_id": wave.job_id, "wave": wave.n})
     outcome = Outcome(ItemStatus.failed, error=error, error_code=error_code)
     items = [ItemRef(row["id"], wave.job_id, wave.n, wave.stage, row["n_bytes"]) for row in rows]
@@ -121,7 +127,7 @@ def cancel_items(transaction: Transaction, job_id: int, limit: int) -> int:
 
     Results of claimed items are not stored.
     """
-    now = timestamp()
+    now = timestamp_at(transaction.now())
     rows = transaction.rows(statements.OPEN_ITEMS_OF_JOB, {"job_id": job_id, "limit": limit})
     by_wave: dict[WaveRef, int] = defaultdict(int)
     for row in rows:

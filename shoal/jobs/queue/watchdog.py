@@ -19,8 +19,9 @@ from shoal.errors import StorageError
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import Lease, leases, renew
 from shoal.jobs.queue.states import Stage
-from shoal.settings import MIB, Settings
+from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.support.byte_units import MIB
 
 ROUND_SECONDS = 1.0
 """Longest time between two rounds; short leases shorten it."""
@@ -86,7 +87,7 @@ class Watchdog:
                 extra={"owner": owner},
             )
             lease.kill(owner)
-        soon = time.time() + RENEW_BELOW * self._settings.lease_seconds
+        soon = self._database.now() + RENEW_BELOW * self._settings.lease_seconds
         for owner in alive:
             renewable = held.get(owner)
             if renewable is not None and owner not in killed and renewable.expires_at < soon:
@@ -107,8 +108,9 @@ def time_limit(held: Lease | None, settings: Settings) -> float:
     """
     if held is None:
         return settings.item_time_limit
-    if held.wave is not None or held.stage is Stage.dedup:
-        # An item of a dedup waits for answers of a chat endpoint, each with a limit of its own.
+    if held.wave is not None or held.stage in (Stage.dedup, Stage.embed):
+        # An item of a dedup waits for answers of a chat endpoint, each with a limit of its own; an encoder
+        # takes minutes for a book.
         return settings.task_time_limit
     limit = settings.item_time_limit * max(MIN_TIME_SHARE, held.n_bytes / FULL_TIME_BYTES)
     if held.stage is Stage.convert:

@@ -15,7 +15,6 @@ from shoal.conversion.converted import CONVERTER_VERSION, ConversionError
 from shoal.conversion.file_kinds import FILE_KINDS
 from shoal.conversion.process import ConversionProcess, Limits
 from shoal.errors import AmbiguousPathError, FileConversionError, LeaseLostError
-from shoal.file_models import SourceFile
 from shoal.formats.drafts import draft_from_bytes, make_draft
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
@@ -23,11 +22,13 @@ from shoal.jobs.queue.job_items import URL_KIND
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError, Report, no_report
 from shoal.jobs.stages.responses import is_path_awaited, keep_response, take_fields
-from shoal.models import DocFormat, DocumentDraft, DocumentFields, ItemStatus
+from shoal.models.documents import DocFormat, DocumentDraft, DocumentFields
+from shoal.models.files import SourceFile
+from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer, source_files
 from shoal.storage.database import Database, Row, Snapshot, Transaction
-from shoal.support.clock import timestamp
+from shoal.support.clock import timestamp_at
 
 if TYPE_CHECKING:
     from shoal.jobs.stages.fetch import Fetched, Fetching
@@ -99,7 +100,13 @@ class Converting(ItemHandler):
             if known is None:
                 # It was deleted or replaced since.
                 raise NotPreparedError
-            take_fields(transaction, item, known.document_id, is_at_path=known.is_at_path, now=timestamp())
+            take_fields(
+                transaction,
+                item,
+                known.document_id,
+                is_at_path=known.is_at_path,
+                now=timestamp_at(transaction.now()),
+            )
             keep_response(transaction, item, known.document_id)
             return Outcome(ItemStatus.duplicate, known.document_id)
         if not isinstance(prepared, DocumentDraft):

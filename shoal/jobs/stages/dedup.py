@@ -5,22 +5,22 @@ from __future__ import annotations
 import logging
 import time
 
-from shoal.errors import ChatEndpointError, LeaseLostError
-from shoal.jobs.queue.claims import WorkItem
+from shoal.errors import ChatEndpointError
+from shoal.jobs.queue.claims import WorkItem, check_held
 from shoal.jobs.queue.dedup_items import DedupStep, add_next_pass
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler
-from shoal.models import ItemStatus
+from shoal.models.jobs import ItemStatus
 from shoal.notes.context import NoteContext
 from shoal.notes.dedup import compare_range, endpoint_of
 from shoal.notes.index_cache import NoteIndexes
+from shoal.notes.note_vectors import GetVectors
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
 
 PAUSE_SECONDS = 60.0
 """How long an endpoint that failed is not asked again: other items would meet the same failure."""
-IS_OPEN = "SELECT 1 FROM job_items WHERE id = :item_id AND status = :status"
 
 log = logging.getLogger(__name__)
 
@@ -29,18 +29,20 @@ class Deduplicating(ItemHandler):
     """The dedup stage. Its results are written in short transactions while an item is prepared; a repeated
     run finds less to do."""
 
-    def __init__(self, database: Database, scorer: Scorer, settings: Settings) -> None:
+    def __init__(
+        self, database: Database, scorer: Scorer, settings: Settings, get_vectors: GetVectors = lambda: None
+    ) -> None:
         self._database = database
         self._settings = settings
         indexes = NoteIndexes(settings.note_index_bytes)
-        self._context = NoteContext(database, settings, lambda: scorer, indexes)
+        self._context = NoteContext(database, settings, lambda: scorer, indexes, get_vectors)
         self._paused_until = 0.0
         self._failure = ""
 
     def prepare(self, item: WorkItem) -> Outcome | None:
         """Compare the notes; return the outcome of an item that failed, else None.
 
-        Raises LeaseLostError once the job is canceled.
+        Raises LeaseLostError once the job is canceled or another worker has the item.
         """
         step = DedupStep.of(item)
         if time.monotonic() < self._paused_until:
@@ -52,7 +54,9 @@ class Deduplicating(ItemHandler):
                 step.range,
                 ask,
                 step.run_id(item.job_id),
-                check=lambda: self._check_open(item),
+                check=lambda snapshot: check_held(
+                    snapshot, item, or_canceled=isinstance(snapshot, Transaction)
+                ),
             )
         counts = {
             "compared": result.n_compared,
@@ -69,12 +73,6 @@ class Deduplicating(ItemHandler):
     def store(self, transaction: Transaction, item: WorkItem, prepared: None) -> Outcome:
         add_next_pass(transaction, item, self._settings)
         return Outcome(ItemStatus.succeeded)
-
-    def _check_open(self, item: WorkItem) -> None:
-        with self._database.snapshot() as snapshot:
-            values = {"item_id": item.id, "status": ItemStatus.scoring.value}
-            if snapshot.value(IS_OPEN, values) is None:
-                raise LeaseLostError("the job was canceled")
 
 
 def _failed(error: str) -> Outcome:

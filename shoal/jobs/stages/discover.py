@@ -22,15 +22,17 @@ from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError, Report, no_report
 from shoal.learning.observations import discover, discover_many
 from shoal.learning.scorers import MAX_LOOKED_UP_TEXTS
-from shoal.models import DocumentDraft, ItemStatus
+from shoal.models.documents import DocumentDraft
+from shoal.models.jobs import ItemStatus
 from shoal.scorer import Scorer, can_learn
-from shoal.settings import KIB, MIB, Settings
+from shoal.settings import Settings
 from shoal.storage import document_writer, observations
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.document_queries import get_draft
 from shoal.storage.observations import Observed, Source
 from shoal.storage.staleness import mark_whole
 from shoal.storage.vocabulary_records import EvidenceRow
+from shoal.support.byte_units import KIB, MIB
 
 PARSED_SHARE, ANALYZED_SHARE = 0.25, 0.6
 """Shares of the discovery of a long text that are done after these steps."""

@@ -6,7 +6,6 @@ a conversion."""
 from __future__ import annotations
 
 import hashlib
-import time
 from dataclasses import dataclass
 
 from shoal.conversion.converted import CONVERTER_VERSION
@@ -17,12 +16,12 @@ from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import NotPreparedError
 from shoal.jobs.stages.responses import is_path_awaited, take_fields, url_of
-from shoal.models import ItemStatus
+from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer, fetched_pages
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.fetched_pages import FetchedPage
-from shoal.support.clock import timestamp
+from shoal.support.clock import timestamp_at
 
 FIRST_PAUSE = 2.0
 PAUSE_FACTOR = 4.0
@@ -67,7 +66,7 @@ class Fetching:
             file = self._fetcher.fetch(url, page.validators if page else None)
         except FetchError as error:
             if error.is_temporary and item.attempts + 1 < self._settings.max_attempts:
-                return Postponed(time.time() + _pause(error, item.attempts))
+                return Postponed(self._database.now() + _pause(error, item.attempts))
             raise
         if file is None:
             assert page is not None, "a page that is not stored cannot be unchanged"
@@ -84,7 +83,7 @@ class Fetching:
         if _stored_page(transaction, item, fetched.title) != fetched.page:
             # The document was deleted or replaced since.
             raise NotPreparedError
-        now = timestamp()
+        now = timestamp_at(transaction.now())
         fetched_pages.touch_page(transaction, url_of(item), now=now)
         document_id = fetched.page.document_id
         is_at_path = document_writer.find_by_path(transaction, url_of(item)) == document_id

@@ -23,7 +23,7 @@ from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.staleness import Outdated, find_outdated, mark_outdated
 from shoal.storage.vocabulary_queries import Version, VocabularyEntry
 from shoal.storage.vocabulary_records import EvidenceRow, LearnedWord
-from shoal.support.clock import timestamp
+from shoal.support.clock import timestamp_at
 
 WORDS_DECIDED = 50_000
 """Words decided at a time, when all of them are."""
@@ -44,6 +44,21 @@ class Texts:
     lost: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A wave and the owner of its lease."""
+
+    wave: WaveRef
+    owner: str
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Raise LeaseLostError if the owner has lost the wave."""
+        wave = self.wave
+        place = {"job_id": wave.job_id, "wave": wave.n, "stage": wave.stage.value, "owner": self.owner}
+        if snapshot.first(statements.HOLDS_WAVE, place) is None:
+            raise LeaseLostError("another worker has taken the wave")
+
+
 @dataclass(slots=True)
 class VocabularyUpdate:
     """An update of the vocabulary that is not published yet.
@@ -52,7 +67,7 @@ class VocabularyUpdate:
     to the version after `before`, which has `n_words` words. `changed` are the words that differ, and
     `outdated` the chunks that contain them."""
 
-    owner: str
+    claim: Claim
     revision: int
     before: Version
     texts: Texts
@@ -95,11 +110,12 @@ class Learning(WaveHandler):
         """
         if not self._discovery.is_possible:
             return None
-        start = self._begin(wave, owner)
+        claim = Claim(wave, owner)
+        start = self._begin(claim)
         with self._database.snapshot() as snapshot:
             n_words = vocabulary_queries.count_words(snapshot, start.version.number)
             update = VocabularyUpdate(
-                owner, start.revision, start.version, self._texts(snapshot, wave), n_words
+                claim, start.revision, start.version, self._texts(snapshot, wave), n_words
             )
             self._learn(snapshot, start, update)
             if update.is_new:
@@ -114,9 +130,9 @@ class Learning(WaveHandler):
         """
         if prepared is None:
             return Version(*transaction.first(vocabulary_queries.NEWEST)).number
-        evidence.check_learning_lock(transaction, prepared.owner)
+        evidence.check_learning_lock(transaction, prepared.claim.owner)
         if not evidence.publish_revision(
-            transaction, prepared.owner, prepared.revision + 1, self._discovery.basis
+            transaction, prepared.claim.owner, prepared.revision + 1, self._discovery.basis
         ):
             raise NotPreparedError
         texts = prepared.texts
@@ -132,7 +148,7 @@ class Learning(WaveHandler):
             rescore_selection.record_decided(
                 transaction, wave.job_id, prepared.revision + 1, self._discovery.decided_with
             )
-            rescore_selection.add_stale_documents(transaction, wave.job_id, wave.n, timestamp())
+            rescore_selection.add_stale_documents(transaction, wave.job_id, wave.n)
         return number
 
     def _publish_words(self, transaction: Transaction, wave: WaveRef, prepared: VocabularyUpdate) -> int:
@@ -141,7 +157,7 @@ class Learning(WaveHandler):
             return prepared.before.number
         version = Version(prepared.before.number + 1, self._discovery.scorer.data_checksum)
         place = {"job_id": wave.job_id, "wave": wave.n, "n_words": prepared.n_words}
-        vocabulary_writer.insert_version(transaction, version, now=timestamp(), **place)
+        vocabulary_writer.insert_version(transaction, version, now=timestamp_at(transaction.now()), **place)
         assert prepared.outdated is not None, "`prepare_wave` has found them"
         mark_outdated(transaction, prepared.outdated, self._discovery.scorer.data_checksum)
         return version.number
@@ -158,25 +174,23 @@ class Learning(WaveHandler):
 
     # Before learning
 
-    def _begin(self, wave: WaveRef, owner: str) -> _Start:
+    def _begin(self, claim: Claim) -> _Start:
         """Take the learning lock, and delete the rows of an interrupted learn or another build of the
         data."""
         with self._database.write() as transaction:
-            place = {"job_id": wave.job_id, "wave": wave.n, "stage": wave.stage.value, "owner": owner}
-            if transaction.first(statements.HOLDS_WAVE, place) is None:
-                raise LeaseLostError("another worker has taken the wave")
-            before = evidence.acquire_learning_lock(transaction, owner)
+            claim.check(transaction)
+            before = evidence.acquire_learning_lock(transaction, claim.owner)
             is_void = before.basis != self._discovery.basis
             if is_void:
-                evidence.invalidate(transaction, owner)
+                evidence.invalidate(transaction, claim.owner)
         if is_void:
-            self._delete_evidence(owner, beyond=-1)
-            self._forget_other_basis()
+            self._delete_evidence(claim, beyond=-1)
+            self._forget_other_basis(claim)
         elif before.learner is not None:
-            self._delete_evidence(owner, beyond=before.revision)
+            self._delete_evidence(claim, beyond=before.revision)
         newest: Version = self._read(vocabulary_queries.newest)
         if before.learner is not None:
-            self._delete_words(owner, newest.number)
+            self._delete_words(claim, newest.number)
         self._remove_useless()
         words_void: list[str] = []
         if newest.data_checksum not in (None, self._discovery.scorer.data_checksum):
@@ -184,45 +198,52 @@ class Learning(WaveHandler):
             words_void = [one.word for one in known]
         return _Start(before.revision, newest, is_void, words_void)
 
-    def _delete_evidence(self, owner: str, beyond: int) -> None:
+    def _delete_evidence(self, claim: Claim, beyond: int) -> None:
         last = evidence.FIRST_KEY
         while keys := self._read(partial(evidence.keys, after=last, beyond=beyond, limit=KEYS)):
-            self._write(owner, partial(evidence.delete, rows=keys))
+            self._write(claim, partial(evidence.delete, rows=keys))
             last = keys[-1]
 
-    def _delete_words(self, owner: str, version: int) -> None:
+    def _delete_words(self, claim: Claim, version: int) -> None:
         parameters = {"version": version, "limit": KEYS}
         while ids := self._read(
             lambda snapshot: [
                 row[0] for row in snapshot.tuples(vocabulary_writer.UNPUBLISHED_ROWS, parameters)
             ]
         ):
-            self._write(owner, partial(vocabulary_writer.delete_unpublished, row_ids=ids, version=version))
+            self._write(claim, partial(vocabulary_writer.delete_unpublished, row_ids=ids, version=version))
 
-    def _forget_other_basis(self) -> None:
+    def _forget_other_basis(self, claim: Claim) -> None:
         parameters = {"basis": self._discovery.basis, "limit": KEYS}
         while ids := self._read(
             lambda snapshot: observations.ids(snapshot, observations.OF_OTHER_BASIS, **parameters)
         ):
-            with self._database.write() as transaction:
-                observations.execute_for(transaction, observations.REMOVE, ids)
+            self._write(
+                claim,
+                lambda transaction, ids=ids: observations.execute_for(  # type: ignore[misc]
+                    transaction, observations.REMOVE, ids
+                ),
+            )
 
     def _remove_useless(self) -> None:
         parameters = {"basis": self._discovery.basis, "limit": OBSERVED_TEXTS}
         while ids := self._read(
             lambda snapshot: observations.ids(snapshot, observations.USELESS, **parameters)
         ):
+            rows = [{"id": observed_id, "basis": self._discovery.basis} for observed_id in ids]
             with self._database.write() as transaction:
-                observations.execute_for(transaction, observations.DELETE_OBSERVED, ids)
+                transaction.write_many(observations.DELETE_USELESS, rows)
 
     def _read(self, read: Callable[[Snapshot], Any]) -> Any:
         with self._database.snapshot() as snapshot:
             return read(snapshot)
 
-    def _write(self, owner: str, write: Callable[[Transaction], None]) -> None:
-        """Write in a short transaction. Raises LeaseLostError once another learn has begun."""
+    def _write(self, claim: Claim, write: Callable[[Transaction], object]) -> None:
+        """Write in a short transaction. Raises LeaseLostError once another learn has begun, or another
+        worker has the wave."""
         with self._database.write() as transaction:
-            evidence.check_learning_lock(transaction, owner)
+            evidence.check_learning_lock(transaction, claim.owner)
+            claim.check(transaction)
             write(transaction)
 
     # Learning
@@ -270,7 +291,7 @@ class Learning(WaveHandler):
         nothing_left = changed.difference((row.kind, row.word) for row in rows)
         rows += [EvidenceRow(kind, word, 0, 0, 0, 0, (), (), ()) for kind, word in sorted(nothing_left)]
         for some in _slices(rows, EVIDENCE_ROWS):
-            self._write(update.owner, partial(evidence.write, rows=some, revision=update.revision + 1))
+            self._write(update.claim, partial(evidence.write, rows=some, revision=update.revision + 1))
 
     def _write_words(
         self, snapshot: Snapshot, update: VocabularyUpdate, words: set[str], after: Evidence
@@ -290,17 +311,17 @@ class Learning(WaveHandler):
         update.changed.update((word.word for word in changed.learned), changed.retired)
         ids = self._word_ids(snapshot, update, changed, known)
         floor = vocabulary_queries.oldest_in_use(snapshot, number)
-        now = timestamp()
+        now = timestamp_at(self._database.now())
         for some in _slices(changed.learned, LEARNED_WORDS):
             rows = [(ids[word.word], word) for word in some]
             self._write(
-                update.owner,
+                update.claim,
                 partial(_write_slice, learned=rows, retired=[], version=number + 1, floor=floor, now=now),
             )
         for names in _slices(changed.retired, LEARNED_WORDS):
             gone = [(ids[word], word) for word in names]
             self._write(
-                update.owner,
+                update.claim,
                 partial(_write_slice, learned=[], retired=gone, version=number + 1, floor=floor, now=now),
             )
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Unpack, cast
 
 from shoal.errors import DocumentGoneError, DuplicateContentError
-from shoal.file_models import SourceFile
 from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
@@ -27,13 +26,15 @@ from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.jobs.stages.discover import keep_rows, rows_to_withdraw
 from shoal.jobs.stages.responses import keep_response
 from shoal.jobs.stages.score import Scored, Scoring
-from shoal.models import DocumentDraft, DocumentFields, ItemStatus
+from shoal.models.documents import DocumentDraft, DocumentFields
+from shoal.models.files import SourceFile
+from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_queries, document_writer, source_files
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.records import StoredDocument
 from shoal.storage.vocabulary_records import EvidenceRow
-from shoal.support.clock import timestamp
+from shoal.support.clock import timestamp_at
 
 
 def new_content(
@@ -75,7 +76,7 @@ def update_without_scoring(database: Database, document_id: int, draft: Document
             transaction, document_id
         )
         if is_settled:
-            document_writer.update_head(transaction, document_id, draft, now=timestamp())
+            document_writer.update_head(transaction, document_id, draft, now=timestamp_at(transaction.now()))
     return is_settled
 
 
@@ -158,7 +159,7 @@ class Replacing(ItemHandler):
                 # The document with this path was deleted or renamed since.
                 raise NotPreparedError
             return self._scoring.store(transaction, item, prepared)
-        now = timestamp()
+        now = timestamp_at(transaction.now())
         if _is_unchanged(transaction, document_id, item):
             self._update_unchanged(transaction, document_id, item, now)
             status = ItemStatus.duplicate if item.by_path else ItemStatus.succeeded

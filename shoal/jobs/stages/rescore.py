@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from shoal.chunking.analysis import cut, rescore, scored_document
 from shoal.errors import DocumentError, NotFoundError
-from shoal.jobs.queue.claims import WorkItem
+from shoal.jobs.queue.claims import WorkItem, check_held
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.learning.scorers import Vocabularies
-from shoal.models import Chunk, ItemStatus, ScoredDocument
+from shoal.models.documents import Chunk, ScoredDocument
+from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.chunk_queries import get_chunks, packed_profiles
@@ -49,7 +50,8 @@ class Rescoring(ItemHandler):
     def prepare(self, item: WorkItem) -> Rescored | None:
         """Score the chunks, and write all but the last CHUNKS_WRITTEN of a long document in own transactions.
 
-        A chunk may be newer than its neighbour for a while; a repeated run finds less to do.
+        A chunk may be newer than its neighbour for a while; a repeated run finds less to do. Raises
+        LeaseLostError.
         """
         assert item.document_id is not None, "an item of a rescore names its document"
         version = item.vocabulary_version
@@ -59,6 +61,7 @@ class Rescoring(ItemHandler):
         while rescored is not None and len(rescored.due) > CHUNKS_WRITTEN:
             group, rescored.due[:] = rescored.due[:CHUNKS_WRITTEN], rescored.due[CHUNKS_WRITTEN:]
             with self._database.write() as transaction:
+                check_held(transaction, item)
                 is_still = _is_still(transaction, item.document_id, rescored.document)
                 if is_still:
                     _write(transaction, item.document_id, rescored.document, group)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from shoal.conversion.converted import CONVERTER_VERSION
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
-from shoal.models import Validators
+from shoal.models.documents import Validators
 from shoal.storage import document_writer, fetched_pages
 from shoal.storage.database import Snapshot, Transaction
-from shoal.support.clock import timestamp
+from shoal.support.clock import timestamp_at
 
 
 def url_of(item: WorkItem) -> str:
@@ -45,5 +45,10 @@ def keep_response(transaction: Transaction, item: WorkItem, document_id: int | N
     if row is not None:
         validators = Validators(*row)
         fetched_pages.write_page(
-            transaction, url_of(item), document_id, validators, CONVERTER_VERSION, now=timestamp()
+            transaction,
+            url_of(item),
+            document_id,
+            validators,
+            CONVERTER_VERSION,
+            now=timestamp_at(transaction.now()),
         )

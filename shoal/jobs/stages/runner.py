@@ -6,6 +6,7 @@ the leases."""
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 import uuid
@@ -13,27 +14,39 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from shoal.errors import INTERNAL_ERROR, DocumentError, LeaseLostError, StorageError
+from shoal.errors import (
+    INTERNAL_ERROR,
+    DatabaseUnavailableError,
+    DocumentError,
+    LeaseLostError,
+    SchemaError,
+    StorageError,
+)
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, release
 from shoal.jobs.queue.recovery import ATTEMPT, release_wave
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Advance, Outcome, finish_items, finish_wave
 from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError, WaveHandler
-from shoal.models import ItemStatus
+from shoal.models.jobs import ItemStatus
 from shoal.scorer import Scorer
-from shoal.settings import KIB, Settings
+from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
-from shoal.support.clock import timestamp
+from shoal.support.byte_units import KIB
+from shoal.support.clock import timestamp_at
+
+if TYPE_CHECKING:
+    from shoal.encoders.contract import Encoder
+    from shoal.search.query_vectors import QueryVectors
 
 WRITE_BYTES = 512 * KIB
 WRITE_ITEMS = 128
 """Small documents that share a write transaction of about 60 ms: uploads get the write lock soon, and the
 disk syncs once for all of them."""
 
-CHANGING_DOCUMENTS = frozenset({Stage.score, Stage.rescore, Stage.delete})
+CHANGING_DOCUMENTS = frozenset({Stage.score, Stage.rescore, Stage.delete, Stage.embed})
 """Stages after which the index is brought up to date."""
 
 REPORT_SECONDS = 2.0
@@ -42,20 +55,51 @@ REPORT_SECONDS = 2.0
 STORE_RETRY_SECONDS = 60.0
 """How long finished work waits for a locked database or full disk before its lease is released."""
 
+RELEASE_RETRY_SECONDS = 30.0
+"""How long a lease waits to be released while the database is away, which otherwise ends by itself later."""
+
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 
-def handlers_for(database: Database, scorer: Scorer, settings: Settings) -> Handlers:
-    """The handlers of all stages, for a scorer without learned words."""
+def handlers_for(
+    database: Database,
+    scorer: Scorer,
+    settings: Settings,
+    encoder: Callable[[], Encoder | None] | None = None,
+) -> Handlers:
+    """The handlers of all stages, for a scorer without learned words. `encoder` returns that of the library;
+    without it, that of the settings is used."""
     # Imported here: a process that only accepts jobs does not need the parsers.
     from shoal.jobs.stages.convert import Converting
     from shoal.jobs.stages.dedup import Deduplicating
     from shoal.jobs.stages.discover import AnalysisCache, Discovering, Discovery, Rediscovering
+    from shoal.jobs.stages.embed import Embedding
     from shoal.jobs.stages.learn import Learning
     from shoal.jobs.stages.replace import Replacing
     from shoal.jobs.stages.rescore import Rescoring
     from shoal.jobs.stages.score import Deleting, Scoring, VersionedScores
     from shoal.learning.scorers import Vocabularies
+
+    @functools.cache
+    def open_encoder_once() -> Encoder | None:
+        if encoder is not None:
+            return encoder()
+        from shoal.encoders.opening import open_encoder
+
+        return open_encoder(settings)
+
+    @functools.cache
+    def get_vectors() -> QueryVectors | None:
+        is_disabled = encoder is None and settings.encoder == "disabled"
+        opened = None if is_disabled else open_encoder_once()
+        if opened is None:
+            return None
+        from shoal.encoders.vector_cache import VectorCache
+        from shoal.search.query_vectors import QueryVectors
+
+        return QueryVectors(opened, VectorCache())
 
     discovery, kept = Discovery(scorer, settings), AnalysisCache()
     vocabularies = Vocabularies(database, scorer)
@@ -71,7 +115,8 @@ def handlers_for(database: Database, scorer: Scorer, settings: Settings) -> Hand
         Stage.relearn: Learning(database, discovery, prune=prune, afresh=True),
         Stage.rescore: Rescoring(database, vocabularies, settings),
         Stage.delete: Deleting(database, discovery),
-        Stage.dedup: Deduplicating(database, scorer, settings),
+        Stage.dedup: Deduplicating(database, scorer, settings, get_vectors),
+        Stage.embed: Embedding(database, settings, open_encoder_once),
     }
 
 
@@ -91,17 +136,47 @@ def process(
     try:
         if isinstance(handler, ItemHandler):
             advance = _Run(batch, database, handler, watch).items()
-            if batch.stage in CHANGING_DOCUMENTS:
+            # The index of a shared database is that of each machine, which follows by itself.
+            if batch.stage in CHANGING_DOCUMENTS and database.has_index_records:
                 _index(database)
             return advance
         assert batch.wave is not None, "a batch of a whole wave names it"
         return _process_wave(batch, batch.wave, database, handler, settings)
-    except StorageError:
-        try:
-            release(database, batch)
-        except StorageError as error:
-            log.warning("batch kept until its lease ends: %s", error)
+    except SchemaError:
+        # Nothing may be stored any more, so the lease has to expire.
         raise
+    except StorageError as error:
+        # A full disk stays full for long, and a database comes back.
+        seconds = RELEASE_RETRY_SECONDS if isinstance(error, DatabaseUnavailableError) else 0.0
+        try:
+            _repeat("release", lambda: release(database, batch), seconds)
+        except StorageError as second:
+            log.warning("batch kept until its lease ends: %s", second)
+        raise
+
+
+def _repeat(what: str, store: Callable[[], T], seconds: float) -> T:
+    """Store something; repeat it for `seconds` while the disk is full or the database locked or away."""
+    deadline = time.monotonic() + seconds
+    pause = 0.5
+    is_logged = False
+    while True:
+        try:
+            stored = store()
+        except SchemaError:
+            raise
+        except StorageError as error:
+            if time.monotonic() + pause > deadline:
+                raise
+            if not is_logged:
+                log.warning("%s waits, for %.0f s at most: %s", what, seconds, error)
+                is_logged = True
+            time.sleep(pause)
+            pause = min(2 * pause, 5.0)
+        else:
+            if is_logged:
+                log.warning("the %s that waited is stored", what)
+            return stored
 
 
 def _index(database: Database) -> None:
@@ -212,26 +287,12 @@ class _Run:
 
     def _write(self, group: list[tuple[WorkItem, Any]]) -> None:
         """Write in one transaction; retry for a while if the disk is full or the database locked."""
-        deadline = time.monotonic() + STORE_RETRY_SECONDS
-        pause = 0.5
-        is_logged = False
-        while True:
-            try:
-                with self._database.write() as transaction:
-                    advance = finish_items(transaction, self._outcomes(transaction, group), self._batch.owner)
-            except StorageError as error:
-                if time.monotonic() + pause > deadline:
-                    raise
-                if not is_logged:
-                    log.warning("result waits, for %.0f s at most: %s", STORE_RETRY_SECONDS, error)
-                    is_logged = True
-                time.sleep(pause)
-                pause = min(2 * pause, 5.0)
-            else:
-                if is_logged:
-                    log.warning("the result that waited is stored")
-                self._advance |= advance
-                return
+
+        def write() -> Advance:
+            with self._database.write() as transaction:
+                return finish_items(transaction, self._outcomes(transaction, group), self._batch.owner)
+
+        self._advance |= _repeat("result", write, STORE_RETRY_SECONDS)
 
     def _outcomes(
         self, transaction: Transaction, group: list[tuple[WorkItem, Any]]
@@ -264,7 +325,7 @@ class _ItemReport:
         try:
             with self._database.write() as transaction:
                 if transaction.execute(statements.REPORT_SHARE, row):
-                    job = {"job_id": self._item.job_id, "now": timestamp()}
+                    job = {"job_id": self._item.job_id, "now": timestamp_at(transaction.now())}
                     transaction.execute(statements.CHANGE_JOB, job)
         except StorageError as error:
             log.info("progress of item %s not written: %s", self._item.id, error)

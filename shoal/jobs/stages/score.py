@@ -35,13 +35,14 @@ from shoal.jobs.stages.discover import (
 )
 from shoal.learning.scorers import MAX_LOOKED_UP_TEXTS, Vocabularies
 from shoal.learning.vocabulary import may_contain_learned_words
-from shoal.models import DocumentDraft, ItemStatus, ScoredDocument
+from shoal.models.documents import DocumentDraft, ScoredDocument
+from shoal.models.jobs import ItemStatus
 from shoal.scorer import LearningScorer
 from shoal.settings import Settings
 from shoal.storage import document_writer, observations, source_files
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.vocabulary_records import EvidenceRow
-from shoal.support.clock import timestamp
+from shoal.support.clock import timestamp_at
 
 
 class ItemText(NamedTuple):
@@ -210,7 +211,7 @@ class Scoring(ItemHandler):
         return Scored(scored, discovered)
 
     def store(self, transaction: Transaction, item: WorkItem, prepared: Scored | None) -> Outcome:
-        now = timestamp()
+        now = timestamp_at(transaction.now())
         existing = document_writer.find_by_hash(transaction, item.head.content_hash)
         if existing is not None:
             document_writer.merge_tags(transaction, existing, item.head.tags, now=now)
@@ -236,7 +237,7 @@ class Scoring(ItemHandler):
                 raise NotPreparedError
             self.observe(transaction, item, prepared.discovered)
             new.append(prepared.document)
-        ids = document_writer.insert_documents(transaction, new, now=timestamp())
+        ids = document_writer.insert_documents(transaction, new, now=timestamp_at(transaction.now()))
         for (item, _), document, document_id in zip(group, new, ids, strict=True):
             self.write_file(transaction, item, document_id, document.draft)
             self.prune(transaction, item)

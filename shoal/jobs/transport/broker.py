@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from celery import Celery
 from kombu.entity import Exchange, Queue
@@ -16,6 +16,8 @@ from kombu.entity import Exchange, Queue
 from shoal.errors import BrokerUnavailableError
 from shoal.jobs.transport.filesystem_transport import remove_stale_files
 from shoal.settings import Settings
+
+RABBITMQ_SCHEMES = ("amqp://", "amqps://")
 
 POLLING_SECONDS = 0.02
 """Polling interval of the embedded broker's folder; 550 messages a second were delivered with it."""
@@ -27,6 +29,15 @@ TASK_WORK = "shoal.work"
 """The only Celery task: "claim work". Its messages carry no arguments."""
 
 FILESYSTEM_TRANSPORT = "shoal.jobs.transport.filesystem_transport:Transport"
+RABBITMQ_CONSUMER = "shoal.jobs.transport.rabbitmq_consumer:Consumer"
+
+RABBITMQ_SECONDS = 10.0
+"""Time limit of a worker for connecting to RabbitMQ and for each of its responses. It is longer than that for
+sending, because the first declaration of a quorum queue took 0.6 s on an idle machine."""
+
+HEARTBEAT_SECONDS = 10
+"""Interval of heartbeats between a worker and RabbitMQ. After two without an answer both sides drop the
+connection: the worker connects again, and RabbitMQ gives its unacknowledged message to another."""
 
 log = logging.getLogger(__name__)
 
@@ -46,12 +57,9 @@ def make_celery(settings: Settings, *, consumer: bool = False) -> Celery:
     # kombu warns about a URL without a host.
     url = "filesystem://localhost//" if embedded else settings.broker_url
     app = Celery("shoal", broker=url, set_as_current=False)
-    # The default exchange routes a message straight to its queue and needs no table of bindings, which the
-    # embedded broker would keep in a file without protection against concurrent reads and writes.
     name = settings.broker_queue
-    queue = Queue(name, Exchange(""), routing_key=name)  # type: ignore[no-untyped-call]
     app.conf.update(
-        task_queues=[queue],
+        task_queues=[_queue(name)],
         task_default_queue=name,
         task_default_exchange="",
         task_default_routing_key=name,
@@ -83,6 +91,8 @@ def make_celery(settings: Settings, *, consumer: bool = False) -> Celery:
     if embedded:
         app.conf.broker_transport = FILESYSTEM_TRANSPORT
         app.conf.broker_transport_options = _folders(settings)
+    elif settings.broker_url.startswith(RABBITMQ_SCHEMES):
+        _use_rabbitmq(app, settings, consumer)
     else:
         # Imported here, because the embedded broker does not need the Redis client.
         from shoal.jobs.transport import redis_transport
@@ -102,13 +112,24 @@ def notify_workers(app: Celery, *, unless_waiting: bool = True) -> bool:
     queue = app.conf.task_default_queue
     try:
         with app.connection_for_write() as connection:
-            if unless_waiting and connection.default_channel.queue_declare(queue).message_count:
+            # RabbitMQ drops messages to a queue that nobody has declared.
+            waiting = _declare(app, connection)
+            if unless_waiting and waiting:
                 return False
             app.send_task(TASK_WORK, queue=queue, retry=False, ignore_result=True, connection=connection)
     except Exception as error:
         # Every transport has its own errors, and some raise those of their libraries.
-        raise BrokerUnavailableError(f"the broker is unreachable ({type(error).__name__})") from error
+        raise BrokerUnavailableError(_reason(error)) from error
     return True
+
+
+def check_broker(app: Celery) -> None:
+    """Raise BrokerUnavailableError, within about two seconds, if nothing can be sent."""
+    try:
+        with app.connection_for_write() as connection:
+            _declare(app, connection)
+    except Exception as error:
+        raise BrokerUnavailableError(_reason(error)) from error
 
 
 def worker_notifier(app: Celery) -> Callable[[], None]:
@@ -127,6 +148,28 @@ def remove_stale_messages(settings: Settings) -> None:
     """Remove files that dead processes left in the embedded broker's folder."""
     if settings.broker_url.startswith("filesystem://"):
         remove_stale_files(settings.data_path / "broker" / "messages")
+
+
+def _declare(app: Celery, connection: Any) -> int:
+    """Declare the queue and return the number of messages that wait in it."""
+    queue = app.amqp.queues[app.conf.task_default_queue]
+    return int(queue(connection.default_channel).queue_declare().message_count)
+
+
+def _reason(error: BaseException) -> str:
+    """Return why nothing can be sent. kombu may wrap the error of the transport."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if remedy := getattr(cause, "remedy", ""):
+            return f"the broker refuses: {remedy}"
+        cause = cause.__cause__ or cause.__context__
+    return f"the broker is unreachable ({type(error).__name__})"
+
+
+def _queue(name: str, arguments: dict[str, Any] | None = None) -> Queue:
+    # The default exchange routes a message straight to its queue and needs no table of bindings, which the
+    # embedded broker would keep in a file without protection against concurrent reads and writes.
+    return Queue(name, Exchange(""), routing_key=name, queue_arguments=arguments)  # type: ignore[no-untyped-call]
 
 
 def _folders(settings: Settings) -> dict[str, object]:
@@ -160,3 +203,30 @@ def _redis(settings: Settings, consumer: bool) -> dict[str, object]:
     if not consumer:
         options |= {"socket_timeout": SEND_SECONDS, "max_retries": 0, "connect_retries_timeout": SEND_SECONDS}
     return options
+
+
+def _use_rabbitmq(app: Celery, settings: Settings, consumer: bool) -> None:
+    # Imported here, because only this broker needs it.
+    from shoal.jobs.transport import rabbitmq_transport
+
+    seconds = RABBITMQ_SECONDS if consumer else SEND_SECONDS
+    app.conf.update(
+        broker_transport=rabbitmq_transport.install(settings.broker_url),
+        task_queues=[_queue(settings.broker_queue, rabbitmq_transport.QUEUE_ARGUMENTS)],
+        worker_consumer=RABBITMQ_CONSUMER,
+        # A sender's connection ends before a heartbeat is due.
+        broker_heartbeat=HEARTBEAT_SECONDS if consumer else 0,
+        broker_connection_timeout=seconds,
+        broker_transport_options={
+            "read_timeout": seconds,
+            "write_timeout": seconds,
+            # RabbitMQ acknowledges what it has stored, so sending fails if it has not.
+            "confirm_publish": True,
+            **({} if consumer else _one_attempt(settings.broker_url)),
+        },
+    )
+
+
+def _one_attempt(url: str) -> dict[str, object]:
+    """Return kombu's options for one attempt at each node of a cluster, whose URLs a `;` separates."""
+    return {"max_retries": url.count(";"), "interval_start": 0, "connect_retries_timeout": SEND_SECONDS}
