@@ -10,52 +10,60 @@ that ingests.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
-from shoal.errors import QueryError
-from shoal.file_models import FileDraft
+from shoal.errors import FilterError, QueryError
 from shoal.library.library import Library, make_settings
-from shoal.models import (
-    DocumentDraft,
-    DocumentFields,
-    IngestResult,
-    OnConflict,
-    SearchFilters,
-    SearchMode,
-    SearchResponse,
-    UrlDraft,
-)
+from shoal.models.documents import DocumentDraft, DocumentFields, IngestResult, UrlDraft
+from shoal.models.files import FileDraft
+from shoal.models.jobs import OnConflict
+from shoal.models.scores import NearestSentence
+from shoal.models.search import SearchArguments, SearchFilters, SearchResponse
 from shoal.scorer import Scorer
 from shoal.settings import Settings
-from shoal.storage import migrate
+from shoal.storage import migrate, written
 
 if TYPE_CHECKING:
+    from shoal.encoders.contract import Encoder, PairScorer
+    from shoal.grounding.references import CitedPassage
     from shoal.grounding.verdicts import Verification
     from shoal.jobs.ingestion import IngestSession
     from shoal.jobs.service import Jobs
     from shoal.library.documents import Documents
+    from shoal.library.pins import PinTable
     from shoal.library.words_and_reefs import Vocabulary
     from shoal.maintenance.service import Maintenance
-    from shoal.note_models import UnitResponse
+    from shoal.models.batches import BatchAnswer, BatchResponse
+    from shoal.models.facets import LibraryFacets
+    from shoal.models.notes import UnitResponse
     from shoal.notes.service import Notes
     from shoal.notes.similarity import Similarity
+    from shoal.query_log.service import QueryLog
+    from shoal.saved_searches.service import SavedSearches
     from shoal.search.audit import AuditLog
     from shoal.search.explain.explanation import Explanation
+    from shoal.search.request import SearchRequest
+    from shoal.search.reranking import Reranker
     from shoal.search.retrieval import Retrieval
     from shoal.search.similar_chunks import SimilarChunk
+    from shoal.search.suggesting import Suggestions
+    from shoal.storage.index_records import Lag
 
 
 class Engine:
     """Ingest, search and explain; `with Engine(db_path="shoal.db") as engine:`.
 
-    All else is in its parts: `documents`, `vocabulary`, `notes`, `jobs` and `maintenance`.
+    All else is in its parts: `documents`, `vocabulary`, `pins`, `notes`, `jobs` and `maintenance`.
 
     Creates or migrates the database at once; loads lagoon's data on first use. `settings` default to the
     environment; `db_path` or `database_url` (`sqlite:///PATH`) override them. `scorer` is any object with
     lagoon's public methods; without it, the data in `lagoon_data_dir` is loaded (None: the packaged data).
+    `encoder` is any `shoal.encoders.contract.Encoder`; without it, that of the settings, if any.
+    `pair_scorer` is any `PairScorer` there, a cross-encoder that reranks in place of the encoder.
 
     Raises SettingsError, SchemaError (a newer or foreign database) or DatabaseUnavailableError.
     """
@@ -69,10 +77,27 @@ class Engine:
         scorer: Scorer | None = None,
         settings: Settings | None = None,
         learning: bool | None = None,
+        encoder: Encoder | None = None,
+        pair_scorer: PairScorer | None = None,
+        shared: Engine | None = None,
     ) -> None:
+        """`shared`: see `sibling`."""
         self.settings = make_settings(settings, db_path, database_url, learning)
-        self._library = Library(self.settings, scorer, lagoon_data_dir)
+        self._library: Library = Library(
+            self.settings,
+            scorer,
+            lagoon_data_dir,
+            encoder,
+            pair_scorer,
+            None if shared is None else shared._library,
+        )
         self.database = self._library.database
+
+    def sibling(self, settings: Settings) -> Engine:
+        """An engine of another library, which shares this one's scorer, encoder and reading time limit."""
+        engine = Engine(settings=settings, shared=self)
+        engine.database.read_timeout = self.database.read_timeout
+        return engine
 
     @functools.cached_property
     def documents(self) -> Documents:
@@ -89,6 +114,13 @@ class Engine:
         return Vocabulary(self._library)
 
     @functools.cached_property
+    def pins(self) -> PinTable:
+        """What comes first for a query, or is hidden from its results: list, add, replace, delete."""
+        from shoal.library.pins import PinTable
+
+        return PinTable(self._library)
+
+    @functools.cached_property
     def jobs(self) -> Jobs:
         """The jobs of the service: submit, look up, wait, cancel, retry."""
         from shoal.jobs.service import Jobs
@@ -100,7 +132,24 @@ class Engine:
         """Notes: `notes.of(owner)` adds, finds and judges those of one owner."""
         from shoal.notes.service import Notes
 
-        return Notes(self.database, self.settings, lambda: self._library.scorer)
+        library = self._library
+        return Notes(self.database, self.settings, lambda: library.scorer, lambda: library.text_vectors)
+
+    @functools.cached_property
+    def saved_searches(self) -> SavedSearches:
+        """Searches that report new matches by webhook: create, change, test, and see what was sent."""
+        from shoal.saved_searches.service import SavedSearches
+
+        return SavedSearches(
+            self.database, self.settings, lambda: self._library.scorer, lambda: self._library.index
+        )
+
+    @functools.cached_property
+    def queries(self) -> QueryLog:
+        """The query log (`SHOAL_QUERY_LOG`): queries, clicks, and judged queries made from both."""
+        from shoal.query_log.service import QueryLog
+
+        return QueryLog(self.database, self.settings)
 
     @functools.cached_property
     def maintenance(self) -> Maintenance:
@@ -122,19 +171,67 @@ class Engine:
         """The scorer, loaded on first use. Raises lagoon.LagoonError if its data cannot be used."""
         return self._library.scorer
 
+    @property
+    def uses_vectors(self) -> bool:
+        """Whether searches may use vectors: there is an encoder, and documents are embedded."""
+        return self._library.query_vectors is not None
+
     def start(self) -> None:
         """Load what the first search needs, so that a service is ready before it answers. A second call is
         cheap."""
         _ = self.scorer
         self._library.index.load()
+        # Titles and headings of a large library take seconds; suggestions wait for them, searches do not.
+        threading.Thread(target=self._library.load_suggestions, name="suggestions", daemon=True).start()
 
     def limit_reads(self, seconds: float) -> None:
         """Stop reads that take longer than `seconds`, with ReadTimeoutError; 0 removes the limit."""
-        self.database.read_timeout = seconds or None
+        self.database.read_timeout = self._library.read_database.read_timeout = seconds or None
+
+    def follow(self, *, listen: bool = True) -> None:
+        """Keep the index of this machine current from now on, in a thread, if writers of the library do not;
+        a second call does nothing. Without `listen` it looks for changes once a second."""
+        if self._library.follower is not None:
+            self._library.follower.start(listen=listen)
+
+    def index_lag(self) -> Lag | None:
+        """Return how far the index of this machine is behind the library; None if it never is, because
+        writers keep it current. Raises StorageError."""
+        follower = self._library.follower
+        return None if follower is None else follower.measure()
+
+    def last_index_lag(self) -> Lag | None:
+        """Return the lag as it was measured last, without reading the database; None as `index_lag`."""
+        follower = self._library.follower
+        return None if follower is None else follower.lag
+
+    def check_index(self) -> None:
+        """Raise IndexBehindError if the index is behind by more than SHOAL_INDEX_LAG_SECONDS."""
+        if self.settings.index_lag_seconds and self._library.follower is not None:
+            self._library.follower.check(self.settings.index_lag_seconds)
+
+    def written(self) -> str:
+        """Return a token of all that was written until now, for `await_written`. Raises StorageError."""
+        return written.token_of(self.database)
+
+    def await_written(self, token: str) -> None:
+        """Wait until searches see what a token stands for.
+
+        Raises InvalidFieldError, and ReplicaBehindError or IndexBehindError after two seconds.
+        """
+        from shoal.library.read_after_write import await_written
+
+        await_written(self._library, token)
+
+    def _log_query(self, request: SearchRequest, response: SearchResponse | UnitResponse) -> None:
+        if self.settings.query_log != "off":
+            self.queries.record(request, response)
 
     def close(self) -> None:
         """Close the database connections."""
-        self.database.close()
+        if self.settings.query_log != "off":
+            self.queries.close()
+        self._library.close()
 
     def __enter__(self) -> Engine:
         return self
@@ -203,72 +300,132 @@ class Engine:
     # Search
 
     def search(
-        self,
-        query: str,
-        *,
-        top_k: int = 10,
-        mode: SearchMode | str = SearchMode.hybrid,
-        tags: Sequence[str] | None = None,
-        min_confidence: float | None = None,
-        filters: SearchFilters | Mapping[str, Any] | None = None,
-        max_per_document: int | None = 3,
-        include_scores: bool = False,
-        offset: int = 0,
-        context: int = 0,
-        preset: str = "balanced",
-        weights: Mapping[str, float] | None = None,
-        fusion: str = "blend",
-        min_relevance: float = 0.0,
-        expand: str = "none",
-        trace_id: str | None = None,
+        self, query: str, *, trace_id: str | None = None, **arguments: Unpack[SearchArguments]
     ) -> SearchResponse:
         """The chunks that match the query best, best first, each with its reasons.
 
-        `mode` is `hybrid` (words and reefs), `lexical` or `reef`. A query may hold "exact phrases", -excluded
-        words and title:words; no text is an error. A `preset` (`balanced`, `precise`, `conceptual`,
-        `job_matching`, `corpus`, or one that `SHOAL_PRESETS` defines) or
-        `weights` for `lexical`, `reef` and `field_boost` set the share of each signal; `fusion` is `blend` or
-        `rrf`.
+        A query may hold "exact phrases", -excluded words and title:words; no text is an error.
+        `SearchArguments` describes the other arguments. `trace_id` identifies the request in the response and
+        in the audit log (`SHOAL_AUDIT`).
 
-        `tags` and `min_confidence` are shorthands for the filters of the same name; giving both is an error.
-        `max_per_document=None` removes that limit. `include_scores` fills `shared_reefs`; `context` adds that
-        many neighbours before and after each result. `expand="time"` adds to each result of a recording its
-        `evidence`: what is said and seen around it. `min_relevance` removes less relevant results from the
-        page; `offset` counts them. `trace_id` identifies the request in the response and in
-        the audit log (`SHOAL_AUDIT`).
-
-        Raises QueryError, which names the argument.
+        Raises QueryError, which names the argument, and EncoderError if the encoder fails in mode `dense`.
         """
         from shoal.search.request import make_request
         from shoal.search.searching import answer
 
-        request = make_request(
-            query,
-            settings=self.settings,
-            top_k=top_k,
-            mode=mode,
-            tags=tags,
-            min_confidence=min_confidence,
-            filters=filters,
-            max_per_document=max_per_document,
-            include_scores=include_scores,
-            offset=offset,
-            context=context,
-            preset=preset,
-            weights=weights,
-            fusion=fusion,
-            min_relevance=min_relevance,
-            expand=expand,
-        )
-        return answer(
-            self.database,
+        request = make_request(query, settings=self.settings, **arguments)
+        response = answer(
+            self._library.read_database,
             self.scorer,
             self.settings,
             request,
             self._library.index,
+            query_vectors=self._library.query_vectors,
             trace_id=trace_id,
             audit=self._audit,
+            reranker=self._reranker_for(request),
         )
+        self._log_query(request, response)
+        return response
+
+    def search_many(
+        self,
+        searches: Iterable[str | Mapping[str, Any]],
+        *,
+        fused: bool = False,
+        top_k: int = 10,
+        max_per_document: int | None = 3,
+        text: str = "full",
+        max_tokens: int | None = None,
+        prompt: bool = False,
+        trace_id: str | None = None,
+        on_answer: Callable[[BatchAnswer], None] | None = None,
+    ) -> BatchResponse:
+        """The answers to up to 100 searches, from one snapshot of the library.
+
+        A search is a query, or an object with `query` and other arguments of `search`. Each answer is that of
+        `search`; a bad search has its error as answer, and the others are answered. Together they ask for at
+        most 2,000 results. The time limit is that of a search, times the number of searches, but at most 10.
+
+        `fused=True` makes one ranking of the results, by reciprocal ranks (`shoal.search.batch_fusion`): for
+        the sub-questions of one question. The other arguments are of the fused ranking; each search
+        contributes as many results as its own `top_k`. `on_answer` gets each answer as soon as it is
+        complete; it runs within the snapshot, so it must not wait.
+
+        Raises QueryError for an invalid argument of the batch itself.
+        """
+        from shoal.search.batch import BatchContext, answer_batch, make_batch_request
+
+        batch = make_batch_request(
+            searches,
+            settings=self.settings,
+            fused=fused,
+            top_k=top_k,
+            max_per_document=max_per_document,
+            text=text,
+            max_tokens=max_tokens,
+            prompt=prompt,
+        )
+        context = BatchContext(
+            self._library.read_database,
+            self.scorer,
+            self.settings,
+            self._library.index,
+            self._library.query_vectors,
+            self._audit,
+            self._reranker_for,
+            on_answer or (lambda _: None),
+        )
+        return answer_batch(context, batch, trace_id)
+
+    @property
+    def can_rerank(self) -> bool:
+        """Whether an encoder or a cross-encoder is configured."""
+        return self._library.pair_scorer is not None or self._library.encoder is not None
+
+    def _reranker_for(self, request: SearchRequest) -> Reranker | None:
+        return self._library.reranker if request.rerank else None
+
+    def facets(
+        self,
+        facets: Sequence[str | Mapping[str, Any]],
+        *,
+        facet_limit: int | None = None,
+        filters: SearchFilters | Mapping[str, Any] | None = None,
+        filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field
+    ) -> LibraryFacets:
+        """How many documents and passages of the library have each value of some fields; docs/facets.md.
+
+        A facet is the name of a field, with an interval for a histogram: `tags`, `author.name`,
+        `created:month` or `price:10`; or an object with `field`, `interval` and `limit`. `facet_limit` is the
+        number of values of facets without their own limit, 1 to 1,000; default 10, and 1,000 for a histogram.
+
+        `filters` and `filter` are as in `search`. A condition on a facet's own field does not apply to its
+        counts. Raises QueryError.
+        """
+        from shoal.search.facets.answering import facets_of_library
+        from shoal.search.facets.requests import make_facets
+        from shoal.search.filtering.objects import make_filter
+        from shoal.search.request import make_filters
+
+        return facets_of_library(
+            self._library.read_database,
+            self.scorer,
+            self.settings,
+            self._library.index,
+            make_facets(facets, limit=facet_limit),
+            make_filters(filters, self.settings),
+            make_filter(filter),
+        )
+
+    def suggest(self, q: str, *, limit: int = 8) -> Suggestions:
+        """Queries that may be meant by the beginning of one, best first: titles, headings, learned words,
+        compounds, frequent queries if they are logged, and the query with its last word completed.
+
+        Raises QueryError for more than 200 characters, or a limit outside 1 to 20.
+        """
+        with self._library.index.searching(self._library.read_database) as (snapshot, library):
+            return self._library.suggester.suggest(snapshot, library, q, limit)
 
     def search_units(
         self,
@@ -277,7 +434,7 @@ class Engine:
         units: Sequence[str] = ("chunk", "note"),
         owner: str = "default",
         trace_id: str | None = None,
-        **search: Any,
+        **search: Unpack[SearchArguments],
     ) -> UnitResponse:
         """The passages and the owner's notes that match a query best, in one order.
 
@@ -286,15 +443,22 @@ class Engine:
         both kinds can be compared. `units` may be one of them; that changes no score.
 
         `**search` takes the arguments of `search`. Of its filters, only `tags` can be met by notes; with
-        another filter, no note is found. Raises QueryError and NoteError.
+        another filter, or a `filter`, no note is found. Nothing is reranked, sorted, boosted or pinned.
+        Raises QueryError and NoteError.
         """
-        from shoal.search.request import make_request
+        from shoal.notes.unit_search import make_unit_request
 
-        request = make_request(query, settings=self.settings, **search)
-        notes = self.notes.of(owner)
-        return notes.search_with_passages(
-            request, units, self._library.index, trace_id=trace_id, audit=self._audit
+        request = make_unit_request(query, self.settings, search)
+        response = self.notes.of(owner).search_with_passages(
+            request,
+            units,
+            self._library.index,
+            query_vectors=self._library.query_vectors,
+            trace_id=trace_id,
+            audit=self._audit,
         )
+        self._log_query(request, response)
+        return response
 
     def explain(
         self,
@@ -302,7 +466,7 @@ class Engine:
         *,
         document_id: int | None = None,
         chunk_id: int | None = None,
-        **search: Any,
+        **search: Unpack[SearchArguments],
     ) -> Explanation:
         """The analysis of a query, word by word; with a document or chunk, its rank and what excluded it.
 
@@ -311,14 +475,17 @@ class Engine:
         from shoal.search.explain.explanation import explain
         from shoal.search.request import check_id, make_request
 
+        request = make_request(query, settings=self.settings, **search)
         return explain(
-            self.database,
+            self._library.read_database,
             self.scorer,
             self.settings,
-            make_request(query, settings=self.settings, **search),
+            request,
             self._library.index,
+            query_vectors=self._library.query_vectors,
             document_id=check_id("document_id", document_id),
             chunk_id=check_id("chunk_id", chunk_id),
+            reranker=self._reranker_for(request),
         )
 
     def retrieve(
@@ -328,41 +495,70 @@ class Engine:
         top_k: int = 5,
         threshold: float = 0.0,
         filters: Mapping[str, Any] | None = None,
+        filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field
         trace_id: str | None = None,
     ) -> Retrieval:
         """The passages of `search` as plain content with metadata and a similarity, their `relevance`.
 
         At most 50, each at least `threshold` similar. `filters` are values of the documents' metadata;
-        `source` is their source path. Raises QueryError.
+        `source` is their source path. `filter` is as in `search`. Raises QueryError.
         """
         from shoal.search.retrieval import as_retrieval, own_name, search_arguments
 
         arguments = search_arguments(top_k, threshold, filters)
         try:
-            response = self.search(query, trace_id=trace_id, **arguments)
+            response = self.search(query, filter=filter, trace_id=trace_id, **arguments)
+        except FilterError:
+            raise
         except QueryError as error:
             raise QueryError(own_name(error.field), str(error)) from None
         return as_retrieval(query, response.results)
 
     def search_and_explain(
-        self, query: str, *, trace_id: str | None = None, **search: Any
+        self,
+        query: str,
+        *,
+        trace_id: str | None = None,
+        nearest_sentences: bool = True,
+        **search: Unpack[SearchArguments],
     ) -> tuple[SearchResponse, Explanation]:
         """The results of `search` and `explain` for one query, analyzed once, from one snapshot of the
         library.
 
-        `**search` takes the arguments of `search`. Raises QueryError.
+        `**search` takes the arguments of `search`. Without `nearest_sentences`, the encoder does not read the
+        sentences of the results; `nearest_sentences` of the engine has them later. Raises QueryError.
         """
         from shoal.search.explain.explanation import search_and_explain
         from shoal.search.request import make_request
 
-        return search_and_explain(
-            self.database,
+        request = make_request(query, settings=self.settings, **search)
+        response, explanation = search_and_explain(
+            self._library.read_database,
             self.scorer,
             self.settings,
-            make_request(query, settings=self.settings, **search),
+            request,
             self._library.index,
+            query_vectors=self._library.query_vectors,
             trace_id=trace_id,
             audit=self._audit,
+            reranker=self._reranker_for(request),
+            with_sentences=nearest_sentences,
+        )
+        self._log_query(request, response)
+        return response, explanation
+
+    def nearest_sentences(
+        self, query: str, chunk_ids: Sequence[int]
+    ) -> dict[int, tuple[NearestSentence, str]]:
+        """The sentence of each chunk that is nearest to a query in meaning, and its text, by chunk id, while
+        the encoder has time; unknown chunks have none.
+
+        Raises QueryError for an invalid query or without vectors, and EncoderError.
+        """
+        from shoal.search.nearest_sentences import sentences_of_chunks
+
+        return sentences_of_chunks(
+            self.database, self.settings, self._library.query_vectors, query, chunk_ids
         )
 
     def verify(
@@ -391,25 +587,49 @@ class Engine:
         request = make_verify_request(
             text, statements=statements, references=references, doc_format=format, min_coverage=min_coverage
         )
-        return verify(self.database, request, self._library.index, trace_id=trace_id)
+        return verify(self._library.read_database, request, self._library.index, trace_id=trace_id)
 
-    def similar(self, chunk_id: int, *, top_k: int = 5) -> Sequence[SimilarChunk]:
+    def cited_passages(
+        self, citations: Sequence[str], *, references: Sequence[Mapping[str, Any]] | None = None
+    ) -> Mapping[str, CitedPassage]:
+        """The passages that the `references` of verdicts stand for, to show them; `references` as in
+        `verify`. Citations of what may not be cited are missing. Raises QueryError."""
+        from shoal.grounding.citations import read_cited
+
+        return read_cited(self.database, citations, references)
+
+    def similar(
+        self,
+        chunk_id: int,
+        *,
+        top_k: int = 5,
+        filters: SearchFilters | Mapping[str, Any] | None = None,
+        filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field
+    ) -> Sequence[SimilarChunk]:
         """Chunks of other documents with a similar profile, at most one per document, most similar first.
 
-        Raises NotFoundError.
+        `filters` and `filter` are as in `search`. Raises NotFoundError and QueryError.
         """
-        from shoal.search.request import check_page
+        from shoal.search.filtering.objects import make_filter
+        from shoal.search.filters import compile_filters
+        from shoal.search.request import check_page, make_filters
         from shoal.search.similar_chunks import similar
         from shoal.storage.document_lookup import checked_id
 
         checked_id("chunk", chunk_id)
         check_page(top_k, 0)
         return similar(
-            self.database,
+            self._library.read_database,
             self._library.index,
             chunk_id,
             top_k=top_k,
             label_threshold=self.settings.label_threshold,
+            filters=compile_filters(
+                make_filters(filters, self.settings),
+                self.scorer,
+                self.settings.label_threshold,
+                make_filter(filter),
+            ),
         )
 
     def similarity(self, a: str, b: str) -> Similarity:
@@ -419,12 +639,13 @@ class Engine:
         QueryError for a text that is empty or longer than 20,000 characters.
         """
         from shoal.learning.scorers import scorer_for
+        from shoal.notes.note_vectors import with_vectors
         from shoal.notes.similarity import TextFeatures, check_text, similarity
 
         texts = check_text("a", a), check_text("b", b)
         with self.database.snapshot() as snapshot:
             features = [TextFeatures.of(scorer_for(text, snapshot, self.scorer), text) for text in texts]
-        return similarity(*features)
+        return similarity(*with_vectors(features, texts, lambda: self._library.text_vectors))
 
     # State
 
@@ -433,30 +654,29 @@ class Engine:
 
         Keys: `status`, `n_documents`, `n_chunks`, `n_notes` (active), `lagoon_version`, `lagoon_n_reefs`,
         `lagoon_checksum`,
-        `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `content_bytes`, `jobs` (by status),
+        `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `n_embedded_chunks`, `n_chunks_to_embed` (0
+        if the library has no vectors and `SHOAL_EMBED` is not set), `encoder` (of the vectors: `name`,
+        `revision`, `dimension`; None without vectors), `content_bytes`, `jobs` (by status),
         `workers` (with a recent heartbeat), `schema`, `db_path`, `db_bytes`, `index_bytes` and `presets`
         (weights by name)."""
-        from shoal.storage.statistics import get_counts, size_on_disk
-        from shoal.support.presets import all_presets
+        from shoal.library.state import status_of
 
-        with self.database.snapshot() as snapshot:
-            counts = get_counts(snapshot, data_checksum=self.scorer.data_checksum)
-        return {
-            "status": "ok",
-            **counts,
-            "lagoon_version": self.scorer.data_version,
-            "lagoon_n_reefs": self.scorer.n_reefs,
-            "lagoon_checksum": self.scorer.data_checksum,
-            "schema": migrate.HEAD,
-            "db_path": str(self.database.path),
-            "db_bytes": size_on_disk(self.database),
-            "index_bytes": self._library.index.size(),
-            "presets": {
-                name: preset.weights._asdict() for name, preset in all_presets(self.settings.presets).items()
-            },
-        }
+        return status_of(self._library)
+
+    def size(self) -> tuple[int, int]:
+        """Number of documents and of chunks."""
+        from shoal.library.state import size_of
+
+        return size_of(self._library)
+
+    def coverage(self) -> tuple[int, int] | None:
+        """Number of chunks with a vector and of all chunks; None if the library has no vectors and
+        `SHOAL_EMBED` is not set."""
+        from shoal.library.state import coverage_of
+
+        return coverage_of(self._library)
 
     def check(self) -> None:
         """Raise StorageError unless the database is usable and has this version's schema."""
         migrate.check(self.database)
-        self.database.check_files()
+        self.database.check_usable()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from shoal.errors import NotFoundError
-from shoal.file_models import FileDraft
+from shoal.errors import NotFoundError, QueryError
 from shoal.library.library import Library
-from shoal.models import DocumentDraft, DocumentFields, IngestResult
-from shoal.search.request import check_characters, check_context, check_file_type, check_page
+from shoal.models.documents import DocumentDraft, DocumentFields, IngestResult
+from shoal.models.files import FileDraft
+from shoal.search.filtering.evaluation import find_documents
+from shoal.search.filtering.objects import make_filter
+from shoal.search.request import MAX_PAGE, check_context, check_page
+from shoal.search.value_checks import check_characters, check_file_type
 from shoal.storage import (
     chunk_queries,
     document_lookup,
@@ -19,7 +23,8 @@ from shoal.storage import (
     topic_statistics,
 )
 from shoal.storage.database import MAX_ID
-from shoal.storage.document_lookup import checked_id
+from shoal.storage.document_lookup import Named, checked_id
+from shoal.storage.document_queries import is_any_of
 from shoal.storage.file_types import is_of_type
 from shoal.support.clock import timestamp
 
@@ -36,6 +41,18 @@ class KeptFile(NamedTuple):
     name: str
     media_type: str
     data: bytes
+
+
+MAX_NAMED = 100
+"""Documents that a deletion names beforehand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The documents that a deletion is of, by id; `first` names the first of them."""
+
+    document_ids: tuple[int, ...]
+    first: tuple[Named, ...]
 
 
 class Documents:
@@ -55,29 +72,63 @@ class Documents:
         q: str | None = None,
         source_path: str | None = None,
         file_type: str | None = None,
+        filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the argument
         limit: int = 50,
         offset: int = 0,
     ) -> DocumentPage:
         """Documents by id: those with `tag`, with exactly this `source_path`, with `q` in title or source
-        path, and of this `file_type`, such as `pdf`, `video` or `.py`.
+        path, of this `file_type`, such as `pdf`, `video` or `.py`, and that meet a `filter` as of
+        `Engine.search`, over fields of documents.
 
-        `q` ignores the case of ASCII letters. Raises QueryError for a negative limit or offset, or an unknown
-        type.
+        `q` ignores the case of ASCII letters. Raises QueryError for a negative limit or offset, an unknown
+        type or an invalid filter.
         """
         check_page(limit, offset)
         for field, text in (("tag", tag), ("q", q), ("source_path", source_path)):
             check_characters(field, text or "")
         file_type = None if file_type is None else check_file_type("file_type", file_type)
+        tree = make_filter(filter)
         with self._database.snapshot() as snapshot:
+            conditions = [] if file_type is None else [is_of_type(file_type, "file_type")]
+            if tree is not None:
+                conditions.append(is_any_of(find_documents(snapshot, self._library.index.fields, tree)))
             return document_queries.list_documents(
                 snapshot,
                 tag=tag,
                 q=q,
                 source_path=source_path,
-                condition=None if file_type is None else is_of_type(file_type, "file_type"),
+                conditions=conditions,
                 limit=limit,
                 offset=offset,
             )
+
+    def deletion(
+        self,
+        *,
+        tag: str | None = None,
+        filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the argument
+    ) -> Deletion:
+        """What `delete_many` would delete: the documents with `tag` that meet a `filter`, both as in `list`.
+
+        Raises QueryError, also without a condition: nobody deletes all documents by a slip.
+        """
+        if not tag and make_filter(filter) is None:
+            raise QueryError("filter", "is missing: say which documents, by a filter or a tag")
+        documents = self.list(tag=tag or None, filter=filter, limit=MAX_PAGE).documents
+        first = tuple(Named(each.id, each.title, each.source_path) for each in documents[:MAX_NAMED])
+        return Deletion(tuple(document.id for document in documents), first)
+
+    def delete_many(
+        self,
+        *,
+        tag: str | None = None,
+        filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the argument
+    ) -> int:
+        """Delete the documents of `deletion` one after the other; return how many there were.
+
+        Each is deleted in a transaction, so what was deleted stays deleted if the process ends.
+        """
+        return sum(self.delete(each) for each in self.deletion(tag=tag, filter=filter).document_ids)
 
     def get(self, document_id: int) -> DocumentDetail:
         """A document with its sections and report. Raises NotFoundError."""
@@ -290,6 +341,6 @@ class Documents:
         with self._database.write() as transaction:
             found = delete_document(transaction, document_id, rows)
         # In steps, so that other writers get their turn.
-        while found and self._database.incremental_vacuum():
+        while found and self._database.return_pages():
             pass
         return found

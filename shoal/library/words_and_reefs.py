@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from shoal.learning import word_details
 from shoal.library.library import Library
-from shoal.search.request import check_characters, check_page
+from shoal.search.request import check_page
+from shoal.search.value_checks import check_characters
 from shoal.storage import topic_statistics
 
 if TYPE_CHECKING:
     from shoal.learning.word_details import LearnedWord, WordPage
+    from shoal.library.acronyms import Acronyms
+    from shoal.library.synonyms import SynonymTable
     from shoal.search.word_chunks import WordChunk
     from shoal.storage.topic_statistics import ReefChunk
 
@@ -23,6 +27,20 @@ class Vocabulary:
         self._library = library
         self._database = library.database
         self._label_threshold = library.settings.label_threshold
+
+    @functools.cached_property
+    def synonyms(self) -> SynonymTable:
+        """The synonyms of the library: list, add, replace, delete, import and export."""
+        from shoal.library.synonyms import SynonymTable
+
+        return SynonymTable(self._library)
+
+    @functools.cached_property
+    def acronyms(self) -> Acronyms:
+        """The acronyms of the library: scan, list, confirm and reject."""
+        from shoal.library.acronyms import Acronyms
+
+        return Acronyms(self._library)
 
     def list(
         self, *, q: str | None = None, limit: int = 50, offset: int = 0, documents: bool = True

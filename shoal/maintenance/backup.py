@@ -19,8 +19,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from shoal.errors import BackupError, DiskFullError, NotFoundError
+from shoal.settings import Settings
 from shoal.storage import index_tables, migrate
-from shoal.storage.sqlite_errors import is_full
+from shoal.storage.sqlite.errors import is_full
 from shoal.support.regular_files import is_regular_file
 
 PAGES = 2000
@@ -49,6 +50,16 @@ class Copy:
     n_bytes: int
     n_documents: int
     schema: str
+
+
+def check_is_file(settings: Settings, command: str) -> None:
+    """Raise BackupError unless the library is a file. `command`: what cannot be done then."""
+    if not settings.is_sqlite:
+        raise BackupError(
+            f"`shoal {command}` is for libraries on SQLite, and this one is on PostgreSQL: use pg_dump and "
+            "pg_restore, or pg_basebackup for the whole server (docs/postgresql.md); `shoal copy` makes a "
+            "file of it"
+        )
 
 
 def create_backup(source: Path, target: Path, *, force: bool = False, watch: Watcher | None = None) -> Copy:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import ShoalError
-from shoal.models import SearchResponse
+from shoal.models.search import SearchResponse
 from shoal.storage.database import Database, Snapshot
 
 EQUAL = 1e-9
@@ -196,7 +196,9 @@ def _ids_by_name(snapshot: Snapshot, names: set[str]) -> dict[str, list[int]]:
 def _ranked_ids(
     search: Callable[..., SearchResponse], query: JudgedQuery, configuration: Configuration, depth: int
 ) -> list[int]:
-    response = search(query.query, top_k=depth, max_per_document=1, **configuration.arguments)
+    # A ranking is judged, not what people put first.
+    arguments = {"pins": "off", **configuration.arguments}
+    response = search(query.query, top_k=depth, max_per_document=1, **arguments)
     return [result.document_id for result in response.results]
 
 

@@ -1,8 +1,9 @@
 """Imports the documents of an export as new documents, and its notes as new notes.
 
 Chunks, reefs and learned words are computed again by this version; the import ignores those of the export.
+Vectors of the same encoder are taken over by their texts (`vector_import.py`).
 Ids, the times of documents and the history of jobs are not imported. A note keeps its owner, evidence, state,
-times and history.
+times and history, and a merge can be undone after the import.
 """
 
 from __future__ import annotations
@@ -11,22 +12,26 @@ import dataclasses
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from shoal.errors import DocumentError, InvalidFieldError, NoteError, ShoalError
-from shoal.file_models import SourceFile
 from shoal.formats.decoding import clean
 from shoal.formats.drafts import checked_tags, make_draft
 from shoal.jobs.rescoring import rescore as rescore_library
 from shoal.library.documents import Documents
 from shoal.library.library import Library
-from shoal.models import DocumentDraft
-from shoal.notes.note_records import ImportedNote, checked_note, store_notes
-from shoal.settings import MIB, Settings
+from shoal.maintenance.note_import import NOTE_TYPES, NoteImport
+from shoal.maintenance.pin_import import PIN_TYPE, PinRecords
+from shoal.maintenance.synonym_import import SYNONYM_TYPES, SynonymRecords
+from shoal.maintenance.vector_import import VectorImport
+from shoal.models.documents import DocumentDraft
+from shoal.models.files import SourceFile
+from shoal.settings import Settings
 from shoal.storage.export import FORMAT
 from shoal.storage.source_files import file_from_json
+from shoal.support.byte_units import MIB
 
 if TYPE_CHECKING:
     from shoal.jobs.embedded import Watcher
@@ -40,13 +45,13 @@ GZIP = b"\x1f\x8b"
 MAX_BAD_LINES = 1000
 """Bad lines kept with their reasons. In a wrong file every line may be bad, and there may be millions."""
 MAX_REASON_CHARS = 300
-NOTES_TOGETHER = 100
-"""Notes of one transaction."""
 MAX_WARNINGS = 100
 MAX_WARNING_CHARS = 1000
 """Limits for the warnings of a document. Those of Shoal are a few lines."""
 
-RECORD_TYPES = frozenset({"export", "document", "chunk", "custom_word", "note"})
+RECORD_TYPES = (
+    frozenset({"export", "document", "chunk", "custom_word", PIN_TYPE}) | NOTE_TYPES | SYNONYM_TYPES
+)
 
 
 class NotAnExportError(ShoalError):
@@ -70,7 +75,10 @@ class Imported:
     `stored`: number of new documents. `duplicates`: number of documents whose text was stored already. `bad`:
     the first of the `n_bad` lines that could not be imported. `is_rescored`: words were learned again at the
     end, so that they do not depend on the order of the documents. `notes`: number of new notes;
-    `duplicate_notes`: notes whose text the owner has already.
+    `duplicate_notes`: notes whose text the owner has already. `merges`, `proposals`, `sessions`: number of
+    new ones. `left_out`: merges and proposals of notes that are not in the export, or of other notes that
+    the owner had. `vectors`: number of passages that got the vector of the export. `synonyms`, `pins`:
+    number of new ones.
     """
 
     stored: int
@@ -80,6 +88,13 @@ class Imported:
     n_bad: int = 0
     notes: int = 0
     duplicate_notes: int = 0
+    merges: int = 0
+    proposals: int = 0
+    sessions: int = 0
+    left_out: int = 0
+    vectors: int = 0
+    synonyms: int = 0
+    pins: int = 0
 
 
 def import_export(
@@ -92,21 +107,29 @@ def import_export(
 ) -> Imported:
     """Import the documents of an export; `Maintenance.import_export` describes the arguments."""
     lines = _lines(file, library.settings)
-    _check_head(lines)
+    vector_import = VectorImport(library, _checked_head(lines))
     bad = _BadLines()
     line_numbers: list[int] = []
     n_bytes = 0
-    notes = _NoteImport(library)
+    notes, synonyms, pins = NoteImport(library), SynonymRecords(library), PinRecords(library)
+    readers: dict[str, Callable[[int, dict[str, Any]], None]] = {
+        **dict.fromkeys(NOTE_TYPES, lambda _, record: notes.add(record)),
+        **dict.fromkeys(SYNONYM_TYPES, synonyms.add),
+        PIN_TYPE: pins.add,
+        "chunk": lambda _, record: vector_import.add(record),
+    }
     had_documents = Documents(library).list(limit=0).total > 0
     with library.ingest_session() as ingest_session:
         for number, line in lines:
             try:
                 record = _record(line)
-                if record is not None and record["type"] == "note":
-                    notes.add(record)
+                if record is not None and record["type"] in readers:
+                    readers[record["type"]](number, record)
                     continue
+                if record is not None:
+                    vector_import.begin_document(record)
                 draft = _draft(record, library.settings)
-            except (DocumentError, NoteError, _BadRecordError) as error:
+            except (DocumentError, NoteError, ValueError) as error:
                 bad.add(number, str(error))
                 continue
             if draft is not None:
@@ -115,6 +138,12 @@ def import_export(
                 n_bytes += draft.n_bytes
         results = ingest_session.finish(processes=processes, watch=watch)
     notes.finish()
+    synonyms.finish()
+    pins.finish()
+    for number, reason in (*synonyms.refused, *pins.refused):
+        bad.add(number, reason)
+    stored_ids = [result.id for result in results if result.id is not None]
+    n_vectors = vector_import.finish(stored_ids)
     numbered_results = list(zip(line_numbers, results, strict=True))
     for number, result in numbered_results:
         if result.error is not None:
@@ -127,30 +156,18 @@ def import_export(
         checksum = library.scorer.data_checksum
         rescore_library(library.database, library.handlers, library.settings, checksum, watch)
     duplicates = sum(result.duplicate is not None for _, result in numbered_results)
-    return Imported(stored, duplicates, bad.first(), is_rescored, bad.n, notes.n_stored, notes.n_duplicates)
-
-
-class _NoteImport:
-    """Stores the notes of an export in short transactions, in the order of their lines."""
-
-    def __init__(self, library: Library) -> None:
-        self._library = library
-        self._waiting: list[ImportedNote] = []
-        self.n_stored = self.n_duplicates = 0
-
-    def add(self, record: Mapping[str, Any]) -> None:
-        """Check a note. Raises NoteError."""
-        self._waiting.append(checked_note(self._library.settings, record))
-        if len(self._waiting) >= NOTES_TOGETHER:
-            self.finish()
-
-    def finish(self) -> None:
-        """Store the checked notes."""
-        library = self._library
-        n_new = store_notes(library.database, library.scorer, library.settings, self._waiting)
-        self.n_stored += n_new
-        self.n_duplicates += len(self._waiting) - n_new
-        self._waiting = []
+    counts = notes.counts()
+    return Imported(
+        stored,
+        duplicates,
+        bad.first(),
+        is_rescored,
+        bad.n,
+        vectors=n_vectors,
+        synonyms=synonyms.n_stored,
+        pins=pins.n_stored,
+        **counts,
+    )
 
 
 class _BadLines:
@@ -197,8 +214,9 @@ def _opened(file: IO[bytes]) -> IO[bytes]:
     return gzip.GzipFile(fileobj=file) if head[: len(GZIP)] == GZIP else file  # type: ignore[return-value]
 
 
-def _check_head(lines: Iterator[tuple[int, bytes | None]]) -> None:
-    """Raise NotAnExportError unless the first line declares an export that this version can read."""
+def _checked_head(lines: Iterator[tuple[int, bytes | None]]) -> dict[str, Any]:
+    """Return the first record. Raises NotAnExportError unless it declares an export that this version can
+    read."""
     for _, line in lines:
         try:
             record = _record(line)
@@ -213,7 +231,7 @@ def _check_head(lines: Iterator[tuple[int, bytes | None]]) -> None:
                 f"the export has format {record.get('format')!r}; this version reads formats up to {FORMAT}: "
                 "install a newer version"
             )
-        return
+        return record
     raise NotAnExportError(
         "this is not an export: its first line must have the type `export`. `shoal ingest` reads texts, "
         "`shoal upload` reads NDJSON"

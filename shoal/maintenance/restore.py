@@ -20,9 +20,9 @@ from shoal.errors import BackupError, DatabaseInUseError, DiskFullError, NotFoun
 from shoal.maintenance import backup
 from shoal.maintenance.backup import Copy, Watcher
 from shoal.storage import migrate
-from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 from shoal.storage.schema import foreign_triggers, missing_parts, tables_with_content
-from shoal.storage.sqlite_errors import is_busy
+from shoal.storage.sqlite.errors import is_busy
 
 SIBLINGS = ("-wal", "-shm", "-journal")
 
@@ -83,7 +83,7 @@ def _prepare(source: Path, prepared: Path, watch: Watcher | None) -> None:
         contextlib.closing(sqlite3.connect(prepared, isolation_level=None)) as writing,
     ):
         backup.copy_pages(reading, writing, watch)
-    database = Database(f"sqlite:///{prepared}")
+    database = open_database(f"sqlite:///{prepared}")
     try:
         with database.snapshot() as snapshot:
             # Triggers would run during the migrations, and on every later write.

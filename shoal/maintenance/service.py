@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from shoal.library.library import Library
-from shoal.models import RescoreResult, SearchResponse
+from shoal.models.jobs import RescoreResult
+from shoal.models.search import SearchResponse
 
 if TYPE_CHECKING:
     from shoal.conversion.folder_listing import Selection
     from shoal.jobs.embedded import Watcher
-    from shoal.maintenance import backup
+    from shoal.jobs.embedding import EmbedResult
+    from shoal.maintenance import backup, copying
     from shoal.maintenance.doctor import Check, Report
     from shoal.maintenance.evaluation import Configuration, Evaluation, JudgedQuery
     from shoal.maintenance.import_export import Imported
+    from shoal.maintenance.index_import import ImportedIndex
     from shoal.maintenance.sync import SyncResult
 
 DEPTH = 10
@@ -29,6 +32,14 @@ class Maintenance:
     def __init__(self, library: Library, search: Callable[..., SearchResponse]) -> None:
         self._library = library
         self._search = search
+
+    def n_to_index(self) -> int:
+        """The number of documents that the files of the index do not have yet. Searches read them from the
+        database."""
+        from shoal.storage import index_tables
+
+        with self._library.database.snapshot() as snapshot:
+            return index_tables.count_open(snapshot)
 
     def rescore(self, watch: Watcher | None = None) -> RescoreResult:
         """Decide all words again and update the scores of the chunks that contain changed ones, and of all
@@ -45,11 +56,44 @@ class Maintenance:
         n_notes = rescore_notes(library.database, library.scorer, library.settings)
         return dataclasses.replace(result, n_notes=n_notes)
 
-    def export(self, *, canonical: bool = False) -> Iterator[str]:
-        """The whole library as lines of JSON. `canonical` omits ids, times and versions."""
+    def embed(self, *, again: bool = False, watch: Watcher | None = None) -> EmbedResult:
+        """Make the vectors of all chunks that lack one, with the encoder of the library; with `again`, those
+        of all chunks. Documents can be searched meanwhile.
+
+        After an interruption, the next call resumes. Raises EncoderError if there is no encoder, and
+        EncoderMismatchError if the library has vectors of another one.
+        """
+        from shoal.jobs.embedding import embed
+
+        library = self._library
+        encoder = library.encoder
+        return embed(library.database, library.handlers, library.settings, encoder, again=again, watch=watch)
+
+    def export(
+        self,
+        *,
+        canonical: bool = False,
+        filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the argument
+    ) -> Iterator[str]:
+        """The whole library as lines of JSON. `canonical` omits ids, times and versions.
+
+        With a `filter` as of `Engine.documents.list`, only the documents that meet it, without what belongs
+        to the whole library: learned words, synonyms, pins and notes. Raises QueryError.
+        """
+        from shoal.search.filtering.evaluation import check_of_documents, find_documents
+        from shoal.search.filtering.objects import make_filter
         from shoal.storage.export import export
 
-        return export(self._library.database, canonical=canonical)
+        tree = make_filter(filter)
+        if tree is None:
+            return export(self._library.database, canonical=canonical)
+        check_of_documents(tree)
+        fields = self._library.index.fields
+        return export(
+            self._library.database,
+            canonical=canonical,
+            select=lambda snapshot: find_documents(snapshot, fields, tree),
+        )
 
     def import_export(
         self, file: IO[bytes], *, rescore: bool = True, processes: int = 1, watch: Watcher | None = None
@@ -63,6 +107,21 @@ class Maintenance:
         from shoal.maintenance.import_export import import_export
 
         return import_export(self._library, file, rescore=rescore, processes=processes, watch=watch)
+
+    def import_index(
+        self, file: IO[bytes], *, encoder_name: str, processes: int = 1, watch: Watcher | None = None
+    ) -> ImportedIndex:
+        """Import texts with their vectors: JSON with `embeddings` and `documents`, plain or compressed by
+        gzip, in a file that can be read twice.
+
+        `encoder_name` is the name of the encoder that made the vectors; it must be that of the library. The
+        whole file is checked first: raises NotAnIndexError before anything is stored, EncoderMismatchError
+        for vectors of another encoder, and EncoderError without one. A document that cannot be stored does
+        not stop the others. What was stored before is skipped, and vectors that are there stay.
+        """
+        from shoal.maintenance.index_import import import_index
+
+        return import_index(self._library, file, encoder_name=encoder_name, processes=processes, watch=watch)
 
     def sync(
         self,
@@ -143,8 +202,36 @@ class Maintenance:
     ) -> backup.Copy:
         """Copy the library to `target`, which appears only after the copy is complete and checked.
 
-        An existing `target` is replaced only with `force`. Raises BackupError, DiskFullError.
+        An existing `target` is replaced only with `force`. Raises BackupError, also for a library on
+        PostgreSQL, and DiskFullError.
         """
-        from shoal.maintenance.backup import create_backup
+        from shoal.maintenance.backup import check_is_file, create_backup
 
-        return create_backup(self._library.database.path, target, force=force, watch=watch)
+        check_is_file(self._library.settings, "backup")
+        return create_backup(self._library.settings.database_path, target, force=force, watch=watch)
+
+    def copy(
+        self,
+        target_url: str,
+        *,
+        without_jobs: bool = False,
+        restart: bool = False,
+        watch: copying.Watcher = lambda _: None,
+    ) -> copying.CopyResult:
+        """Copy the library to another database, `sqlite:///PATH` or `postgresql://...`, which must be
+        empty or an unfinished copy of this library.
+
+        The copy is the state of the library at the beginning of the call. `shoal.maintenance.copying`
+        describes the options and errors.
+        """
+        from shoal.maintenance.copying import copy_library
+
+        settings = self._library.settings
+        return copy_library(
+            settings.database_url,
+            target_url,
+            data_path=settings.data_path,
+            without_jobs=without_jobs,
+            restart=restart,
+            watch=watch,
+        )

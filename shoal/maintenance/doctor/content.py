@@ -18,7 +18,7 @@ from shoal.chunking.analysis import analyze, rescore, scored_document
 from shoal.errors import DatabaseUnavailableError, DiskFullError
 from shoal.learning.scorers import Vocabularies
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
-from shoal.models import DocumentDraft, ScoredDocument
+from shoal.models.documents import DocumentDraft, ScoredDocument
 from shoal.storage import document_writer
 from shoal.storage.database import Snapshot
 from shoal.storage.document_queries import get_draft, tags_of
@@ -29,19 +29,28 @@ from shoal.support.clock import timestamp
 
 NORM_TOLERANCE = 1e-3
 
-# Texts as bytes: a damaged text may not be valid UTF-8.
-DOCUMENTS = """
-    SELECT id, content_hash, n_bytes, n_chunks, typeof(text_after) = 'text', CAST(text_after AS BLOB)
-    FROM documents ORDER BY id
-"""
+# Texts of SQLite as bytes: a damaged text may not be valid UTF-8, or no text. PostgreSQL checks that itself.
+DOCUMENTS = "SELECT id, content_hash, n_bytes, n_chunks, {is_text}, {text} FROM documents ORDER BY id"
 # `section` is NULL if the section is missing or belongs to another document.
 CHUNKS_OF = """
-    SELECT c.id, c.chunk_index, c.start_char, c.end_char, s.id AS section,
-           typeof(c.text) = 'text' AND typeof(c.text_before) = 'text' AS is_text,
-           CAST(c.text_before AS BLOB) AS text_before, CAST(c.text AS BLOB) AS text
+    SELECT c.chunk_index, c.start_char, c.end_char, s.id AS section, {is_text} AS is_text,
+           {text_before} AS text_before, {text} AS text
     FROM chunks c LEFT JOIN sections s ON s.id = c.section_id AND s.document_id = c.document_id
     WHERE c.document_id = :document_id ORDER BY c.chunk_index
 """
+ON_SQLITE = (
+    DOCUMENTS.format(is_text="typeof(text_after) = 'text'", text="CAST(text_after AS BLOB)"),
+    CHUNKS_OF.format(
+        is_text="typeof(c.text) = 'text' AND typeof(c.text_before) = 'text'",
+        text_before="CAST(c.text_before AS BLOB)",
+        text="CAST(c.text AS BLOB)",
+    ),
+)
+ON_POSTGRESQL = (
+    DOCUMENTS.format(is_text="1", text="text_after"),
+    CHUNKS_OF.format(is_text="1", text_before="c.text_before", text="c.text"),
+)
+PLACES_OF = "SELECT id, start_char, end_char FROM chunks WHERE document_id = :document_id"
 SCORES = """
     SELECT document_id, profile, top_reef_id, top_reef_probability, norm FROM chunks ORDER BY document_id
 """
@@ -61,7 +70,7 @@ class Damaged(NamedTuple):
 
 def _texts(context: CheckContext) -> Sequence[Finding]:
     with context.database.snapshot() as snapshot:
-        damaged = list(_damaged(snapshot))
+        damaged = list(_damaged(snapshot, is_sqlite=context.database.is_sqlite))
     lost = [document for document in damaged if document.is_lost]
     inconsistent = [document for document in damaged if not document.is_lost]
     findings = []
@@ -95,11 +104,12 @@ def _texts(context: CheckContext) -> Sequence[Finding]:
     return findings
 
 
-def _damaged(snapshot: Snapshot) -> Iterator[Damaged]:
-    for document_id, content_hash, n_bytes, n_chunks, is_text, text_after in snapshot.tuples(DOCUMENTS):
-        chunks = snapshot.rows(CHUNKS_OF, {"document_id": document_id})
-        parts = [part for chunk in chunks for part in (chunk["text_before"], chunk["text"])]
-        parts.append(text_after)
+def _damaged(snapshot: Snapshot, *, is_sqlite: bool) -> Iterator[Damaged]:
+    documents, chunks_of = ON_SQLITE if is_sqlite else ON_POSTGRESQL
+    for document_id, content_hash, n_bytes, n_chunks, is_text, text_after in snapshot.tuples(documents):
+        chunks = snapshot.rows(chunks_of, {"document_id": document_id})
+        texts = [text for chunk in chunks for text in (chunk["text_before"], chunk["text"])]
+        parts = [text.encode() if isinstance(text, str) else text for text in (*texts, text_after)]
         lengths = _lengths(parts) if is_text and all(chunk["is_text"] for chunk in chunks) else None
         is_lost = lengths is None or _sha256(parts) != content_hash
         stored_bytes = sum(map(len, parts))
@@ -147,7 +157,8 @@ def _fault(i: int, chunk: Any, start: int, end: int) -> str | None:
 
 def _repair_texts(context: CheckContext) -> None:
     with context.database.snapshot() as snapshot:
-        ids = [document.document_id for document in _damaged(snapshot) if not document.is_lost]
+        damaged = _damaged(snapshot, is_sqlite=context.database.is_sqlite)
+        ids = [document.document_id for document in damaged if not document.is_lost]
     _rebuild_documents(context, ids)
 
 
@@ -241,7 +252,7 @@ def _rebuild_document(context: CheckContext, document_id: int, vocabularies: Voc
     scored = _scored(draft, vocabularies, context)
     with context.database.write() as transaction:
         parameters = {"document_id": document_id}
-        rows = transaction.rows(CHUNKS_OF, parameters)
+        rows = transaction.rows(PLACES_OF, parameters)
         old_ids = {(row["start_char"], row["end_char"]): row["id"] for row in rows}
         transaction.execute(DELETE_CHUNKS, parameters)
         kept = [old_ids.get((chunk.start_char, chunk.end_char)) for chunk in scored.chunks]

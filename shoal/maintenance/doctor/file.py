@@ -1,4 +1,7 @@
-"""Checks of the database file: readable, intact, and with the schema of this version."""
+"""Checks of the database file: readable, intact, and with the schema of this version.
+
+On PostgreSQL, the server checks pages as it reads them (`initdb --data-checksums`) and keeps foreign keys.
+"""
 
 from __future__ import annotations
 
@@ -49,24 +52,28 @@ class Orphans(NamedTuple):
 
 
 def _readability(context: CheckContext) -> Sequence[Finding]:
-    path = context.settings.database_path
+    name, is_sqlite = context.database.name, context.database.is_sqlite
     try:
         revision = migrate.current_revision(context.database)
     except (StorageError, sqlite3.Error) as error:
         return [
             Finding(
                 "file",
-                f"{path.name} cannot be read: {error}",
-                "it is not an SQLite database, or its first pages are damaged",
+                f"{name} cannot be read: {error}",
+                "it is not an SQLite database, or its first pages are damaged"
+                if is_sqlite
+                else "the server is away, refuses the user, or found damage",
                 "`shoal restore` a backup (the damaged file is kept); without a backup, the `.recover` "
-                "command of the sqlite3 program may save some of it",
+                "command of the sqlite3 program may save some of it"
+                if is_sqlite
+                else "see the log of the server; docs/postgresql.md says how to restore a backup",
             )
         ]
     if revision is None:
         return [
             Finding(
                 "file",
-                f"{path.name} is not a Shoal database",
+                f"{name} is not a Shoal database",
                 "it is empty, or belongs to another program",
                 "check `--db` and SHOAL_DATABASE_URL; `shoal migrate` creates the tables in an empty "
                 "database",
@@ -126,6 +133,15 @@ def _rebuild_indexes(context: CheckContext) -> None:
 def _schema(context: CheckContext) -> Sequence[Finding]:
     revision = migrate.current_revision(context.database)
     assert revision is not None, "the check of the file has passed"
+    if revision == migrate.COPYING:
+        return [
+            Finding(
+                "schema",
+                "the database holds an unfinished copy of another library",
+                "`shoal copy` was interrupted; no service uses the database",
+                "run the same `shoal copy` again; it continues",
+            )
+        ]
     if revision > migrate.HEAD:
         return [
             Finding(
@@ -177,9 +193,9 @@ def _repair_schema(context: CheckContext) -> None:
         return
     with context.database.write() as transaction:
         # Each kind needs those before it.
-        for kind in ("table", "view", "index", "trigger"):
+        for kind in ("function", "table", "view", "index", "trigger"):
             for _, _, sql in (part for part in missing if part[0] == kind):
-                transaction.execute(sql)
+                transaction.connection.execute(sql)
         if any(name in index_tables.TABLES for _, name, _ in missing):
             index_tables.start_again(transaction)
 
@@ -217,6 +233,20 @@ def _delete_orphans(context: CheckContext) -> None:
 CHECKS = (
     Check("file", "whether the file can be read", _readability, is_vital=True),
     Check("schema", "the schema", _schema, _repair_schema, is_vital=True),
-    Check("integrity", "SQLite's check of every page", _page_integrity, _rebuild_indexes, reads_all=True),
-    Check("orphans", "rows without their parent row", _find_orphans, _delete_orphans, reads_all=True),
+    Check(
+        "integrity",
+        "SQLite's check of every page",
+        _page_integrity,
+        _rebuild_indexes,
+        reads_all=True,
+        is_for_sqlite=True,
+    ),
+    Check(
+        "orphans",
+        "rows without their parent row",
+        _find_orphans,
+        _delete_orphans,
+        reads_all=True,
+        is_for_sqlite=True,
+    ),
 )

@@ -12,6 +12,7 @@ from typing import Any
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 MAX_EXAMPLES = 5
 
@@ -55,7 +56,7 @@ class CheckContext:
 
     @functools.cached_property
     def database(self) -> Database:
-        return Database(self.settings.database_url)
+        return open_database(self.settings.database_url, self.settings.data_path)
 
     def close(self) -> None:
         """Close the database if it was opened."""
@@ -78,7 +79,8 @@ class Check:
 
     `find` returns the problems, `repair` fixes those with `can_repair`; a repair may be interrupted and
     repeated. `reads_all`: the duration grows with the library. `is_vital`: an error that remains stops the
-    examination, because later checks rely on this one.
+    examination, because later checks rely on this one. `is_for_sqlite`: PostgreSQL itself keeps what the
+    check looks at.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Check:
     repair: Callable[[CheckContext], None] | None = None
     reads_all: bool = False
     is_vital: bool = False
+    is_for_sqlite: bool = False
 
 
 def examples(items: Iterable[object]) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from shoal.index.segment import Segment
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity
 from shoal.search.index_files import IndexFiles
 from shoal.search.indexing import outdated_documents, rebuild_index, update_index
-from shoal.storage import index_tables
-from shoal.storage.database import Snapshot
+from shoal.storage.database import listed_in_parts
+from shoal.storage.index_records import IndexView, open_records
 
 HAS_REVISION = "SELECT EXISTS (SELECT revision FROM index_state)"
 ALL_CHUNKS = "SELECT id FROM chunks ORDER BY id"
@@ -21,8 +21,8 @@ ALL_CHUNKS = "SELECT id FROM chunks ORDER BY id"
 def _files(context: CheckContext) -> Sequence[Finding]:
     """Whether the files are whole, by their checksums."""
     files = IndexFiles(context.database)
-    with context.database.snapshot(limited=False) as snapshot:
-        for row in index_tables.segments(snapshot):
+    with open_records(context.database).newest(context.database) as view:
+        for row in view.segments():
             try:
                 files.open(row.file_name, verify=True)
             except DamagedIndexError as error:
@@ -36,13 +36,14 @@ def _passages(context: CheckContext) -> Sequence[Finding]:
     with context.database.snapshot(limited=False) as snapshot:
         if not snapshot.value(HAS_REVISION):
             return [_finding("index", "the revision of the index is missing")]
-        n_open = index_tables.count_open(snapshot)
+    with open_records(context.database).newest(context.database) as view:
+        snapshot, n_open = view.snapshot, view.count_open()
         try:
-            indexed = _indexed(snapshot, files)
+            indexed = _indexed(view, files)
         except DamagedIndexError as error:
             return [_finding("index", str(error))]
         stored = np.array([row[0] for row in snapshot.tuples(ALL_CHUNKS)], dtype=np.int64)
-        opened = _chunks_of_open(snapshot)
+        opened = _chunks_of_open(view)
     expected = np.setdiff1d(stored, opened)
     missing, extra = (
         len(np.setdiff1d(expected, indexed)),
@@ -68,20 +69,22 @@ def _passages(context: CheckContext) -> Sequence[Finding]:
     return []
 
 
-CHUNKS_OF_OPEN = """
-    SELECT c.id FROM changed_documents o JOIN chunks c ON c.document_id = o.document_id WHERE o.is_indexed = 0
-"""
+CHUNKS_OF = "SELECT id FROM chunks WHERE document_id IN ({ids})"
 
 
-def _chunks_of_open(snapshot: Snapshot) -> np.ndarray:
-    return np.array([row[0] for row in snapshot.tuples(CHUNKS_OF_OPEN)], dtype=np.int64)
+def _chunks_of_open(view: IndexView) -> np.ndarray:
+    found: list[int] = []
+    opened = [change.document_id for change in view.open_changes()]
+    for ids, parameters in listed_in_parts("id", opened):
+        found += [row[0] for row in view.snapshot.tuples(CHUNKS_OF.format(ids=ids), parameters)]
+    return np.array(found, dtype=np.int64)
 
 
-def _indexed(snapshot: Snapshot, files: IndexFiles) -> np.ndarray:
+def _indexed(view: IndexView, files: IndexFiles) -> np.ndarray:
     """The chunks of the index that are up to date, each as often as it is there."""
-    changes = index_tables.changes(snapshot)
+    changes = view.changes()
     found = [np.empty(0, dtype=np.int64)]
-    for row in index_tables.segments(snapshot):
+    for row in view.segments():
         segment: Segment = files.open(row.file_name)
         outdated = outdated_documents(segment, row.revision, changes)
         is_live = ~np.isin(segment.document_ids[segment.document_of], outdated)

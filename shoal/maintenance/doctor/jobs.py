@@ -26,7 +26,7 @@ from shoal.jobs.queue.states import (
 from shoal.jobs.queue.submission import remove_dropped
 from shoal.jobs.queue.transitions import close_if_done
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
-from shoal.models import ItemStatus, JobKind
+from shoal.models.jobs import ItemStatus, JobKind
 from shoal.settings import Settings
 from shoal.storage.database import Row, Transaction
 from shoal.support.clock import timestamp
@@ -114,12 +114,12 @@ OPEN_OF_WAVE = f"""
 # Jobs whose counts differ from those of their items.
 _COUNTS = {
     "total": "COUNT(i.id)",
-    "n_succeeded": "COALESCE(SUM(i.status = 'succeeded'), 0)",
-    "n_failed": "COALESCE(SUM(i.status = 'failed'), 0)",
-    "n_duplicate": "COALESCE(SUM(i.status = 'duplicate'), 0)",
-    "n_canceled": "COALESCE(SUM(i.status = 'canceled'), 0)",
+    "n_succeeded": "COUNT(*) FILTER (WHERE i.status = 'succeeded')",
+    "n_failed": "COUNT(*) FILTER (WHERE i.status = 'failed')",
+    "n_duplicate": "COUNT(*) FILTER (WHERE i.status = 'duplicate')",
+    "n_canceled": "COUNT(*) FILTER (WHERE i.status = 'canceled')",
     "bytes_total": "COALESCE(SUM(i.n_bytes), 0)",
-    "bytes_done": f"COALESCE(SUM(i.n_bytes * (i.status NOT IN {_OPEN})), 0)",
+    "bytes_done": f"COALESCE(SUM(CASE WHEN i.status NOT IN {_OPEN} THEN i.n_bytes ELSE 0 END), 0)",
 }
 WRONG_COUNTS = f"""
     SELECT j.id FROM jobs j LEFT JOIN job_items i ON i.job_id = j.id
@@ -148,8 +148,8 @@ REOPEN = """
 
 
 def _leases(context: CheckContext) -> Sequence[Finding]:
-    now = time.time()
     with context.database.snapshot() as snapshot:
+        now = snapshot.now()
         leased = [
             *snapshot.rows(statements.LEASED_ITEMS),
             *snapshot.rows(statements.LEASED_WAVES),
@@ -172,7 +172,7 @@ def _leases(context: CheckContext) -> Sequence[Finding]:
 
 
 def _reclaim_leases(context: CheckContext) -> None:
-    reclaim_expired_leases(context.database, context.settings, time.time())
+    reclaim_expired_leases(context.database, context.settings, context.database.now())
 
 
 def _items(context: CheckContext) -> Sequence[Finding]:
@@ -233,7 +233,7 @@ def _repair_items(context: CheckContext) -> None:
     with context.database.write() as transaction:
         now = timestamp()
         for (job_id,) in transaction.rows(WITHOUT_JOB):
-            transaction.execute(INSERT_JOB, _job_row(job_id, context.settings, now))
+            transaction.execute(INSERT_JOB, _job_row(transaction, job_id, context.settings, now))
             transaction.execute(RECOUNT, {"job_id": job_id, "now": now})
         for row in transaction.rows(WITHOUT_WAVE):
             _restart_wave(transaction, row["job_id"], row["n"])
@@ -260,9 +260,15 @@ def _repair_items(context: CheckContext) -> None:
         transaction.execute(DELETE_OBSOLETE_TEXTS)
 
 
-def _job_row(job_id: int, settings: Settings, now: str) -> dict[str, Any]:
+def _job_row(transaction: Transaction, job_id: int, settings: Settings, now: str) -> dict[str, Any]:
     plan = plan_to_json(plan_for(JobKind.ingest, settings))
-    return {"job_id": job_id, "kind": JobKind.ingest.value, "plan": plan, "now": now, "moment": time.time()}
+    return {
+        "job_id": job_id,
+        "kind": JobKind.ingest.value,
+        "plan": plan,
+        "now": now,
+        "moment": transaction.now(),
+    }
 
 
 def _restart_wave(transaction: Transaction, job_id: int, wave: int) -> None:
@@ -382,7 +388,7 @@ def _update_job(transaction: Transaction, job_id: int, now: str) -> None:
 
 def _leftovers(context: CheckContext) -> Sequence[Finding]:
     with context.database.snapshot() as snapshot:
-        moment = time.time() - context.settings.upload_timeout
+        moment = snapshot.now() - context.settings.upload_timeout
         n_silent = snapshot.value(statements.COUNT_STALE_UPLOADS, {"moment": moment})
         local_jobs = snapshot.rows(statements.LOCAL_JOBS)
     n = n_silent + sum(lease.is_dead(row["local_owner"]) for row in local_jobs)
@@ -428,8 +434,8 @@ def _old_spool_files(settings: Settings) -> list[Path]:
 def _remove_leftovers(context: CheckContext) -> None:
     database, settings = context.database, context.settings
     embedded.drop_abandoned_jobs(database, settings)
-    moment = time.time() - settings.upload_timeout
     with database.write() as transaction:
+        moment = transaction.now() - settings.upload_timeout
         transaction.execute(statements.DROP_STALE_UPLOADS, {"moment": moment})
     remove_dropped(database, embedded.ALL_SLICES)
     for path in _old_spool_files(settings):

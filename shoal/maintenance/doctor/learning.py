@@ -14,7 +14,7 @@ from shoal.storage.vocabulary_records import StoredRow
 WRONG_STORED = """
     SELECT o.id FROM observed_documents o
     WHERE o.state IN ('pending', 'learned')
-      AND o.stored <> EXISTS (SELECT 1 FROM documents d WHERE d.content_hash = o.content_hash)
+      AND (o.stored = 1) <> EXISTS (SELECT 1 FROM documents d WHERE d.content_hash = o.content_hash)
 """
 SET_STORED = f"""
     UPDATE observed_documents SET stored = 1 - stored WHERE id IN ({WRONG_STORED})

@@ -15,12 +15,14 @@ from shoal.maintenance.doctor.learning import CHECKS as LEARNING_CHECKS
 from shoal.maintenance.doctor.notes import CHECKS as NOTE_CHECKS
 from shoal.maintenance.doctor.totals import CHECKS as TOTALS_CHECKS
 from shoal.maintenance.doctor.values import CHECKS as VALUE_CHECKS
+from shoal.maintenance.doctor.vectors import CHECKS as VECTOR_CHECKS
 
 CHECKS: tuple[Check, ...] = (
     *FILE_CHECKS,
     *CONTENT_CHECKS,
     *TOTALS_CHECKS,
     *INDEX_CHECKS,
+    *VECTOR_CHECKS,
     *JOB_CHECKS,
     *LEARNING_CHECKS,
     *NOTE_CHECKS,
@@ -61,7 +63,7 @@ def run_checks(
     findings: list[Finding] = []
     repaired: list[Finding] = []
     for check in CHECKS:
-        if quick and check.reads_all:
+        if (quick and check.reads_all) or (check.is_for_sqlite and not context.settings.is_sqlite):
             continue
         watch(check)
         current = _find(check, context)

@@ -1,17 +1,21 @@
 """Finds values that Shoal never stores: a wrong type, invalid UTF-8 or JSON, or an unknown name.
 
-SQLite does not enforce any of this, so a damaged value shows only when it is read.
+SQLite does not enforce any of this, so a damaged value shows only when it is read. PostgreSQL enforces types
+and UTF-8, but neither JSON nor names.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from shoal.jobs.queue.states import DROPPED, RECEIVING, WAVE_DONE, Stage
+from shoal.jobs.queue.states import DROPPED, RECEIVING, STORED, WAVE_DONE, Stage
 from shoal.maintenance.doctor.findings import MAX_EXAMPLES, Check, CheckContext, Finding
-from shoal.models import DocFormat, ItemStatus, JobKind, JobStatus
-from shoal.note_models import DECIDED_BY, KINDS, PINNED_BY, PROPOSAL_STATUSES, SOURCES
+from shoal.models.documents import DocFormat
+from shoal.models.jobs import JobKind, JobStatus
+from shoal.models.notes import DECIDED_BY, KINDS, PINNED_BY, PROPOSAL_STATUSES, SOURCES
+from shoal.storage.copies.tables import copied_tables
 from shoal.storage.database import Snapshot
 
 TABLES = """
@@ -51,7 +55,7 @@ NAMES: dict[str, dict[str, Collection[str]]] = {
     "documents": {"format": tuple(DocFormat)},
     "jobs": {"kind": tuple(JobKind), "status": (*JobStatus, RECEIVING, DROPPED)},
     "waves": {"stage": (*Stage, WAVE_DONE)},
-    "job_items": {"format": tuple(DocFormat), "status": tuple(ItemStatus)},
+    "job_items": {"format": tuple(DocFormat), "status": STORED},
     "notes": {"kind": KINDS, "source": SOURCES, "pinned_by": PINNED_BY},
     "note_merges": {"decided_by": DECIDED_BY},
     "merge_proposals": {"status": PROPOSAL_STATUSES},
@@ -70,11 +74,10 @@ def _values(context: CheckContext) -> Sequence[Finding]:
     n = 0
     shown: list[str] = []
     with context.database.snapshot() as snapshot:
-        for (table,) in snapshot.rows(TABLES):
-            for value in _invalid_values(snapshot, table):
-                n += 1
-                if len(shown) < MAX_EXAMPLES:
-                    shown.append(f"{value.owner}: {value.reason}")
+        for value in _all_invalid(snapshot) if context.database.is_sqlite else _invalid_texts(snapshot):
+            n += 1
+            if len(shown) < MAX_EXAMPLES:
+                shown.append(f"{value.owner}: {value.reason}")
     if not n:
         return []
     return [
@@ -89,6 +92,40 @@ def _values(context: CheckContext) -> Sequence[Finding]:
             examples=tuple(shown),
         )
     ]
+
+
+def _all_invalid(snapshot: Snapshot) -> Iterator[InvalidValue]:
+    for (table,) in snapshot.rows(TABLES):
+        yield from _invalid_values(snapshot, table)
+
+
+def _invalid_texts(snapshot: Snapshot) -> Iterator[InvalidValue]:
+    """The values of PostgreSQL that are no JSON of their kind, or none of the names of their column."""
+    for table in sorted({*JSON, *NAMES}):
+        shapes, names = JSON.get(table, {}), NAMES.get(table, {})
+        columns = {name: kind for name, kind in _columns_of(table).items() if name in {*shapes, *names}}
+        owner = _owner(table, list(_columns_of(table))).removeprefix("CAST(").removesuffix(" AS BLOB)")
+        for row_owner, *values in snapshot.tuples(f"SELECT {owner}, {', '.join(columns)} FROM {table}"):
+            for name, value in zip(columns, values, strict=True):
+                if value is None:
+                    continue
+                if name in shapes and not _is_json(value, shapes[name]):
+                    yield InvalidValue(row_owner, f"{table}.{name} is not a JSON {shapes[name]}")
+                if name in names and value not in names[name]:
+                    yield InvalidValue(row_owner, f"{table}.{name} is none of {', '.join(names[name])}")
+
+
+def _columns_of(table: str) -> dict[str, str]:
+    """The columns of a table of this version, in order, with their types on PostgreSQL."""
+    described = next(each for each in copied_tables() if each.name == table)
+    return dict(zip(described.columns, described.types, strict=True))
+
+
+def _is_json(text: str, shape: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict if shape == "object" else list)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _invalid_values(snapshot: Snapshot, table: str) -> Iterator[InvalidValue]:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from shoal.conversion.folder_listing import EVERYTHING, Selection, Skipped, count_skipped, is_listable
 from shoal.errors import DocumentError, EmptyDocumentError, NotFoundError, ShoalError, StorageError
-from shoal.file_models import FileDraft
 from shoal.formats.drafts import checked_tags, make_draft
 from shoal.formats.file_types import format_of
 from shoal.library.library import Library
@@ -36,9 +35,9 @@ from shoal.maintenance.sync.folder import (
 )
 from shoal.maintenance.sync.ownership import HASH_OF_FILE, documents_of
 from shoal.maintenance.sync.plan import Pair, Plan, Stored, make_plan
-from shoal.models import DocumentDraft
+from shoal.models.documents import DocumentDraft
+from shoal.models.files import FileDraft
 from shoal.storage import document_queries, source_files
-from shoal.storage.file_lock import alone
 from shoal.storage.file_stamps import StampedFile, stamps_below, write_stamps
 from shoal.support.clock import timestamp
 
@@ -124,7 +123,7 @@ def sync(
     """Update the documents of a folder to match its files; `Maintenance.sync` describes the arguments."""
     given_tags = checked_tags(tags, library.settings)
     # Serialized: the slower of two concurrent syncs would undo the changes of the other.
-    with alone(library.database.path, "sync"):
+    with library.database.alone("sync"):
         basis = basis_of_hashes(library.settings)
         with library.database.snapshot() as snapshot:
             known = stamps_below(snapshot, root_of(folder), basis)

@@ -21,9 +21,9 @@ from shoal.errors import (
     RefusedKindError,
     UnreadableFileError,
 )
-from shoal.file_models import FileDraft
 from shoal.formats.decoding import clean
-from shoal.models import DocFormat, DocumentDraft
+from shoal.models.documents import DocFormat, DocumentDraft
+from shoal.models.files import FileDraft
 from shoal.settings import Settings
 from shoal.storage.file_stamps import Stamp, StampedFile
 from shoal.version import __version__

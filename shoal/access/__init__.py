@@ -1,0 +1,1 @@
+"""Access: which key may do what, in which collection, and how often. Nothing here knows HTTP."""

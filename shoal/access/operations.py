@@ -1,0 +1,283 @@
+"""The one table of operations: every method and path of the service, and what it needs.
+
+Paths are those of the collection `main`; below `/api/v1/collections/{name}` the same operations of another
+collection have the same needs. A test fails when a route of the application has no entry here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from shoal.access.rights import Needed
+
+TABLE: Mapping[Needed, str] = {
+    Needed.public: """
+        GET /health
+        GET /ready
+        GET /docs
+        GET /openapi.json
+        GET /static/{filename}
+    """,
+    Needed.read: """
+        GET /api/v1/documents
+        GET /api/v1/documents/{document_id}
+        GET /api/v1/documents/{document_id}/chunks
+        GET /api/v1/documents/{document_id}/content
+        GET /api/v1/documents/{document_id}/file
+        GET /api/v1/chunks/{chunk_id}
+        GET /api/v1/search
+        POST /api/v1/search
+        POST /api/v1/search/batch
+        POST /api/v1/explain
+        GET /api/v1/suggest
+        GET /api/v1/facets
+        POST /api/v1/facets
+        POST /api/v1/similarity
+        POST /api/v1/verify
+        POST /api/v1/retrieve
+        POST /api/v1/queries/{trace_id}/clicks
+        GET /api/v1/jobs
+        GET /api/v1/jobs/{job_id}
+        GET /api/v1/jobs/{job_id}/events
+        GET /api/v1/jobs/{job_id}/items
+        GET /api/v1/notes
+        GET /api/v1/notes/{note_id}
+        GET /api/v1/notes/{note_id}/feedback
+        GET /api/v1/notes/{note_id}/history
+        POST /api/v1/notes/{note_id}/explain
+        GET /api/v1/notes/categories
+        GET /api/v1/notes/status
+        GET /api/v1/notes/merges
+        GET /api/v1/notes/proposals
+        POST /api/v1/notes/search
+        POST /api/v1/notes/pinned
+        POST /api/v1/users/{user_id}/recall
+        GET /api/v1/reefs
+        GET /api/v1/vocabulary
+        GET /api/v1/synonyms
+        GET /api/v1/pins
+        GET /api/v1/pins/{pin_id}
+        GET /api/v1/synonyms/{synonym_id}
+        GET /api/v1/synonyms/export
+        GET /api/v1/acronyms
+        GET /api/v1/acronyms/{acronym_id}
+        GET /api/v1/status
+        GET /api/v1/collections/{name}
+        GET /
+        GET /documents/{document_id}
+        GET /library
+        GET /jobs
+        GET /jobs/{job_id}
+        GET /notes
+        GET /notes/{note_id}
+        GET /notes/explain
+        GET /notes/new
+        GET /notes/proposals
+        GET /reefs
+        GET /reefs/{reef_id}
+        GET /vocabulary
+        GET /vocabulary/{word}
+        GET /synonyms
+        GET /pins
+        GET /status
+        GET /nearest
+        GET /verify
+        POST /verify
+    """,
+    Needed.write: """
+        POST /api/v1/documents
+        POST /api/v1/documents/bulk
+        PUT /api/v1/documents/{document_id}
+        PUT /api/v1/documents/{document_id}/tags
+        DELETE /api/v1/documents/{document_id}
+        DELETE /api/v1/documents
+        POST /api/v1/jobs
+        POST /api/v1/jobs/{job_id}/cancel
+        POST /api/v1/jobs/{job_id}/retry
+        POST /api/v1/notes
+        POST /api/v1/notes/bulk
+        PATCH /api/v1/notes/{note_id}
+        PATCH /api/v1/notes/{note_id}/categories
+        POST /api/v1/notes/{note_id}/deprecate
+        POST /api/v1/notes/{note_id}/restore
+        POST /api/v1/notes/{note_id}/feedback
+        PUT /api/v1/notes/{note_id}/pin
+        DELETE /api/v1/notes/{note_id}/pin
+        POST /api/v1/notes/shown
+        POST /api/v1/notes/purge
+        POST /api/v1/notes/dedup
+        POST /api/v1/notes/merges
+        POST /api/v1/notes/merges/{merge_id}/undo
+        POST /api/v1/notes/proposals/{proposal_id}/accept
+        POST /api/v1/notes/proposals/{proposal_id}/reject
+        POST /api/v1/users/{user_id}/remember
+        POST /api/v1/hooks/{event}
+        POST /api/v1/synonyms
+        PUT /api/v1/synonyms/{synonym_id}
+        DELETE /api/v1/synonyms/{synonym_id}
+        POST /api/v1/synonyms/import
+        POST /api/v1/pins
+        PUT /api/v1/pins/{pin_id}
+        DELETE /api/v1/pins/{pin_id}
+        POST /api/v1/acronyms/scan
+        POST /api/v1/acronyms/{acronym_id}/confirm
+        POST /api/v1/acronyms/{acronym_id}/reject
+        POST /notes/{note_id}/{action}
+        POST /notes/dedup
+        POST /notes/merges/{merge_id}/undo
+        POST /notes/new
+        POST /notes/proposals/{proposal_id}/{decision}
+        POST /synonyms
+        POST /synonyms/{synonym_id}/delete
+        POST /synonyms/acronyms/{acronym_id}/{decision}
+        POST /synonyms/scan
+        POST /pins
+        POST /pins/{pin_id}/delete
+    """,
+    Needed.admin: """
+        POST /api/v1/saved-searches
+        GET /api/v1/saved-searches
+        GET /api/v1/saved-searches/{search_id}
+        PATCH /api/v1/saved-searches/{search_id}
+        DELETE /api/v1/saved-searches/{search_id}
+        POST /api/v1/saved-searches/{search_id}/test
+        GET /api/v1/saved-searches/{search_id}/deliveries
+        GET /api/v1/saved-searches/{search_id}/deliveries/{delivery_id}
+        POST /api/v1/saved-searches/{search_id}/deliveries/{delivery_id}/redeliver
+        GET /api/v1/queries
+        DELETE /api/v1/queries
+        GET /api/v1/queries/frequent
+        GET /api/v1/queries/judged
+        GET /saved-searches
+        POST /saved-searches
+        GET /saved-searches/{search_id}
+        POST /saved-searches/{search_id}/{change}
+        POST /saved-searches/{search_id}/redeliver/{delivery_id}
+        GET /queries
+    """,
+    Needed.any_key: """
+        GET /api/v1/collections
+        GET /collections
+    """,
+    Needed.overview: """
+        GET /metrics
+    """,
+    Needed.manage: """
+        POST /api/v1/collections
+        POST /api/v1/collections/swap
+        PATCH /api/v1/collections/{name}
+        DELETE /api/v1/collections/{name}
+    """,
+    Needed.grant: """
+        GET /api/v1/keys
+        POST /api/v1/keys
+        GET /api/v1/keys/{key_id}
+        DELETE /api/v1/keys/{key_id}
+        POST /api/v1/keys/{key_id}/rotate
+        GET /keys
+        POST /keys
+        POST /keys/{key_id}/{change}
+    """,
+}
+"""Operations by what they need: a method and a path with its parameters in braces on each line."""
+
+MANY_SEGMENTS = frozenset({"{user_id}", "{filename}"})
+"""Parameters that may contain slashes."""
+
+_PARAMETER = re.compile(r"<(?:[^<>]*:)?([A-Za-z_]\w*)>")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A method and a path with parameters in braces, and what it needs."""
+
+    method: str
+    path: str
+    needed: Needed
+
+
+def _operations() -> Iterator[Operation]:
+    for needed, lines in TABLE.items():
+        for line in lines.split("\n"):
+            if line.strip():
+                method, path = line.split()
+                yield Operation(method, path, needed)
+
+
+OPERATIONS = tuple(_operations())
+_NEEDED = {(operation.method, operation.path): operation.needed for operation in OPERATIONS}
+
+
+def path_of_rule(rule: str) -> str:
+    """Return the path of a Flask rule as the table has it: `/jobs/<int:job_id>` is `/jobs/{job_id}`."""
+    return _PARAMETER.sub(r"{\1}", rule)
+
+
+def needed_by_rule(method: str, rule: str | None) -> Needed:
+    """Return what a request needs that Flask has matched to a rule; `rule` is None if it matched none."""
+    if rule is None:
+        return _needed_elsewhere(method)
+    return _needed(method, path_of_rule(rule))
+
+
+def needed_by_path(method: str, path: str) -> Needed:
+    """Return what a request needs, by its path alone. For requests that no application has seen yet."""
+    segments = _segments(path)
+    for template, parts in _TEMPLATES.get(_method(method), ()):
+        if _is_match(parts, segments):
+            return _needed(method, template)
+    return _needed_elsewhere(method)
+
+
+def _method(method: str) -> str:
+    return "GET" if method == "HEAD" else method
+
+
+def _needed(method: str, path: str) -> Needed:
+    found = _NEEDED.get((_method(method), path))
+    if found is not None:
+        return found
+    if method == "OPTIONS":
+        return Needed.public if _NEEDED.get(("GET", path)) is Needed.public else Needed.read
+    return _needed_elsewhere(method)
+
+
+def _needed_elsewhere(method: str) -> Needed:
+    """What a request needs that matches nothing: enough that its body is not received from anybody."""
+    return Needed.read if method in ("GET", "HEAD", "OPTIONS") else Needed.write
+
+
+def _segments(path: str) -> tuple[str, ...]:
+    return tuple(segment for segment in path.split("/") if segment)
+
+
+def _is_match(parts: tuple[str, ...], segments: tuple[str, ...]) -> bool:
+    """Whether segments of a path fit a template; at most one of its parameters takes several."""
+    many = next((place for place, part in enumerate(parts) if part in MANY_SEGMENTS), None)
+    if many is None:
+        return len(parts) == len(segments) and _is_same(parts, segments)
+    after = len(parts) - many - 1
+    return (
+        len(segments) >= len(parts)
+        and _is_same(parts[:many], segments[:many])
+        and _is_same(parts[many + 1 :], segments[len(segments) - after :])
+    )
+
+
+def _is_same(parts: Iterable[str], segments: Iterable[str]) -> bool:
+    return all(part == segment or part.startswith("{") for part, segment in zip(parts, segments, strict=True))
+
+
+def _templates() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
+    """The templates by method, literal segments before parameters, as Flask prefers them."""
+    templates: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for operation in OPERATIONS:
+        templates.setdefault(operation.method, []).append((operation.path, _segments(operation.path)))
+    for listed in templates.values():
+        listed.sort(key=lambda entry: [part.startswith("{") for part in entry[1]])
+    return templates
+
+
+_TEMPLATES = _templates()

@@ -1,0 +1,248 @@
+"""Which collections there are, and their databases: create, rename, swap, delete, open, clean up.
+
+This needs no engine, so a worker can use it, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Protocol
+
+from shoal.collections.catalog import Catalog, Collection
+from shoal.collections.names import MAIN, check_new_name, new_id
+from shoal.collections.stores import CollectionFiles
+from shoal.errors import (
+    CollectionExistsError,
+    CollectionNotFoundError,
+    DatabaseUnavailableError,
+    SchemaError,
+    StorageError,
+)
+from shoal.settings import Settings
+from shoal.storage.database import Database
+from shoal.storage.opening import open_database
+
+REMOVED_TOGETHER = 50
+"""Databases of deleted collections that one call of `clean` removes."""
+KNOWN_TOGETHER = 500
+ANYTHING = "SELECT 1 FROM (SELECT id FROM documents UNION ALL SELECT id FROM jobs) AS stored LIMIT 1"
+
+log = logging.getLogger(__name__)
+
+_KEPT: list[IO[str] | None] = []
+"""Locks on the files of collections that this process holds until it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionPage:
+    """A page of collections, `main` first and the others by name; `total` counts those on all pages."""
+
+    collections: list[Collection]
+    total: int
+
+
+class CollectionStore(Protocol):
+    """The databases of collections: `stores.py` has files, `schemas.py` schemas of PostgreSQL."""
+
+    def settings_of(self, collection_id: str) -> Settings: ...
+
+    def exists(self, collection_id: str) -> bool: ...
+
+    def create(self, collection_id: str) -> None: ...
+
+    def use(self, collection_id: str) -> IO[str] | None: ...
+
+    def remove(self, collection_id: str) -> bool: ...
+
+    def orphans(self, limit: int) -> Iterator[list[str]]: ...
+
+
+def open_store(settings: Settings, catalog: Callable[[], Database]) -> CollectionStore:
+    """Return the store of the collections of an installation."""
+    if settings.is_sqlite:
+        return CollectionFiles(settings)
+    from shoal.collections.schemas import CollectionSchemas
+
+    return CollectionSchemas(settings, catalog)
+
+
+class Registry:
+    """The collections of an installation. Safe to share between threads, not across a fork."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.catalog = Catalog(settings)
+        self._files = open_store(settings, self.catalog.database)
+
+    def close(self) -> None:
+        self.catalog.close()
+
+    # Databases
+
+    def settings_of(self, name: str) -> Settings:
+        """Return the settings whose database is that of a collection. Raises CollectionNotFoundError."""
+        return self._files.settings_of(self.catalog.find(name).id)
+
+    def settings_by_id(self, collection_id: str) -> Settings:
+        """Return the same by id, whether or not there is such a collection."""
+        return self._files.settings_of(collection_id)
+
+    def has_database(self, collection_id: str) -> bool:
+        """Whether the database of a collection other than `main` is there."""
+        return self._files.exists(collection_id)
+
+    def keep(self, collection_id: str, *, must_exist: bool = True) -> IO[str] | None:
+        """Keep the files of a collection until the returned file is closed; None for `main`, which nobody
+        removes.
+
+        Raises CollectionNotFoundError if it is deleted, DatabaseUnavailableError, with `must_exist` also if
+        its database is missing.
+        """
+        if collection_id == MAIN:
+            return None
+        lock = None
+        try:
+            lock = self._files.use(collection_id)
+            exists = self._files.exists(collection_id) or not must_exist
+            # After the lock: a deletion before it is seen here, and one after it waits for it.
+            if self.catalog.by_id(collection_id) is None:
+                raise CollectionNotFoundError("there is no such collection")
+            if not exists:
+                raise DatabaseUnavailableError(
+                    "the database of the collection is missing; restore it, or delete the collection"
+                )
+        except BaseException:
+            if lock is not None:
+                lock.close()
+            raise
+        return lock
+
+    @contextmanager
+    def opening(self, collection_id: str) -> Iterator[IO[str] | None]:
+        """Keep the files of a collection as `keep` does, which the block opens; an error there lets them go.
+
+        Raises CollectionNotFoundError also if the collection was deleted meanwhile.
+        """
+        lock = self.keep(collection_id)
+        try:
+            yield lock
+        except BaseException as error:
+            if lock is not None:
+                lock.close()
+            # On PostgreSQL nothing keeps a schema.
+            if isinstance(error, SchemaError) and self.catalog.by_id(collection_id) is None:
+                raise CollectionNotFoundError("there is no such collection") from error
+            raise
+
+    # Manage
+
+    def open_for_process(self, name: str, *, must_exist: bool = True) -> Settings:
+        """Return the settings of a collection, whose files this process keeps until it ends.
+
+        Raises as `keep`.
+        """
+        collection = self.catalog.find(name)
+        _KEPT.append(self.keep(collection.id, must_exist=must_exist))
+        return self.settings_by_id(collection.id)
+
+    def create(self, name: str, make_database: Callable[[str], object] | None = None) -> Collection:
+        """Create a collection, empty or with the database that `make_database` stores under the given id.
+
+        Raises CollectionNameError, CollectionExistsError, StorageError.
+        """
+        check_new_name(name)
+        if self._find(name) is not None:
+            raise CollectionExistsError(name)
+        collection_id = new_id()
+        # First the database, then its name: a crash between the two leaves a file that `clean` removes.
+        (make_database or self._files.create)(collection_id)
+        try:
+            return self.catalog.add(collection_id, name)
+        except BaseException:
+            self._files.remove(collection_id)
+            raise
+
+    def list(self, limit: int = 100, offset: int = 0) -> CollectionPage:
+        """List collections, `main` first and the others by name, without opening them."""
+        return CollectionPage(self.catalog.page(limit, offset), self.catalog.count())
+
+    def rename(self, name: str, new_name: str) -> Collection:
+        """Give a collection another name. Raises as `Catalog.rename`."""
+        return self.catalog.rename(name, new_name)
+
+    def swap(self, first: str, second: str) -> tuple[Collection, Collection]:
+        """Let two collections exchange their names at one moment. Raises as `Catalog.swap`."""
+        return self.catalog.swap(first, second)
+
+    def delete(self, name: str) -> bool:
+        """Delete a collection with all it holds. True if its files are gone already; otherwise they go when
+        no process uses them. Raises as `Catalog.remove`."""
+        collection_id = self.catalog.remove(name)
+        self.forget(collection_id)
+        return self._remove(collection_id)
+
+    def clean(self, *, orphans: bool = False) -> int:
+        """Close collections that were deleted, and remove files that nobody uses any more; their number.
+
+        With `orphans` also those of creations that were interrupted. Any process may do so at any time.
+        """
+        for collection_id in self.open_ids():
+            if self.catalog.by_id(collection_id) is None:
+                self.forget(collection_id)
+        n_removed = sum(map(self._remove, self.catalog.deleted(REMOVED_TOGETHER)))
+        if orphans:
+            for ids in self._files.orphans(KNOWN_TOGETHER):
+                empty = filter(self._is_empty, sorted(self.catalog.unknown(ids)))
+                n_removed += sum(map(self._files.remove, empty))
+        return n_removed
+
+    def _is_empty(self, collection_id: str) -> bool:
+        """Whether the rest of an interrupted creation is all there is of a collection.
+
+        A library with documents or jobs had a name: then the catalog was lost or replaced by an older one,
+        and nothing of the library may be lost with it.
+        """
+        if not self._files.exists(collection_id):
+            return True
+        settings = self.settings_by_id(collection_id)
+        database = open_database(settings.database_url, settings.data_path)
+        try:
+            with database.snapshot() as snapshot:
+                is_empty = snapshot.first(ANYTHING) is None
+        except SchemaError:
+            # Its schema is incomplete.
+            return True
+        except StorageError as error:
+            log.warning("collection %s is not in the catalog and cannot be read: %s", collection_id, error)
+            return False
+        finally:
+            database.close()
+        if not is_empty:
+            log.warning(
+                "collection %s has documents and is not in the catalog, so it is kept: restore the catalog, "
+                "or copy the library with `shoal copy`",
+                collection_id,
+            )
+        return is_empty
+
+    def open_ids(self) -> tuple[str, ...]:
+        """List the ids of the collections other than `main` that are open in this process."""
+        return ()
+
+    def forget(self, collection_id: str) -> None:
+        """Close a deleted collection in this process, now or when nobody uses it any more."""
+
+    def _remove(self, collection_id: str) -> bool:
+        if not self._files.remove(collection_id):
+            return False
+        self.catalog.forget(collection_id)
+        return True
+
+    def _find(self, name: str) -> Collection | None:
+        try:
+            return self.catalog.find(name)
+        except CollectionNotFoundError:
+            return None

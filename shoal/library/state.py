@@ -1,0 +1,47 @@
+"""Counts, versions and sizes of an open library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shoal.library.library import Library
+from shoal.storage import migrate, totals, vectors
+from shoal.storage.statistics import get_counts
+from shoal.support.presets import all_presets
+
+
+def status_of(library: Library) -> dict[str, Any]:
+    """Return what `Engine.status` describes."""
+    settings, scorer = library.settings, library.scorer
+    with library.database.snapshot() as snapshot:
+        counts = get_counts(snapshot, data_checksum=scorer.data_checksum)
+    is_embedded = settings.embed or counts["encoder"] is not None
+    return {
+        "status": "ok",
+        **counts,
+        "n_chunks_to_embed": counts["n_chunks"] - counts["n_embedded_chunks"] if is_embedded else 0,
+        "lagoon_version": scorer.data_version,
+        "lagoon_n_reefs": scorer.n_reefs,
+        "lagoon_checksum": scorer.data_checksum,
+        "schema": migrate.HEAD,
+        "db_path": library.database.location,
+        "db_bytes": library.database.size(),
+        "index_bytes": library.index.size(),
+        "presets": {name: preset.weights._asdict() for name, preset in all_presets(settings.presets).items()},
+    }
+
+
+def size_of(library: Library) -> tuple[int, int]:
+    """Return the number of documents and of chunks."""
+    with library.database.snapshot() as snapshot:
+        row = snapshot.first(totals.LIBRARY)
+        return row["n_documents"], row["n_chunks"]
+
+
+def coverage_of(library: Library) -> tuple[int, int] | None:
+    """Return what `Engine.coverage` describes."""
+    with library.database.snapshot() as snapshot:
+        has_vectors = vectors.encoder(snapshot) is not None
+        if not (has_vectors or library.settings.embed):
+            return None
+        return vectors.count(snapshot) if has_vectors else 0, snapshot.value(totals.N_CHUNKS) or 0
