@@ -34,6 +34,7 @@ MAX_LOG_BYTES = 1024 * 1024
 """A larger log is renamed, in place of the one renamed before it."""
 
 SQLITE = "sqlite:///"
+MAIN = "main"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 OK = 200
 REFUSED = (400, 413, 422)
@@ -43,6 +44,7 @@ OPTIONS = {
     "--db": "SHOAL_DATABASE_URL",
     "--server": "SHOAL_SERVER",
     "--owner": "SHOAL_NOTE_OWNER",
+    "--collection": "SHOAL_COLLECTION",
 }
 """Options of the command, and the variables in whose place they are."""
 
@@ -138,7 +140,9 @@ class Hook:
         owner = self._given["SHOAL_NOTE_OWNER"]
         query = f"?owner={percent_encoded(owner)}" if owner else ""
         key = os.environ.get("SHOAL_API_KEY", "")
-        return post(server, f"/api/v1/hooks/{self.event}{query}", body, key)
+        collection = self._given["SHOAL_COLLECTION"]
+        prefix = f"collections/{percent_encoded(collection)}/" if collection not in ("", MAIN) else ""
+        return post(server, f"/api/v1/{prefix}hooks/{self.event}{query}", body, key)
 
     def _answer_from(self, database: str, data: bytes) -> bytes:
         if not os.path.exists(database):
@@ -148,6 +152,13 @@ class Hook:
 
         overrides = {"note_owner": self._given["SHOAL_NOTE_OWNER"] or None}
         url = f"{SQLITE}{database}"
+        collection = self._given["SHOAL_COLLECTION"]
+        if collection not in ("", MAIN):
+            from shoal.collections.registry import Registry
+            from shoal.settings import Settings
+
+            found = Registry(Settings.from_environment(database_url=url)).open_for_process(collection)
+            url, overrides["data_dir"] = found.database_url, found.data_dir
         return answer_from_database(url, self.event, data, overrides).encode()  # type: ignore[arg-type]
 
 

@@ -15,27 +15,47 @@ from typer.core import TyperGroup
 
 from shoal import __version__
 from shoal.cli.progress import long_work_shown
-from shoal.cli.session import Db, Debug, InterruptedCommandError, Json, Session
-from shoal.cli.terminal import ClosedPipeError, discard_stdout, plain, prepare_streams
-from shoal.errors import NoteError, QueryError, ShoalError
+from shoal.cli.session import Collection, Db, Debug, InterruptedCommandError, Json, Session
+from shoal.cli.terminal import ClosedPipeError, discard_stdout, prepare_streams
+from shoal.errors import (
+    CollectionNameError,
+    FilterError,
+    NoteError,
+    PinError,
+    QueryError,
+    ShoalError,
+    SynonymError,
+)
+from shoal.support.plain_text import plain
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 MODULES = {
     "documents": ("ingest", "ingest-dir", "rescore", "export"),
-    "search": ("search", "explain"),
+    "search": ("search",),
+    "explain": ("explain",),
+    "facets": ("facets",),
     "stored": ("list", "show", "status", "delete", "tags"),
+    "saved_searches": ("saved-search",),
+    "queries": ("queries",),
     "evaluation": ("evaluate",),
+    "encoder": ("encoder",),
     "grounding": ("verify",),
     "vocabulary": ("vocabulary",),
+    "synonyms": ("synonyms", "acronyms"),
+    "pins": ("pin",),
     "similarity": ("similarity",),
+    "suggest": ("suggest",),
     "notes": ("note",),
     "service": ("up", "serve", "worker", "migrate", "settings", "new-key", "version"),
+    "keys": ("key",),
     "mcp": ("mcp",),
     "hooks": ("hook",),
     "jobs": ("upload", "jobs"),
     "sync": ("sync",),
-    "maintenance": ("doctor", "backup", "restore", "import"),
+    "collections": ("collection",),
+    "maintenance": ("doctor", "backup", "restore", "import", "import-index"),
+    "copying": ("copy",),
     "demo": ("demo",),
 }
 """Commands by module of this package, in the order of the help."""
@@ -45,7 +65,7 @@ COMMAND_ALIASES = {
     "query": "search", "ask": "search", "cat": "show", "get": "show", "rm": "delete", "remove": "delete",
     "del": "delete", "stats": "status", "info": "status", "start": "up", "run": "up", "check": "doctor",
     "init": "migrate", "tag": "tags", "config": "settings",
-    "notes": "note", "memory": "note",
+    "notes": "note", "memory": "note", "pins": "pin",
 }  # fmt: skip
 """Names that other programs use for these commands. Spelling suggestions do not find them."""
 
@@ -80,6 +100,7 @@ def _print_version(requested: bool) -> None:
 def shoal(
     context: typer.Context,
     db: Db = None,
+    collection: Collection = None,
     as_json: Json = False,
     debug: Debug = False,
     version: Annotated[
@@ -101,9 +122,9 @@ def shoal(
 
     For many documents or users, run the service: `shoal up`, then `shoal upload DIR --wait`.
 
-    --db, --json and --debug work before or after the command.
+    --db, --collection, --json and --debug work before or after the command.
     """
-    context.obj = Session(db=db, as_json=as_json, debug=debug)
+    context.obj = Session(db=db, collection=collection, as_json=as_json, debug=debug)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -160,7 +181,11 @@ def _abandon_stdout() -> int:
 
 def _report_error(error: Exception, *, as_json: bool) -> int:
     _print_reason(_reason(error), as_json=as_json)
-    return WRONG_USAGE if isinstance(error, QueryError | NoteError) else FAILED
+    if isinstance(error, FilterError) and error.excerpt is not None:
+        before, blamed, after = (" ".join(plain(part).split("\n")) for part in error.excerpt)
+        sys.stderr.write(f"  {before}{blamed}{after}\n  {' ' * len(before)}{'^' * max(len(blamed), 1)}\n")
+    is_usage = isinstance(error, QueryError | NoteError | SynonymError | PinError | CollectionNameError)
+    return WRONG_USAGE if is_usage else FAILED
 
 
 def _print_reason(reason: str, *, as_json: bool, prefix: str = "error: ") -> None:

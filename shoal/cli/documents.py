@@ -13,13 +13,16 @@ import typer
 from shoal.cli import folder_ingest
 from shoal.cli.files import write_file
 from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selection_of, warn_of_skipped
-from shoal.cli.jobs import Key, OnConflictOption
+from shoal.cli.jobs import OnConflictOption
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, is_url, split_tags
-from shoal.cli.terminal import one_line, quantity
+from shoal.cli.shared_options import Key
+from shoal.cli.terminal import quantity
 from shoal.conversion.folder_listing import Skipped, count_skipped, list_folder, no_texts_line
 from shoal.errors import DocumentError, NotFoundError
-from shoal.models import DocFormat, OnConflict
+from shoal.models.documents import DocFormat
+from shoal.models.jobs import OnConflict
+from shoal.support.plain_text import one_line
 
 Tags = Annotated[
     str | None, typer.Option("--tags", metavar="A,B", help="Tags for every document, separated by commas.")
@@ -246,14 +249,22 @@ def export(
             help="Leave out ids, times and versions, so that equal libraries give equal bytes.",
         ),
     ] = False,
+    filter: Annotated[  # noqa: A002 - the name of the option
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="EXPRESSION",
+            help="Only documents that meet this, without the words, synonyms, pins and notes of the library.",
+        ),
+    ] = None,
 ) -> None:
-    """Write the whole library as JSON lines.
+    """Write the whole library, or the documents that meet a filter, as JSON lines.
 
     Each line is one record: a document, a passage with its reefs, or a learned word.
     FILE is replaced only when the export is complete. With --json and no FILE, the output is one JSON array.
     """
     with session.engine() as engine:
-        lines = engine.maintenance.export(canonical=canonical)
+        lines = engine.maintenance.export(canonical=canonical, filter=filter)
         if file is None:
             _write_stdout(lines, as_array=session.as_json)
             return
@@ -287,7 +298,7 @@ def _print_totals(
     failed = sum(outcome.error is not None for outcome in outcomes)
     duplicates = sum(outcome.duplicate is not None for outcome in outcomes)
     stored = len(outcomes) - failed - duplicates
-    size = sum(outcome.bytes for outcome in outcomes)
+    size = sum(outcome.bytes for outcome in outcomes if outcome.error is None)
     if session.as_json:
         session.emit(
             {
@@ -301,8 +312,10 @@ def _print_totals(
                 "skipped": json_form(skipped),
             }
         )
-    megabytes = size / 1e6
-    rate = f", {megabytes:.1f} MB in {seconds:.1f} s ({megabytes / max(seconds, 1e-3):.1f} MB/s)"
+    rate = ""
+    if size:
+        megabytes = size / 1e6
+        rate = f", {megabytes:.1f} MB in {seconds:.1f} s ({megabytes / max(seconds, 1e-3):.1f} MB/s)"
     session.say(f"{stored:,} stored, {quantity(duplicates, 'duplicate')}, {failed:,} failed{rate}")
     if failed:
         raise typer.Exit(1)

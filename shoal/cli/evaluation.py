@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.json_form import json_form
-from shoal.cli.search import MODES, parse_weights
+from shoal.cli.search_options import MODES, parse_weights
 from shoal.cli.session import Session, command
-from shoal.cli.terminal import one_line
 from shoal.errors import QueryError
+from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.results import bar, passage_reference, reasons, score_parts, term_coverage
-from shoal.cli.terminal import one_line
+from shoal.cli.results import (
+    bar,
+    passage_reference,
+    reasons,
+    rerank_line,
+    score_parts,
+    term_coverage,
+)
 from shoal.cli.vocabulary import evidence_line
+from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +37,7 @@ ABSENT_NOTES = {
     "number": "in no passage",
 }
 STOP_WORD_NOTE = "too common to carry meaning"
-SIGNALS = {"lexical": "words", "reef": "reefs", "field_boost": "field boost"}
+SIGNALS = {"lexical": "words", "reef": "reefs", "field_boost": "field boost", "dense": "meaning"}
 
 CONTRIBUTIONS = (
     "Numbers: what the word adds to the reef's sum. A z-score compares the sum with ordinary text."
@@ -125,7 +132,11 @@ def _print_constraints(console: Console, answer: Mapping[str, Any]) -> None:
     if answer["excluded"]:
         console.print(f"No result contains {', '.join(map(one_line, answer['excluded']))}.")
     if answer["mode"] == "hybrid" and any(answer["weights"].values()):
-        weights = " · ".join(f"{name} {answer['weights'][signal]:.0%}" for signal, name in SIGNALS.items())
+        weights = " · ".join(
+            f"{name} {answer['weights'][signal]:.0%}"
+            for signal, name in SIGNALS.items()
+            if signal != "dense" or answer["weights"].get(signal)
+        )
         console.print(f"Weights: {weights}", style="dim")
 
 
@@ -188,6 +199,11 @@ def _print_target(console: Console, target: Mapping[str, Any], weights: Mapping[
     console.print(head)
     if target["rank"] is not None:
         console.print(f"Number {target['rank']:,} of the results, with a score of {target['score']:.3f}.")
+    if target["pinned_by"] is not None:
+        console.print(f"Pin {target['pinned_by']} puts it there, whatever its score.")
+    if target["rerank"]:
+        line = rerank_line(target["rerank"])
+        console.print(f"{line[0].upper()}{line[1:]}.")
     for reason in target["kept_out"]:
         console.print(f"Not among the results: {one_line(reason['message'])}.", style="yellow")
     if target["rank"] is None and target["would_rank"] is not None:
@@ -197,7 +213,7 @@ def _print_target(console: Console, target: Mapping[str, Any], weights: Mapping[
     if target["relevance_parts"]:
         console.print(f"Its relevance is {target['relevance']:.0%}, by these log odds:")
         console.print(_relevance_parts(target["relevance_parts"]))
-    parts = score_parts(target["scores"], weights, target["matched_terms"])
+    parts = score_parts(target["scores"], weights, target["matched_terms"], target.get("nearest_sentence"))
     if parts.row_count:
         console.print(parts)
     if target["shared_reefs"]:

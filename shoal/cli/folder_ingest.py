@@ -19,14 +19,14 @@ from shoal.conversion.folder_listing import (
     reason_of,
 )
 from shoal.errors import DocumentError, DocumentTooLargeError, RefusedKindError, UnreadableFileError
-from shoal.models import OnConflict
+from shoal.models.jobs import OnConflict
 from shoal.service.garbage_collection import reduce_collections
 from shoal.support.regular_files import read_file
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
     from shoal.jobs.embedded import Watcher
-    from shoal.models import IngestResult
+    from shoal.models.documents import IngestResult
 
 __all__ = [
     "SUFFIXES",

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from shoal.cli.session import Session
-from shoal.cli.terminal import one_line
 from shoal.conversion.folder_listing import Selection, Skipped, SkipReason, format_skipped
 from shoal.conversion.path_patterns import PathPatterns, PatternError
+from shoal.support.plain_text import one_line
 
 Include = Annotated[
     list[str] | None,

@@ -12,8 +12,9 @@ import typer
 
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command
-from shoal.cli.terminal import one_line, quantity
-from shoal.models import DocFormat
+from shoal.cli.terminal import quantity
+from shoal.models.documents import DocFormat
+from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
     from shoal.grounding.verdicts import StatementVerdict

@@ -12,6 +12,7 @@ import typer
 
 from shoal import hook as process
 from shoal.cli.session import Session, command
+from shoal.cli.shared_options import Owner
 from shoal.errors import SettingsError
 
 TIMEOUT_SECONDS = 10
@@ -23,12 +24,6 @@ Event = Annotated[
 Server = Annotated[
     str | None,
     typer.Option("--server", metavar="URL", help="Address of the service to ask. Default: SHOAL_SERVER."),
-]
-Owner = Annotated[
-    str | None,
-    typer.Option(
-        "--owner", metavar="NAME", help="Whose notes these are. Default: SHOAL_NOTE_OWNER, default."
-    ),
 ]
 PrintConfig = Annotated[
     bool, typer.Option("--print-config", help="Print the configuration for common agents and exit.")
@@ -52,17 +47,31 @@ def hook(
     Agents run this command: it reads the JSON of the hook on stdin, and answers with JSON on stdout. It asks
     the service that `shoal up` runs for the database, or --server; without a service, it reads the database
     itself. Whatever goes wrong, it answers `{}` with exit code 0, and writes a line into `hooks.log` in the
-    data folder. The path of the database must be absolute, because hooks run in the folders of projects.
+    data folder. The path of the database must be absolute, because hooks run in the folders of projects. A
+    library on PostgreSQL needs --server.
 
     \b
         shoal --db ~/notes.db hook --print-config      what to put into the settings of an agent
         echo '{"prompt": "..."}' | shoal hook prompt --db ~/notes.db
     """
-    options = {"--db": session.db, "--server": server, "--owner": owner}
+    options = {
+        "--db": session.db,
+        "--server": server,
+        "--owner": owner,
+        "--collection": session.collection,
+    }
     given = [f"{name}={value}" for name, value in options.items() if value]
     if not print_config:
         process.main([*([event] if event else []), *given])
-    if not server:
+    if server:
+        # The service knows its database, whose URL may have a password.
+        given = [option for option in given if not option.startswith("--db=")]
+    elif not session.settings().is_sqlite:
+        raise SettingsError(
+            "hooks of a library on PostgreSQL ask its service; name it with --server, such as "
+            "--server http://127.0.0.1:8000"
+        )
+    else:
         path = session.settings().database_path
         given = [f"--db={path}", *(option for option in given if not option.startswith("--db="))]
         if not path.exists():

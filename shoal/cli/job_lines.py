@@ -6,18 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from shoal.cli.terminal import quantity
+from shoal.models.jobs import JobKind
+
+STORING_KINDS = (JobKind.ingest, JobKind.replacing)
 
 
 def summary(job: Mapping[str, Any]) -> str:
     """The status of a job and the number of its items by outcome."""
     progress = job["progress"]
     # `done` counts all ended items: stored, duplicate, failed and canceled.
-    stored = progress["done"] - progress["failed"] - progress["duplicate"] - progress["canceled"]
-    parts = [
-        f"{stored:,} stored",
-        quantity(progress["duplicate"], "duplicate"),
-        f"{progress['failed']:,} failed",
-    ]
+    succeeded = progress["done"] - progress["failed"] - progress["duplicate"] - progress["canceled"]
+    if job["kind"] in STORING_KINDS:
+        parts = [f"{succeeded:,} stored", quantity(progress["duplicate"], "duplicate")]
+    else:
+        parts = [f"{succeeded:,} done"]
+    parts.append(f"{progress['failed']:,} failed")
     if progress["canceled"]:
         parts.append(f"{progress['canceled']:,} canceled")
     if progress.get("skipped"):

@@ -16,12 +16,14 @@ import typer
 from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selection_of, warn_of_skipped
 from shoal.cli.job_lines import progress_line, summary, with_reason
 from shoal.cli.json_form import json_form
-from shoal.cli.session import InterruptedCommandError, Session, command, is_url, split_tags
-from shoal.cli.terminal import one_line
+from shoal.cli.session import MAIN, InterruptedCommandError, Session, command, is_url, split_tags
+from shoal.cli.shared_options import Key
+from shoal.cli.terminal import quantity
 from shoal.cli.upload_files import select_files
 from shoal.conversion.folder_listing import Skipped, count_skipped
 from shoal.errors import NotFoundError
-from shoal.models import ItemStatus, JobKind, OnConflict
+from shoal.models.jobs import ItemStatus, JobKind, OnConflict
+from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
     from shoal.client import Client, ClientError, Item, Job
@@ -48,15 +50,12 @@ OnConflictOption = Annotated[
         "its content.",
     ),
 ]
-Server = Annotated[str, typer.Option("--server", metavar="URL", help="Address of the service.")]
-Key = Annotated[
+Server = Annotated[
     str | None,
     typer.Option(
-        "--key",
-        metavar="KEY",
-        envvar="SHOAL_API_KEY",
-        show_envvar=False,
-        help="API key, if the service needs one. Prefer SHOAL_API_KEY: other users can see command lines.",
+        "--server",
+        metavar="URL",
+        help=f"Address of the service. Default: that of `shoal up` for this database, else {DEFAULT_SERVER}.",
     ),
 ]
 
@@ -89,7 +88,7 @@ def upload(
         list[str],
         typer.Argument(metavar="PATH...", help="Files and folders, or URLs for the service."),
     ],
-    server: Server = DEFAULT_SERVER,
+    server: Server = None,
     key: Key = None,
     tags: Annotated[
         str | None,
@@ -123,6 +122,7 @@ def upload(
         shoal upload notes.zip --wait
         shoal upload books/ --on-conflict replace   changed files replace their documents
     """
+    server = server or _running_server(session)
     urls = [path for path in paths if is_url(path)]
     if urls:
         if len(urls) < len(paths):
@@ -148,7 +148,7 @@ def upload(
     with connect(session, server, key, command_name="shoal upload") as client:
         size = sum(file.size for file in files)
         with (
-            _interruptible_upload(size, client.server) as count_sent,
+            _interruptible_upload(size, _service_options(session, client.server)) as count_sent,
             bar(session.err, "upload", bytes_total=size) as progress_bar,
         ):
 
@@ -186,8 +186,9 @@ def _outcome_of(session: Session, client: Client, job: Job, *, wait: bool) -> tu
     """Return an accepted job and its report: with `wait`, once it has ended."""
     if not wait:
         return job, ItemReport()
-    with _accepted_job(job.id, client.server):
-        with _interruptible_wait(job.id, client.server):
+    options = _service_options(session, client.server)
+    with _accepted_job(job.id, options):
+        with _interruptible_wait(job.id, options):
             job = follow(session, client, job.id)
         return job, ItemReport.of(client, job)
 
@@ -195,7 +196,7 @@ def _outcome_of(session: Session, client: Client, job: Job, *, wait: bool) -> tu
 def jobs(
     session: Session,
     job_id: Annotated[int | None, typer.Argument(metavar="[ID]", help="One job, with its items.")] = None,
-    server: Server = DEFAULT_SERVER,
+    server: Server = None,
     key: Key = None,
     status: Annotated[
         str | None,
@@ -223,6 +224,7 @@ def jobs(
         raise typer.BadParameter("name the job: shoal jobs ID ...", param_hint="[ID]")
     if cancel and retry:
         raise typer.BadParameter("a job can be canceled or retried, not both", param_hint="--retry")
+    server = server or _running_server(session)
     if job_id is not None and (cancel or retry or wait):
         with connect(session, server, key, command_name="shoal jobs") as client:
             _change_job(session, client, job_id, cancel=cancel, retry=retry, wait=wait)
@@ -267,6 +269,33 @@ def rescore_on(session: Session, server: str, key: str | None, *, wait: bool) ->
         _change_job(session, client, client.rescore().id, cancel=False, retry=False, wait=wait)
 
 
+def dedup_on(session: Session, server: str, key: str | None, *, owner: str, recheck: bool) -> None:
+    """Have a service compare the notes of an owner, and follow the job to its end."""
+    with connect(session, server, key, command_name="shoal note dedup") as client:
+        job = client.dedup_notes(owner=owner, recheck=recheck)
+        job, report = _outcome_of(session, client, job, wait=True)
+        n_proposals = client.merge_proposals(owner=owner, limit=1).total
+    _print_outcome(session, job, report, waited=True, server=server)
+    if n_proposals:
+        session.say(f"{quantity(n_proposals, 'open proposal')} to merge notes of {one_line(owner)}")
+    if not job.succeeded:
+        raise typer.Exit(1)
+
+
+def embed_on(session: Session, server: str, key: str | None, *, wait: bool) -> None:
+    """Let a service embed the documents that lack vectors."""
+    with connect(session, server, key, command_name="shoal encoder embed") as client:
+        _change_job(session, client, client.embed().id, cancel=False, retry=False, wait=wait)
+
+
+def _running_server(session: Session) -> str:
+    """The address of the service that `shoal up` runs for the database of this run, else DEFAULT_SERVER."""
+    from shoal.hook import running_service
+
+    settings = session.settings()
+    return (settings.is_sqlite and running_service(str(settings.database_path))) or DEFAULT_SERVER
+
+
 @contextmanager
 def connect(session: Session, server: str, key: str | None, *, command_name: str) -> Iterator[Client]:
     """Open a client for the command `command_name`.
@@ -284,7 +313,13 @@ def connect(session: Session, server: str, key: str | None, *, command_name: str
             # The console of the progress bar makes room for the line.
             session.err.print(one_line(f"{reason}; trying again"), markup=False, highlight=False)
 
-    with Client(server, key=key, waits_for_start=False, retrying=print_retry) as client:
+    with Client(
+        server,
+        key=key,
+        collection=session.settings().collection,
+        waits_for_start=False,
+        retrying=print_retry,
+    ) as client:
         try:
             yield client
         except UnreachableError as error:
@@ -300,7 +335,7 @@ def _unreachable_message(command_name: str, server: str) -> str:
     url = urlsplit(server)
     if url.hostname in LOCAL_HOSTS:
         port = "" if url.port == DEFAULT_PORT else f" --port {url.port or 80}"
-        hint = f"start one with `shoal up{port}` in another terminal"
+        hint = f"start one with `shoal up{port}` in another terminal, or name another address with --server"
     else:
         hint = "start one on that machine with `shoal up`, or name another address with --server"
     return f"`{command_name}` cannot reach a service at {server}; {hint}, then run `{command_name}` again"
@@ -338,7 +373,7 @@ def follow(session: Session, client: Client, job_id: int) -> Job:
 
 
 @contextmanager
-def _accepted_job(job_id: int, server: str) -> Iterator[None]:
+def _accepted_job(job_id: int, options: str) -> Iterator[None]:
     """If the service becomes unavailable in the block, add to the error that the accepted job is safe."""
     from shoal.client import ClientError
 
@@ -349,13 +384,13 @@ def _accepted_job(job_id: int, server: str) -> Iterator[None]:
             raise
         raise ClientError(
             f"{error}\njob {job_id} was accepted and is safe; it continues when the service is back, and "
-            f"`shoal jobs {job_id} --server {server}` shows its progress",
+            f"`shoal jobs {job_id}{options}` shows its progress",
             error.status,
         ) from error
 
 
 @contextmanager
-def _interruptible_upload(size: int, server: str) -> Iterator[Callable[[int], None]]:
+def _interruptible_upload(size: int, options: str) -> Iterator[Callable[[int], None]]:
     """On Ctrl-C in the block, raise InterruptedCommandError that says whether the upload may be accepted.
 
     Yields a function that counts sent bytes, of `size` in all.
@@ -374,26 +409,27 @@ def _interruptible_upload(size: int, server: str) -> Iterator[Callable[[int], No
             "interrupted: nothing was accepted; run it again"
             if sent < size
             else "interrupted: everything was sent, but it is unknown whether it was accepted; "
-            f"`shoal jobs{_server_option(server)}` shows it, and uploading again stores nothing twice"
+            f"`shoal jobs{options}` shows it, and uploading again stores nothing twice"
         ) from None
 
 
 @contextmanager
-def _interruptible_wait(job_id: int, server: str) -> Iterator[None]:
+def _interruptible_wait(job_id: int, options: str) -> Iterator[None]:
     """On Ctrl-C in the block, raise InterruptedCommandError that says that the job continues."""
     try:
         yield
     except KeyboardInterrupt:
-        option = _server_option(server)
         raise InterruptedCommandError(
-            f"interrupted: job {job_id} continues: `shoal jobs {job_id}{option}` shows it, "
-            f"`shoal jobs {job_id} --cancel{option}` cancels it"
+            f"interrupted: job {job_id} continues: `shoal jobs {job_id}{options}` shows it, "
+            f"`shoal jobs {job_id} --cancel{options}` cancels it"
         ) from None
 
 
-def _server_option(server: str) -> str:
-    """The option that names the service in a suggested command; empty for the default server."""
-    return "" if server == DEFAULT_SERVER else f" --server {server}"
+def _service_options(session: Session, server: str) -> str:
+    """The options that name collection and service in a suggested command; empty for the defaults."""
+    collection = session.settings().collection
+    collection_option = "" if collection == MAIN else f" --collection {collection}"
+    return collection_option + ("" if server == DEFAULT_SERVER else f" --server {server}")
 
 
 def _print_outcome(
@@ -414,20 +450,19 @@ def _print_outcome(
         )
         session.emit({**json_form(job), **(items if waited else {}), **files})
         return
+    options = _service_options(session, server)
     for item in report.warned[:WARNED_SHOWN]:
         for warning in item.warnings:
             session.warn(f"warning: {item.source_path or item.title}: {warning}")
     if len(report.warned) > WARNED_SHOWN:
-        session.warn(f"more items have warnings; `shoal jobs {job.id} --server {server}` lists them")
+        session.warn(f"more items have warnings; `shoal jobs {job.id}{options}` lists them")
     for item in report.failed[:FAILED_SHOWN]:
         session.warn(f"failed: {with_reason(item.source_path or item.title, item.error or '')}")
     n_more = job.progress.failed - FAILED_SHOWN
     if n_more > 0:
-        session.warn(
-            f"and {n_more:,} more; `shoal jobs {job.id} --status failed --server {server}` lists them"
-        )
+        session.warn(f"and {n_more:,} more; `shoal jobs {job.id} --status failed{options}` lists them")
     if job.error:
         session.warn(f"job {job.id}: {job.error}")
     session.say(summary(json_form(job)))
     if not waited:
-        session.say(f"`shoal jobs {job.id} --server {server}` shows its progress")
+        session.say(f"`shoal jobs {job.id}{options}` shows its progress")

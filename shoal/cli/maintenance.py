@@ -10,10 +10,12 @@ import typer
 
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command
-from shoal.cli.terminal import one_line, quantity
+from shoal.cli.terminal import quantity
+from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
     from shoal.cli.progress import Bar
+    from shoal.collections.backup import RestoredCollection
     from shoal.maintenance.backup import Watcher
     from shoal.maintenance.doctor import Report
 
@@ -28,6 +30,7 @@ def register(app: typer.Typer) -> None:
     command(app, "backup")(backup)
     command(app, "restore")(restore)
     command(app, "import")(import_file)
+    command(app, "import-index")(import_index)
 
 
 def doctor(
@@ -53,9 +56,9 @@ def doctor(
     from shoal.errors import NotFoundError
     from shoal.maintenance.doctor import Check, CheckContext, run_checks
 
-    settings = session.settings()
-    if not settings.database_path.exists():
-        raise NotFoundError(f"there is no database {settings.database_path}; `--db` names another")
+    settings = session.library_settings()
+    if not settings.may_exist:
+        raise NotFoundError(f"there is no database {settings.database_place}; `--db` names another")
 
     def watch(check: Check) -> None:
         if session.err.is_terminal:
@@ -96,6 +99,9 @@ def backup(
         Path, typer.Argument(metavar="FILE", help="Where the copy goes; a missing folder is created.")
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    all_collections: Annotated[
+        bool, typer.Option("--all-collections", help="Copy every collection; FILE is a new folder.")
+    ] = False,
 ) -> None:
     """Copy the whole library to a file.
 
@@ -105,12 +111,18 @@ def backup(
     \b
         shoal backup /mnt/backups/shoal-2026-01-31.db
         shoal restore /mnt/backups/shoal-2026-01-31.db
+        shoal backup --all-collections /mnt/backups/2026-01-31
     """
     from shoal.cli.progress import bar
-    from shoal.maintenance.backup import create_backup
+    from shoal.maintenance.backup import check_is_file, create_backup
 
+    if all_collections:
+        _backup_all(session, file, force=force)
+        return
+    settings = session.library_settings()
+    check_is_file(settings, "backup")
     with bar(session.err, "backup", bytes_total=0) as progress_bar:
-        copy = create_backup(session.settings().database_path, file, force=force, watch=_follow(progress_bar))
+        copy = create_backup(settings.database_path, file, force=force, watch=_follow(progress_bar))
     if session.as_json:
         session.emit(
             {
@@ -128,16 +140,28 @@ def backup(
 def restore(
     session: Session,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup made by `shoal backup`.")],
+    all_collections: Annotated[
+        bool, typer.Option("--all-collections", help="Restore every collection of the folder FILE.")
+    ] = False,
 ) -> None:
     """Replace the library with a backup.
 
     Fails while any process uses the library: stop the service and its workers first. FILE is checked before
     anything changes. The previous library is kept next to the restored one, and FILE itself does not change.
+    With --all-collections, missing collections are created, and those that the backup lacks stay as they are.
+    A collection whose file is missing gets it back under its id, which its keys name.
     """
     from shoal.cli.progress import bar
+
+    if all_collections:
+        _restore_all(session, file)
+        return
+    from shoal.maintenance.backup import check_is_file
     from shoal.maintenance.restore import restore as restore_copy
 
-    path = session.settings().database_path
+    settings = session.library_settings(must_exist=False)
+    check_is_file(settings, "restore")
+    path = settings.database_path
     with bar(session.err, "restore", bytes_total=0) as progress_bar:
         result = restore_copy(path, file, watch=_follow(progress_bar))
     if session.as_json:
@@ -153,6 +177,58 @@ def restore(
     session.say(f"{result.copy.path} has {quantity(result.copy.n_documents, 'document')}, as in {file}")
     if result.aside is not None:
         session.say(f"the previous library is in {result.aside}; delete it when you no longer need it")
+
+
+def _backup_all(session: Session, folder: Path, *, force: bool) -> None:
+    from shoal.cli.progress import bar
+    from shoal.collections.backup import backup_all
+
+    with bar(session.err, "backup", bytes_total=0) as progress_bar:
+        copies = backup_all(session.settings(), folder, force=force, watch=_follow(progress_bar))
+    n_documents = sum(each.copy.n_documents for each in copies)
+    n_bytes = sum(each.copy.n_bytes for each in copies)
+    if session.as_json:
+        session.emit(
+            {
+                "folder": str(folder),
+                "bytes": n_bytes,
+                "documents": n_documents,
+                "collections": {each.name: each.copy.n_documents for each in copies},
+            }
+        )
+    session.say(
+        f"{quantity(len(copies), 'collection')} with {quantity(n_documents, 'document')} in {folder} "
+        f"({n_bytes / 1e6:,.1f} MB), checked"
+    )
+
+
+def _restore_all(session: Session, folder: Path) -> None:
+    from shoal.collections.backup import restore_all
+
+    # Each at once, so that an error at a later collection hides none.
+    def watch(restored: RestoredCollection) -> None:
+        if restored.aside is not None:
+            session.say(
+                f"{restored.name}: the previous library is in {restored.aside}; delete it when you no longer "
+                "need it"
+            )
+        if restored.is_new:
+            session.say(
+                f"{restored.name}: created with a new id; keys made before for a collection of this name do "
+                "not open it"
+            )
+
+    collections = restore_all(session.settings(), folder, watch=watch)
+    if session.as_json:
+        session.emit(
+            {
+                "folder": str(folder),
+                "collections": [each.name for each in collections],
+                "created": [each.name for each in collections if each.is_new],
+                "aside": {each.name: str(each.aside) for each in collections if each.aside is not None},
+            }
+        )
+    session.say(f"{quantity(len(collections), 'collection')} restored from {folder}")
 
 
 def import_file(
@@ -198,9 +274,66 @@ def import_file(
         session.emit(json_form(result))
     stored, duplicates = f"{result.stored:,} stored", quantity(result.duplicates, "duplicate")
     notes = f"{quantity(result.notes, 'note')}, " if result.notes or result.duplicate_notes else ""
+    notes += f"{quantity(result.pins, 'pin')}, " if result.pins else ""
+    if result.left_out:
+        records = quantity(result.left_out, "record")
+        session.warn(f"left out: {records} of merges whose notes are not those of this library")
     session.say(
         f"{stored}, {duplicates}, {notes}{quantity(result.n_bad, 'bad line')}"
         + ("; words were learned again" if result.is_rescored else "")
+    )
+    if result.n_bad:
+        raise typer.Exit(1)
+
+
+def import_index(
+    session: Session,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON with embeddings and documents.")],
+    encoder: Annotated[
+        str,
+        typer.Option(help="Model that made the embeddings, as `shoal encoder check` names it."),
+    ],
+    workers: Annotated[int, typer.Option(min=1, max=MAX_WORKERS, help="Processes that share the work.")] = 1,
+) -> None:
+    """Store texts with embeddings that were made elsewhere.
+
+    FILE is one JSON object, plain or compressed by gzip: {"embeddings": [[0.1, ...], ...], "documents":
+    [{"content": "...", "metadata": {...}}, ...]}. It is checked as a whole before anything is stored, and
+    memory does not grow with its size. SHOAL_ENCODER must name the same model.
+
+    Each text becomes a document with one passage, which keeps the given embedding. Texts that are already
+    stored are skipped, so a second run stores the rest. A document that cannot be stored is reported with its
+    number, counted from 0, and does not stop the others; the exit code is then 1.
+
+    \b
+        shoal import-index docs.json --encoder all-MiniLM-L6-v2
+    """
+    from shoal.cli.progress import bar
+    from shoal.service.garbage_collection import reduce_collections
+
+    reduce_collections()
+    with (
+        file.open("rb") as source,
+        session.engine(must_exist=False) as engine,
+        bar(session.err, "import", bytes_total=0) as progress_bar,
+    ):
+        result = engine.maintenance.import_index(
+            source, encoder_name=encoder, processes=workers, watch=progress_bar.follow
+        )
+    for bad in result.bad[:BAD_LINES_SHOWN]:
+        session.warn(f"failed: document {bad.number}: {one_line(bad.reason)}")
+    if result.n_bad > BAD_LINES_SHOWN:
+        session.warn(f"and {result.n_bad - BAD_LINES_SHOWN:,} more")
+    if result.cut:
+        session.warn(
+            f"{quantity(result.cut, 'document')} with several passages: a given embedding stands for none of "
+            "them; `shoal encoder embed` embeds them"
+        )
+    if session.as_json:
+        session.emit(json_form(result))
+    session.say(
+        f"{result.stored:,} stored, {quantity(result.duplicates, 'duplicate')}, "
+        f"{quantity(result.vectors, 'embedding')}, {quantity(result.n_bad, 'bad document')}"
     )
     if result.n_bad:
         raise typer.Exit(1)

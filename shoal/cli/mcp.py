@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.session import Session, command
+from shoal.cli.session import MAIN, Session, command
+from shoal.cli.shared_options import Key, Owner
 from shoal.errors import SettingsError, ShoalError
 
 if TYPE_CHECKING:
@@ -38,16 +39,6 @@ OtherServer = Annotated[
     str | None,
     typer.Option("--server", metavar="URL", help="Use a running service instead of the database."),
 ]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        "--key",
-        metavar="KEY",
-        envvar="SHOAL_API_KEY",
-        show_envvar=False,
-        help="API key of --server, if it needs one. Prefer SHOAL_API_KEY: other users can see command lines.",
-    ),
-]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Only tools that change nothing.")]
 Prefix = Annotated[
     str,
@@ -55,12 +46,6 @@ Prefix = Annotated[
         "--prefix",
         metavar="NAME",
         help="Begins the names of the tools for notes; `engrammar` gives those of that system.",
-    ),
-]
-Owner = Annotated[
-    str | None,
-    typer.Option(
-        "--owner", metavar="NAME", help="Whose notes these are. Default: SHOAL_NOTE_OWNER, default."
     ),
 ]
 PrintConfig = Annotated[
@@ -101,6 +86,7 @@ def mcp(
     if print_config:
         flags = ["--read-only"] * read_only + (["--prefix", prefix] if prefix != "note" else [])
         flags += ["--owner", owner] if owner else []
+        flags += ["--collection", settings.collection] if settings.collection != MAIN else []
         _print_configurations(session, settings, address, [*(["--server", server] if server else []), *flags])
         return
     if importlib.util.find_spec("mcp") is None:
@@ -139,7 +125,7 @@ def _backend(session: Session, server: str | None, key: str | None) -> Iterator[
     from shoal.client import Client
     from shoal.mcp.backend import ClientBackend
 
-    with Client(server, key=key) as client:
+    with Client(server, key=key, collection=session.settings().collection) as client:
         yield ClientBackend(client)
 
 
@@ -155,9 +141,12 @@ def _check_address(settings: Settings, host: str) -> None:
     """Raise SettingsError for an address that other machines can reach, without keys."""
     import dataclasses
 
+    from shoal.access.key_store import has_keys
     from shoal.service.listen_address import check_listen_address
 
-    check_listen_address(dataclasses.replace(settings, host=host), program="`shoal mcp --http`")
+    check_listen_address(
+        dataclasses.replace(settings, host=host), program="`shoal mcp --http`", has_keys=has_keys(settings)
+    )
 
 
 def _environment_here(settings: Settings) -> Environment:
@@ -172,7 +161,7 @@ def _print_configurations(
     session: Session, settings: Settings, address: tuple[str, int] | None, options: Sequence[str]
 ) -> None:
     """Print the configurations of the server that the other options describe."""
-    configurations = _configurations(settings, address, options)
+    configurations = _configurations(session, settings, address, options)
     if session.as_json:
         session.emit([configuration._asdict() for configuration in configurations])
         return
@@ -181,17 +170,25 @@ def _print_configurations(
 
 
 def _configurations(
-    settings: Settings, address: tuple[str, int] | None, options: Sequence[str]
+    session: Session, settings: Settings, address: tuple[str, int] | None, options: Sequence[str]
 ) -> list[ClientConfiguration]:
+    from shoal.access.key_store import has_keys
     from shoal.mcp.client_configuration import for_address, for_command
 
     if address is not None:
         if address[1] == 0:
             raise SettingsError("--print-config needs a port other than 0")
         host = f"[{address[0]}]" if ":" in address[0] else address[0]
-        return for_address(f"http://{host}:{address[1]}/mcp", needs_key=bool(settings.api_keys))
-    if "--server" not in options:
-        options = ["--db", str(settings.database_path), *options]
+        needs_key = bool(settings.api_keys) or has_keys(settings)
+        return for_address(f"http://{host}:{address[1]}/mcp", needs_key=needs_key)
+    if "--server" not in options and settings.shown_database_url == settings.database_url:
+        options = [
+            "--db",
+            str(settings.database_path) if settings.is_sqlite else settings.database_url,
+            *options,
+        ]
+    elif "--server" not in options:
+        session.warn("the URL of the database has a password: set SHOAL_DATABASE_URL where the agent runs")
     program = Path(sys.executable).with_name("shoal")
     # Agents start the command in any folder, with another PATH.
     start = [str(program)] if program.exists() else [sys.executable, "-P", "-m", "shoal.cli"]

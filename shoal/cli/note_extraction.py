@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.session import Session
+from shoal.cli.shared_options import Owner
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
@@ -20,10 +21,6 @@ MAX_ANSWER_CHARS = 1_000_000
 Transcript = Annotated[
     Path | None,
     typer.Argument(metavar="TRANSCRIPT", help="JSON Lines, as coding agents write them; they end in .jsonl."),
-]
-Owner = Annotated[
-    str | None,
-    typer.Option("--owner", metavar="NAME", help="Whose notes. Default: SHOAL_NOTE_OWNER, default."),
 ]
 SessionId = Annotated[
     str, typer.Option("--session", metavar="ID", help="Default: the session that the transcript names.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.terminal import one_line, plain, quantity
+from shoal.cli.terminal import quantity
+from shoal.support.plain_text import one_line, plain
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shoal.cli.jobs import dedup_on
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command
-from shoal.note_models import PROPOSAL_STATUSES
+from shoal.cli.shared_options import Key
+from shoal.errors import NoteError
+from shoal.models.notes import PROPOSAL_STATUSES
 
 if TYPE_CHECKING:
     from shoal.notes.service import OwnerNotes
@@ -20,6 +23,12 @@ DEFAULT_OWNER = "default"
 Owner = Annotated[
     str,
     typer.Option("--owner", metavar="NAME", help="Whose notes. To one owner, those of another do not exist."),
+]
+DedupServer = Annotated[
+    str | None,
+    typer.Option(
+        "--server", metavar="URL", help="Address of a service that does it; otherwise, this command does."
+    ),
 ]
 ProposalId = Annotated[int, typer.Argument(metavar="PROPOSAL", help="Number of the proposal.", min=1)]
 CanonicalText = Annotated[
@@ -47,7 +56,12 @@ def register(group: typer.Typer) -> None:
 @contextmanager
 def _notes(session: Session, owner: str) -> Iterator[OwnerNotes]:
     with session.engine() as engine:
-        yield engine.notes.of(owner)
+        try:
+            yield engine.notes.of(owner)
+        except NoteError as error:
+            if error.field != "canonical_text":
+                raise
+            raise NoteError("--text", error.message) from error
 
 
 def dedup(
@@ -56,6 +70,8 @@ def dedup(
     recheck: Annotated[
         bool, typer.Option("--recheck", help="Also compare notes that were compared before.")
     ] = False,
+    server: DedupServer = None,
+    key: Key = None,
 ) -> None:
     """Find notes that say the same.
 
@@ -63,12 +79,19 @@ def dedup(
     decides, and what is in doubt becomes a proposal. If it fails, notes wait for the next run, and the exit
     code is 1.
 
+    With --server, the workers of a service do it, as a job, and the command follows it to its end.
+
     \b
         shoal note dedup
         shoal note dedup --recheck --owner ann
+        shoal note dedup --server http://127.0.0.1:8000
     """
-    from shoal.cli.terminal import one_line, quantity
+    from shoal.cli.terminal import quantity
+    from shoal.support.plain_text import one_line
 
+    if server is not None:
+        dedup_on(session, server, key, owner=owner, recheck=recheck)
+        return
     with _notes(session, owner) as notes:
         result = notes.dedup(recheck=recheck)
     if session.as_json:

@@ -15,8 +15,9 @@ import typer
 from shoal.cli import note_extraction, note_merges
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
+from shoal.cli.shared_options import Owner
 from shoal.errors import NoteError
-from shoal.note_models import KINDS, NoteOutcomes
+from shoal.models.notes import KINDS, NoteOutcomes
 
 if TYPE_CHECKING:
     from shoal.notes.environment import Environment
@@ -28,10 +29,6 @@ MAX_INPUT_CHARS = 100_000
 GATES = {"os": "os", "repo": "repos", "path": "paths", "mcp": "mcp_servers"}
 """Names of prerequisites in `--requires` -> in a note."""
 
-Owner = Annotated[
-    str | None,
-    typer.Option("--owner", metavar="NAME", help="Whose notes. Default: SHOAL_NOTE_OWNER, default."),
-]
 NoteId = Annotated[int, typer.Argument(metavar="NOTE", help="Number of the note.", min=1)]
 Query = Annotated[
     str, typer.Argument(metavar="QUERY", help="What you want to know: a question, a prompt, a command.")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from shoal.cli.terminal import one_line, plain
+from shoal.support.plain_text import one_line, plain
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.terminal import display_path, one_line, quantity
+from shoal.cli.terminal import display_path, quantity
 from shoal.errors import NotFoundError
+from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
     from shoal.engine import Engine

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.snippet import Piece, snippet
-from shoal.cli.terminal import display_path, one_line, quantity
+from shoal.cli.terminal import display_path, quantity
 from shoal.formats.headings import headings_below
-from shoal.models import Modality, evidence_line
+from shoal.models.recordings import Modality, evidence_line
+from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +23,8 @@ SNIPPET_CHARS = 320
 """Reefs drawn per result. Of up to 38 shared reefs, the first few carry nearly all of the score."""
 BAR_CELLS = 16
 INDENT = 3
+MAX_FOLDED = 10
+"""Near-duplicates of a result whose numbers are printed."""
 NO_SUBJECT = "no clear subject"
 """Said of a passage without labels."""
 NOT_SCORED = "not scored yet"
@@ -43,21 +46,53 @@ def print_search(
 
     `note` says why there are no more results.
     """
-    results = answer["results"][:limit]
+    documents = answer.get("documents")
+    results = (answer["results"] if documents is None else documents)[:limit]
     for number, result in enumerate(results, start=1):
-        print_result(console, number, result, with_scores=with_scores, weights=answer.get("weights") or {})
+        weights = answer.get("weights") or {}
+        if documents is None:
+            print_result(console, number, result, with_scores=with_scores, weights=weights)
+            continue
+        print_document(console, number, result)
+        for rank, passage in enumerate(result["passages"], start=1):
+            print_result(console, f"{number}.{rank}", passage, with_scores=with_scores, weights=weights)
     if not results:
         console.print(f"Nothing found for “{one_line(query)}”.")
     print_query_info(console, answer["query_info"])
     if note:
         console.print(note, style="dim")
+    if rerank := reranked_by(answer.get("rerank")):
+        console.print(rerank, style="dim")
     if "took_ms" in answer:
-        console.print(f"{quantity(len(results), 'result')} in {answer['took_ms']:.1f} ms", style="dim")
+        n = quantity(len(results), "result" if documents is None else "document")
+        console.print(f"{n} in {answer['took_ms']:.1f} ms", style="dim")
+
+
+def print_document(console: Console, number: int, document: Mapping[str, Any]) -> None:
+    """Print the head of a document whose passages follow."""
+    from rich.text import Text
+
+    head = Text(f"{number}. ", style="bold").append(one_line(document["document_title"]), style="bold cyan")
+    console.print(head.append(f"  {quantity(document['n_matches'], 'matching passage')}", style="dim"))
+    if document["reefs"]:
+        names = ", ".join(f"{one_line(reef['reef_name'])} ({reef['n_chunks']})" for reef in document["reefs"])
+        console.print(_indented(Text("about ").append(names, style="magenta")))
+    if document.get("folded"):
+        console.print(_indented(Text(and_similar(document["folded"], "document_id"), style="dim")))
+    console.print()
+
+
+def and_similar(folded: Sequence[Mapping[str, Any]], name: str) -> str:
+    """The near-duplicates of a result in words, with their numbers."""
+    what = "document" if name == "document_id" else "passage"
+    numbers = ", ".join(str(each[name]) for each in folded[:MAX_FOLDED])
+    more = f" and {len(folded) - MAX_FOLDED} more" if len(folded) > MAX_FOLDED else ""
+    return f"and {len(folded)} similar ({what} {numbers}{more})"
 
 
 def print_result(
     console: Console,
-    number: int,
+    number: int | str,
     result: Mapping[str, Any],
     *,
     with_scores: bool,
@@ -66,24 +101,46 @@ def print_result(
     """Print one result; `with_scores` adds the parts of its score and the reasons among the shared reefs."""
     from rich.text import Text
 
+    note = result.get("note")
     head = Text(f"{number}. ", style="bold")
-    head.append(one_line(result["document_title"]), style="bold cyan")
+    head.append(one_line(_note_name(note) if note else result["document_title"]), style="bold cyan")
     head.append(f"  {result['relevance']:.0%} relevant", style="bold green")
+    if result.get("pinned"):
+        head.append("  pinned", style="bold yellow")
     console.print(head)
-    console.print(_indented(Text(_location(result), style="dim")))
+    console.print(_indented(Text(_note_place(note) if note else _location(result), style="dim")))
     console.print(_indented(_summary(result)))
     if with_scores:
-        parts = score_parts(result["scores"], weights or {}, result.get("matched_terms") or ())
+        parts = score_parts(
+            result["scores"], weights or {}, result.get("matched_terms") or (), result.get("nearest_sentence")
+        )
         if parts.row_count:
             console.print(_indented(parts))
+        if result.get("rerank"):
+            console.print(_indented(Text(rerank_line(result["rerank"]), style="dim")))
     if with_scores and result.get("shared_reefs"):
         console.print(_indented(reasons(result["shared_reefs"])))
     if result.get("evidence"):
         console.print(_indented(Text("\n".join(_evidence_lines(result["evidence"])))))
     else:
-        pieces = snippet(result["text"], result.get("highlights") or (), SNIPPET_CHARS)
+        nearest = result.get("nearest_sentence")
+        spans = result.get("highlights") or ([[nearest["start"], nearest["end"]]] if nearest else ())
+        pieces = snippet(note["text"] if note else result["text"], spans, SNIPPET_CHARS)
         console.print(_indented(highlighted(pieces)))
+    if result.get("folded"):
+        console.print(_indented(Text(and_similar(result["folded"], "chunk_id"), style="dim")))
     console.print()
+
+
+def _note_name(note: Mapping[str, Any]) -> str:
+    return str(note["title"] or f"Note {note['id']}")
+
+
+def _note_place(note: Mapping[str, Any]) -> str:
+    """The number, the owner, the kind and the categories of a note."""
+    return ", ".join(
+        map(one_line, (f"note {note['id']} of {note['owner']}", note["kind"], *note["categories"]))
+    )
 
 
 def _evidence_lines(evidence: Mapping[str, Any]) -> Iterable[str]:
@@ -112,6 +169,22 @@ def print_query_info(console: Console, info: Mapping[str, Any]) -> None:
         console.print(Text(f"Not in the vocabulary: {words}", style="dim"))
 
 
+def reranked_by(info: Mapping[str, Any] | None) -> str:
+    """What reranked the first results, in words; empty if nothing did."""
+    if not info or info["fallback"]:
+        return ""
+    first = "result" if info["n"] == 1 else f"{info['n']} results"
+    return f"{one_line(info['name'])} reordered the first {first} in {info['ms']:.0f} ms"
+
+
+def rerank_line(parts: Mapping[str, Any]) -> str:
+    """What reranking did to a result, in words."""
+    return (
+        f"reranked from number {parts['blend_rank']}: {parts['score']:.2f} = {parts['blend_part']:.2f} by "
+        f"its score + {parts['similarity_part']:.2f} by its similarity of {parts['similarity']:.2f}"
+    )
+
+
 def term_coverage(share: float | None) -> str:
     """The term coverage of a passage as text; empty for None."""
     if share is None:
@@ -123,9 +196,12 @@ def term_coverage(share: float | None) -> str:
 
 
 def score_parts(
-    scores: Mapping[str, Any], weights: Mapping[str, float], terms: Sequence[Mapping[str, Any]]
+    scores: Mapping[str, Any],
+    weights: Mapping[str, float],
+    terms: Sequence[Mapping[str, Any]],
+    nearest: Mapping[str, Any] | None = None,
 ) -> Table:
-    """A table of what words, reefs and field boost add to a score, with the matched terms.
+    """A table of what words, reefs, field boost and vectors add to a score, with the matched terms.
 
     For a search by one signal the table has only the matched terms.
     """
@@ -141,17 +217,39 @@ def score_parts(
         ("words", "lexical", _terms_with_places(terms, _lexical_places)),
         ("reefs", "reef", ""),
         ("field boost", "field_boost", _terms_with_places(terms, _boosted_places)),
+        ("meaning", "dense", _meaning(scores, nearest)),
     ):
-        part, weight = scores[signal] or 0.0, weights.get(signal, 0.0)
-        if signal == "field_boost" and not part:
+        part, weight = scores.get(signal) or 0.0, weights.get(signal, 0.0)
+        if signal in ("field_boost", "dense") and not part:
             continue
         if is_blend and weight:
             share = f"{bar(part * weight, 1.0)} {part * weight:.2f}"
             reason = f"{part:.2f} × {weight:.2f}" + (f": {matches}" if matches else "")
             table.add_row(name, Text(share, style="green"), Text(reason, style="dim"))
-        elif not is_blend and signal == "lexical" and matches:
+        elif not is_blend and signal in ("lexical", "dense") and matches:
             table.add_row(name, "", Text(matches, style="dim"))
+    for name, value, reason in added_parts(scores):
+        table.add_row(name, Text(f"{bar(value, 1.0)} {value:.2f}", style="green"), Text(reason, style="dim"))
     return table
+
+
+def added_parts(scores: Mapping[str, Any]) -> Iterable[tuple[str, float, str]]:
+    """The name, the value and the reason of what decay and boosts add to a score."""
+    if scores.get("decay"):
+        yield "date", scores["decay"], "by the age of the document"
+    for boost in scores.get("boosts") or ():
+        if boost["value"]:
+            yield "boost", boost["value"], one_line(boost["filter"])
+
+
+def _meaning(scores: Mapping[str, Any], nearest: Mapping[str, Any] | None) -> str:
+    """What the dense part of a score rests on."""
+    if scores.get("dense") is None:
+        return ""
+    if scores.get("dense_raw") is None:
+        return "estimated from the other parts, because it is not embedded yet"
+    cosine = f"similarity {scores['dense_raw']:.2f}"
+    return f"{cosine}; {one_line(nearest['description'])}" if nearest else cosine
 
 
 def _lexical_places(places: Sequence[str]) -> Sequence[str]:
@@ -175,7 +273,9 @@ def _terms_with_places(
 
 
 def _stem_note(term: Mapping[str, Any]) -> list[str]:
-    return [f"as {one_line(term['same_stem'])}"] if term.get("same_stem") else []
+    notes = [f"as {one_line(term['same_stem'])}"] if term.get("same_stem") else []
+    synonyms = ", ".join(map(one_line, term.get("synonyms") or ()))
+    return [*notes, f"by its synonym {synonyms}"] if synonyms else notes
 
 
 def reasons(shared: Sequence[Mapping[str, Any]]) -> Table:
@@ -250,7 +350,7 @@ def subject(passage: Mapping[str, Any]) -> Text:
     names = ", ".join(one_line(label["reef_name"]) for label in passage["labels"])
     if names:
         return Text(names, style="magenta")
-    return Text(NOT_SCORED if passage["awaits_rescore"] else NO_SUBJECT, style="dim")
+    return Text(NOT_SCORED if passage.get("awaits_rescore") else NO_SUBJECT, style="dim")
 
 
 def _indented(part: Text | Table) -> Padding:
@@ -262,13 +362,14 @@ def _indented(part: Text | Table) -> Padding:
 def _summary(result: Mapping[str, Any]) -> Text:
     from rich.text import Text
 
+    about = result.get("note") or result
     parts = [
-        Text("about " if result["labels"] else "").append(subject(result)),
+        Text("about " if about["labels"] else "").append(subject(about)),
         Text(quantity(result["n_shared_reefs"], "shared reef")),
     ]
     if coverage := term_coverage(result.get("term_coverage")):
         parts.append(Text(coverage))
     parts.append(Text(f"score {result['match_score']:.3f}"))
-    if result["tags"]:
-        parts.append(Text(f"tags {', '.join(one_line(tag) for tag in result['tags'])}"))
+    if about["tags"]:
+        parts.append(Text(f"tags {', '.join(one_line(tag) for tag in about['tags'])}"))
     return Text(" · ").join(parts)

@@ -1,93 +1,69 @@
-"""Commands that run queries: `search` and `explain`."""
+"""The command `search`."""
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shoal.cli.facets import FacetLimit, Facets, print_facets
 from shoal.cli.json_form import json_form
-from shoal.cli.reference import find_document, find_passage
+from shoal.cli.search_options import (
+    EXPANSIONS,
+    NOTES,
+    PASSAGES,
+    PINS,
+    SYNONYMS,
+    TYPOS,
+    Boosts,
+    Decay,
+    Filter,
+    FoldSimilar,
+    FusionName,
+    GroupBy,
+    MaxPerDocument,
+    MinConfidence,
+    MinRelevance,
+    Mode,
+    PinUse,
+    Prefix,
+    PresetName,
+    QueryOrNone,
+    Rerank,
+    Server,
+    Sort,
+    SynonymUse,
+    Tags,
+    TyposName,
+    Weights,
+    parse_weights,
+    warn,
+)
+from shoal.cli.search_source import SearchSource, is_limited, open_source
 from shoal.cli.session import Session, command, split_tags
+from shoal.cli.shared_options import Key
 from shoal.cli.terminal import quantity
-from shoal.models import SearchMode
+from shoal.models.search import SearchMode
 
 if TYPE_CHECKING:
-    from shoal.engine import Engine
-
-FUSIONS = ("blend", "rrf")
-EXPANSIONS = ("none", "time")
-MODES = tuple(mode.value for mode in SearchMode)
-
-Query = Annotated[
-    str, typer.Argument(metavar="QUERY", help="What you want to read about, in your own words.")
-]
-Mode = Annotated[
-    str,
-    typer.Option("--mode", metavar="/".join(MODES), help="Ranking by words (lexical), by reefs, or by both."),
-]
-PresetName = Annotated[
-    str,
-    typer.Option(
-        "--preset",
-        metavar="NAME",
-        help="Weights of a hybrid search: balanced, for exact words (precise), for meaning (conceptual), "
-        "job_matching, corpus, or a preset of SHOAL_PRESETS.",
-    ),
-]
-Weights = Annotated[
-    str | None,
-    typer.Option(
-        "--weights",
-        metavar="lexical=X,reef=Y,field_boost=Z",
-        help="Weight of each signal, instead of a preset. A signal that is not named has weight 0.",
-    ),
-]
-FusionName = Annotated[
-    str,
-    typer.Option(
-        "--fusion",
-        metavar="/".join(FUSIONS),
-        help="Fusion of both rankings: a weighted sum of scores (blend) or reciprocal rank fusion (rrf).",
-    ),
-]
-Tags = Annotated[
-    str | None, typer.Option("--tags", metavar="A,B", help="Only documents with all of these tags.")
-]
-MinConfidence = Annotated[
-    float | None,
-    typer.Option(
-        help="Only passages whose strongest reef leads the second by at least this z-score: "
-        "3 for one clear subject, 1 to exclude passages without a subject."
-    ),
-]
-MaxPerDocument = Annotated[
-    int, typer.Option(min=0, help="Maximum number of passages per document; 0: no limit.")
-]
-MinRelevance = Annotated[
-    float,
-    typer.Option(
-        min=0.0,
-        max=1.0,
-        help="Only passages with this relevance or more: the probability, 0 to 1, that a passage answers "
-        "the query.",
-    ),
-]
+    from shoal.models.notes import UnitResponse
+    from shoal.models.search import SearchResponse
+    from shoal.search.selected_fields import SelectedFields
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
+    """Add the command of this module."""
     command(app, "search")(search)
-    command(app, "explain")(explain)
 
 
 def search(
     session: Session,
-    query: Query,
+    query: QueryOrNone = None,
     mode: Mode = SearchMode.hybrid.value,
     top_k: Annotated[int, typer.Option(min=1, help="How many results.")] = 10,
     tags: Tags = None,
+    filter: Filter = None,  # noqa: A002 - the name of the option
     min_confidence: MinConfidence = None,
     max_per_document: MaxPerDocument = 3,
     preset: PresetName = "balanced",
@@ -102,6 +78,68 @@ def search(
             help="Of a recording, also what is said and seen within 15 seconds (time).",
         ),
     ] = "none",
+    typos: TyposName = TYPOS[0],
+    prefix: Prefix = False,
+    units: Annotated[
+        str,
+        typer.Option(
+            "--units",
+            metavar="chunk,note",
+            help="What to search: passages (chunk), notes (note), or both in one order.",
+        ),
+    ] = PASSAGES,
+    owner: Annotated[
+        str | None,
+        typer.Option(
+            "--owner",
+            metavar="NAME",
+            help="Whose notes, with --units. Default: SHOAL_NOTE_OWNER, default.",
+        ),
+    ] = None,
+    rerank: Rerank = None,
+    sort: Sort = None,
+    decay: Decay = None,
+    boost: Boosts = None,
+    group_by: GroupBy = "chunk",
+    fold_similar: FoldSimilar = False,
+    batch: Annotated[
+        str | None,
+        typer.Option(
+            "--batch",
+            metavar="FILE",
+            help="Run the searches of a file in one state of the library: a query or an object of JSON a "
+            "line. The other options are their defaults. - is standard input.",
+        ),
+    ] = None,
+    fused: Annotated[bool, typer.Option("--fused", help="With --batch: one ranking of all results.")] = False,
+    cursor: Annotated[
+        str | None,
+        typer.Option("--cursor", metavar="TEXT", help="The page after that whose next_cursor this is."),
+    ] = None,
+    text: Annotated[
+        str,
+        typer.Option(
+            "--text", metavar="full/snippet/none", help="What the results have of their texts, for --json."
+        ),
+    ] = "full",
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--max-tokens", metavar="N", min=1, help="Only the first results whose texts have N tokens."
+        ),
+    ] = None,
+    prompt: Annotated[
+        bool,
+        typer.Option("--prompt", help="Print the results as numbered passages for a language model."),
+    ] = False,
+    include: Annotated[
+        str | None, typer.Option("--include", metavar="A,B", help="With --json: only these fields.")
+    ] = None,
+    exclude: Annotated[
+        str | None, typer.Option("--exclude", metavar="A,B", help="With --json: without these fields.")
+    ] = None,
+    synonyms: SynonymUse = SYNONYMS[0],
+    pins: PinUse = PINS[0],
     scores: Annotated[
         bool,
         typer.Option(
@@ -109,6 +147,10 @@ def search(
             help="Show the parts of each score: words, reefs with both z-scores, and field boost.",
         ),
     ] = False,
+    facet: Facets = None,
+    facet_limit: FacetLimit = None,
+    server: Server = None,
+    key: Key = None,
 ) -> None:
     """Find passages about a query.
 
@@ -120,167 +162,175 @@ def search(
     The number after a title is the relevance: the probability that the passage answers the query. It can be
     compared between queries. The score, which orders the results, compares a result with the best of the
     library for the same query, so it is high for a query without an answer, too. Warnings say when nothing
-    seems to answer the query, and name words that occur nowhere, with spellings that do occur.
+    seems to answer the query, and name words that occur nowhere. Such a word is searched for as the nearest
+    word of the library; --typos off searches for it as typed, and names spellings that do occur.
 
     In QUERY, "a phrase" in quotation marks must occur as it is, -word excludes passages with the word, and
     title:word requires the word in the title. Everything else is plain text.
+
+    With --units chunk,note, an owner's notes are searched too. Both kinds are in one order, and their scores
+    can be compared. In JSON, a result that is a note has the member `note`. Of the filters, notes meet --tags
+    alone. --max-per-document limits the passages of a document, as without --units, and can make the page
+    shorter than --top-k; a note is a result by itself.
+
+    --facet counts the documents with each value of a field, over the results of all pages.
+
+    --server searches the library of a running service instead of the database.
 
     \b
         shoal search "how do bees find their way home"
         shoal search "price of labour" --tags economics --top-k 3 --scores
         shoal search '"natural selection" -dogs' --preset precise
+        shoal search "why do the tests hang" --units chunk,note --owner ann
+        shoal search "tides" --filter 'tags = sea AND created >= 2026-01'
+        shoal search "tides" --facet tags --facet created:year
+        shoal search "tides" --decay date:30:0.2 --boost '0.1:tags = sea' --scores
+        shoal search '"neap tide"' --sort -date,title
+        shoal search "tides" --group-by document --fold-similar
         shoal search "volcano" --json | jq -r '.results[].text'
+        shoal search "why is the sea salty" --max-tokens 1000 --prompt
+        shoal search --batch questions.txt --fused
+        shoal search "tides" --server http://127.0.0.1:8000
     """
-    with session.engine() as engine:
-        run_search = functools.partial(
-            engine.search,
-            query,
-            mode=mode,
-            tags=split_tags(tags) or None,
-            min_confidence=min_confidence,
-            preset=preset,
-            weights=parse_weights(weights),
-            fusion=fusion,
-            min_relevance=min_relevance,
-            expand=expand,
-        )
-        response = run_search(
-            top_k=top_k,
-            max_per_document=max_per_document or None,
-            include_scores=scores or session.as_json,
-        )
+    selected = _selected_fields(include, exclude)
+    if (query is None) == (batch is None):
+        raise typer.BadParameter("give a QUERY or --batch FILE, and not both", param_hint="QUERY")
+    if fused and batch is None:
+        raise typer.BadParameter("is only for --batch", param_hint="--fused")
+    kinds = split_tags(units)
+    if owner is not None and NOTES not in kinds:
+        raise typer.BadParameter("is only for --units with note", param_hint="--owner")
+    if query is None:
+        defaults = {
+            "mode": mode,
+            "tags": split_tags(tags) or None,
+            "filter": filter,
+            "min_confidence": min_confidence,
+            "top_k": top_k,
+            "max_per_document": max_per_document or None,
+            "preset": preset,
+            "weights": parse_weights(weights),
+            "fusion": fusion,
+            "min_relevance": min_relevance,
+            "expand": expand,
+            "include_scores": scores or session.as_json,
+            "rerank": rerank,
+        }
+        texts = {"text": text, "max_tokens": max_tokens, "prompt": prompt}
+        with open_source(session, server, key) as source:
+            _search_batch(
+                session, source, str(batch), defaults, texts, selected, is_fused=fused, with_scores=scores
+            )
+        return
+    arguments: dict[str, Any] = {
+        "mode": mode,
+        "tags": split_tags(tags) or None,
+        "filter": filter,
+        "min_confidence": min_confidence,
+        "preset": preset,
+        "weights": parse_weights(weights),
+        "fusion": fusion,
+        "min_relevance": min_relevance,
+        "expand": expand,
+        "typos": typos,
+        "prefix": prefix,
+        "sort": sort,
+        "decay": decay,
+        "boosts": boost,
+        "group_by": group_by,
+        "fold_similar": fold_similar,
+        "synonyms": synonyms,
+        "pins": pins,
+    }
+    page: dict[str, Any] = {
+        "top_k": top_k,
+        "max_per_document": max_per_document or None,
+        "include_scores": scores or session.as_json,
+        "rerank": rerank,
+        "facets": facet,
+        "facet_limit": facet_limit,
+        "cursor": cursor,
+        "text": text,
+        "max_tokens": max_tokens,
+        "prompt": prompt,
+    }
+    # `max_per_document` may be null: no limit. Everything else that was not given is left to its default.
+    arguments = {name: value for name, value in arguments.items() if value is not None}
+    page = {name: value for name, value in page.items() if value is not None or name == "max_per_document"}
+    with open_source(session, server, key) as source:
+        response: SearchResponse | UnitResponse
+        if kinds == (PASSAGES,):
+            response = source.search(query, **arguments, **page)
+        else:
+            notes_of = session.settings().note_owner if owner is None else owner
+            response = source.search_units(query, units=kinds, owner=notes_of, **arguments, **page)
         n_results = len(response.results)
-        is_limited = (
-            not session.as_json
+        is_grouped = group_by != "chunk"
+        has_more = (
+            not (session.as_json or is_grouped or cursor or max_tokens or kinds != (PASSAGES,))
             and max_per_document > 0
             and n_results < top_k
             # More results without the limit show that the limit is the reason.
-            and len(run_search(top_k=n_results + 1, max_per_document=None).results) > n_results
+            and is_limited(source, query, n_results, **arguments)
         )
-        is_empty = not response.results and not engine.status()["n_documents"]
+        is_empty = (
+            not response.results and not is_grouped and kinds == (PASSAGES,) and not source.count_documents()
+        )
         info = response.query_info
         has_typo = not session.as_json and info.unknown_words and info.missing_terms
-        words = engine.explain(query).words if has_typo else ()
+        words = source.explain(query, typos=typos).words if has_typo else ()
     answer = json_form(response)
     if session.as_json:
-        session.emit(answer)
+        session.emit({**answer, "results": [selected.of(result) for result in answer["results"]]})
         return
     from shoal.cli.results import print_search
 
-    _warn(session, answer)
+    warn(session, answer)
+    if answer.get("prompt"):
+        session.say(answer["prompt"]["text"])
+        return
     if is_empty:
         session.warn("warning: the database holds no documents; `shoal ingest` stores some")
     for word in words:
         if word.suggestions:
             session.warn(f"did you mean {' or '.join(word.suggestions)} instead of {word.text}?")
     passages = quantity(max_per_document, "passage")
-    note = f"at most {passages} per document; --max-per-document 0 removes the limit" if is_limited else None
+    note = f"at most {passages} per document; --max-per-document 0 removes the limit" if has_more else None
     print_search(session.out, answer, with_scores=scores, query=query, note=note)
+    if facet:
+        print_facets(session.out, answer["facets"])
 
 
-def explain(
+def _selected_fields(include: str | None, exclude: str | None) -> SelectedFields:
+    """The fields of results for --json. Raises QueryError."""
+    from shoal.models.search import SearchResult
+    from shoal.search.selected_fields import SelectedFields
+
+    known = {field.name for field in dataclasses.fields(SearchResult)}
+    return SelectedFields(split_tags(include) or None, split_tags(exclude) or None, known)
+
+
+def _search_batch(
     session: Session,
-    query: Query,
-    document: Annotated[
-        str | None,
-        typer.Option(
-            "--document",
-            metavar="DOC",
-            help="Also show the rank of this document and why it is not higher. Its number, path or "
-            "whole title.",
-        ),
-    ] = None,
-    chunk: Annotated[
-        int | None,
-        typer.Option("--chunk", metavar="N", min=0, help="With --document: the rank of its passage #N."),
-    ] = None,
-    chunk_id: Annotated[
-        int | None,
-        typer.Option("--chunk-id", metavar="ID", help="The rank of the passage with this `chunk_id`."),
-    ] = None,
-    mode: Mode = SearchMode.hybrid.value,
-    tags: Tags = None,
-    min_confidence: MinConfidence = None,
-    max_per_document: MaxPerDocument = 3,
-    preset: PresetName = "balanced",
-    weights: Weights = None,
-    fusion: FusionName = "blend",
+    source: SearchSource,
+    path: str,
+    defaults: dict[str, Any],
+    texts: dict[str, Any],
+    selected: SelectedFields,
+    *,
+    is_fused: bool,
+    with_scores: bool,
 ) -> None:
-    """Show how a query is analyzed.
+    """Run the searches of a file. `texts`: of the fused ranking, or of each search."""
+    from shoal.cli.search_batch import print_batch, read_searches
 
-    Lists every word with its reefs, then the query profile that is used for ranking: the reefs of the words
-    and of the passages that match them best. A word is known (in the dictionary), learned (from your
-    documents), a stop word (too common to carry meaning), a number or unknown; numbers and unknown words are
-    matched by spelling only. With --document or --chunk, also shows its rank for the query, the parts of its
-    score, and why it is not among the results. The other options are those of `shoal search`.
-
-    \b
-        shoal explain "how insects help plants"
-        shoal explain "how insects help plants" --document 7 --tags biology
-        shoal explain "how insects help plants" --document 7 --chunk 3
-    """
-    if chunk is not None and document is None:
-        raise typer.BadParameter(
-            "numbers the passages of a document; name it with --document", param_hint="--chunk"
-        )
-    if chunk is not None and chunk_id is not None:
-        raise typer.BadParameter("cannot be combined with --chunk", param_hint="--chunk-id")
-    with session.engine() as engine:
-        document_id = None if document is None else find_document(engine, document)
-        if document_id is not None and chunk is not None:
-            chunk_id = find_passage(engine, document_id, chunk)
-        answer = json_form(
-            engine.explain(
-                query,
-                document_id=document_id,
-                chunk_id=chunk_id,
-                mode=mode,
-                tags=split_tags(tags) or None,
-                min_confidence=min_confidence,
-                max_per_document=max_per_document or None,
-                preset=preset,
-                weights=parse_weights(weights),
-                fusion=fusion,
-            )
-        )
-        _add_chunk_indexes(engine, answer)
-    if session.as_json:
-        session.emit(answer)
-        return
-    from shoal.cli.explanation import print_explanation
-
-    _warn(session, answer)
-    print_explanation(session.out, answer)
-
-
-def _add_chunk_indexes(engine: Engine, answer: dict[str, Any]) -> None:
-    """Add `chunk_index`, the number of the passage in its document, to the target and the feedback chunks."""
-    chunks = [*answer["feedback"], *([answer["target"]] if answer["target"] else [])]
-    indexes = engine.documents.chunk_indexes(chunk["chunk_id"] for chunk in chunks)
-    for chunk in chunks:
-        # The passage may have been deleted since the explanation was made.
-        chunk["chunk_index"] = indexes.get(chunk["chunk_id"], 0)
-
-
-def parse_weights(text: str | None) -> dict[str, float] | None:
-    """Parse `lexical=0.7,reef=0.3` to {"lexical": 0.7, "reef": 0.3}. Raises typer.BadParameter."""
-    if text is None:
-        return None
-    weights: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, number = (piece.strip() for piece in part.partition("="))
-        try:
-            weight = float(number)
-        except ValueError:
-            raise typer.BadParameter(
-                f"write it as lexical=0.7,reef=0.3, not {text!r}", param_hint="--weights"
-            ) from None
-        if name in weights:
-            raise typer.BadParameter(f"{name!r} is given twice", param_hint="--weights")
-        weights[name] = weight
-    return weights
-
-
-def _warn(session: Session, answer: dict[str, Any]) -> None:
-    for warning in answer.get("warnings") or ():
-        session.warn(f"warning: {warning}")
+    if not is_fused:
+        defaults, texts = {**defaults, **texts}, {}
+    response = source.search_many(
+        read_searches(path, defaults),
+        fused=is_fused,
+        top_k=defaults["top_k"],
+        max_per_document=defaults["max_per_document"],
+        **texts,
+    )
+    print_batch(session, response, selected, with_scores=with_scores)

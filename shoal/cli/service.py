@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import socket
@@ -71,15 +72,16 @@ def up(
         shoal up --port 9000 --workers 2
         shoal up 2> shoal.log
     """
+    from shoal.access.key_store import has_keys
     from shoal.cli.supervisor import Supervisor, environment_of, reserve_port
     from shoal.service.listen_address import check_listen_address
 
     overrides = {"workers": workers, "host": host, "api_processes": api_processes}
     settings = session.settings(port=port, **overrides)
-    check_listen_address(settings, program="`shoal up`")
+    check_listen_address(settings, program="`shoal up`", has_keys=has_keys(settings))
     free_port = reserve_port(settings.host, settings.port)
     settings = session.settings(port=free_port, **overrides)
-    _migrate(session, settings)
+    _migrate(settings)
     _warn_of_other_services(session, settings)
     environment = environment_of(settings)
     n_apis = settings.api_processes
@@ -104,10 +106,10 @@ def _run(session: Session, supervisor: Supervisor, settings: Settings) -> None:
         name = reachable(settings.host)
         url = f"http://{f'[{name}]' if ':' in name else name}:{free_port}"
         if session.as_json:
-            session.emit({"url": url, "pid": os.getpid(), "database": settings.database_url})
+            session.emit({"url": url, "pid": os.getpid(), "database": settings.shown_database_url})
         session.say(f"Shoal listens on {url} (documentation: {url}/docs). Ctrl-C ends it.")
         sys.stdout.flush()
-        with announced(settings.database_path, url):
+        with announced(settings.database_path, url) if settings.is_sqlite else contextlib.nullcontext():
             supervisor.watch()
         session.warn("stopping; work in progress is finished first (Ctrl-C again stops at once)")
 
@@ -133,11 +135,11 @@ def migrate(session: Session) -> None:
 
     Creates the database if there is none. Does nothing if it is already up to date.
     """
-    settings = session.settings()
-    changed = _migrate(session, settings)
+    settings = session.library_settings()
+    changed = _migrate(settings)
     if session.as_json:
-        session.emit({"database": settings.database_url, "changed": changed})
-    session.say(f"{settings.database_path} {'is now up to date' if changed else 'was already up to date'}")
+        session.emit({"database": settings.shown_database_url, "changed": changed})
+    session.say(f"{settings.database_place} {'is now up to date' if changed else 'was already up to date'}")
 
 
 def show_settings(session: Session) -> None:
@@ -169,18 +171,23 @@ def show_settings(session: Session) -> None:
 def new_key(
     session: Session,
     read: Annotated[bool, typer.Option("--read", help="A key that can only read and search.")] = False,
+    admin: Annotated[bool, typer.Option("--admin", help="A key that can also manage keys.")] = False,
 ) -> None:
-    """Make a key for the API.
+    """Make a key for SHOAL_API_KEYS.
 
     The key is random and not stored. Set it in SHOAL_API_KEYS of the service, as it is or hashed, and give it
-    to the clients. Clients send it as `Authorization: Bearer KEY`; commands take it from SHOAL_API_KEY.
+    to the clients. Clients send it as `Authorization: Bearer KEY`; commands take it from SHOAL_API_KEY. Keys
+    of `shoal key create` need no restart, and may be for some collections only.
 
     \b
         shoal new-key --read
     """
     from shoal.support import api_keys
 
-    key, scope = api_keys.new_key(), api_keys.Scope.read if read else api_keys.Scope.write
+    if read and admin:
+        raise typer.BadParameter("cannot be used with --admin", param_hint="--read")
+    scope = api_keys.Scope.admin if admin else api_keys.Scope.read if read else api_keys.Scope.write
+    key = api_keys.new_key()
     if session.as_json:
         session.emit({"key": key, "scope": scope, "hashed": f"{scope}:{api_keys.hash_key(key)}"})
     session.say(f"key:                {key}")
@@ -195,35 +202,29 @@ def version(session: Session) -> None:
     session.say(f"shoal {__version__}")
 
 
-def _migrate(session: Session, settings: Any) -> bool:
-    from shoal.storage.database import Database
+def _migrate(settings: Settings) -> bool:
     from shoal.storage.migrate import upgrade
+    from shoal.storage.opening import open_database
 
-    database = Database(settings.database_url)
-    try:
+    with contextlib.closing(open_database(settings.database_url, settings.data_path)) as database:
         return upgrade(database)
-    finally:
-        database.close()
 
 
 def _warn_of_other_services(session: Session, settings: Settings) -> None:
     """Warn if other workers use the same library, which is allowed but rarely intended."""
     from shoal.jobs.queue.queries import live_workers
-    from shoal.storage.database import Database
+    from shoal.storage.opening import open_database
     from shoal.storage.statistics import WORKER_SEEN_SECONDS
 
-    database = Database(settings.database_url)
-    try:
+    with contextlib.closing(open_database(settings.database_url, settings.data_path)) as database:
         workers = live_workers(database, WORKER_SEEN_SECONDS)
-    finally:
-        database.close()
     hostname = socket.gethostname()
     alive = [worker for worker in workers if worker.hostname != hostname or _is_alive(worker.pid)]
     if alive:
         processes = ", ".join(f"process {worker.pid} on {worker.hostname}" for worker in alive)
         session.warn(
-            f"another service already uses {settings.database_path} ({processes}); both will share its jobs. "
-            "--db names another library"
+            f"another service already uses {settings.database_place} ({processes}); both will share its "
+            "jobs. --db names another library"
         )
 
 

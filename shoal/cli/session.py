@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.terminal import ClosedPipeError, console, plain
+from shoal.cli.terminal import ClosedPipeError, console
 from shoal.errors import NotFoundError
+from shoal.support.plain_text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from shoal.engine import Engine
     from shoal.settings import Settings
 
-SQLITE = "sqlite:///"
+SQLITE, POSTGRES = "sqlite:///", "postgresql://"
+MAIN = "main"
 
 
 class InterruptedCommandError(Exception):
@@ -44,7 +46,19 @@ Db = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and the log of the library.")]
 
-_SHARED = {"db": (Db, None), "as_json": (Json, False), "debug": (Debug, False)}
+Collection = Annotated[
+    str | None,
+    typer.Option(
+        "--collection", metavar="NAME", help="Collection to use (default: main, or SHOAL_COLLECTION)."
+    ),
+]
+
+_SHARED = {
+    "db": (Db, None),
+    "collection": (Collection, None),
+    "as_json": (Json, False),
+    "debug": (Debug, False),
+}
 
 
 @dataclass(frozen=True)
@@ -52,6 +66,7 @@ class Session:
     """One run of the command line."""
 
     db: str | None = None
+    collection: str | None = None
     as_json: bool = False
     debug: bool = False
 
@@ -81,10 +96,29 @@ class Session:
         sys.stderr.write(plain(text) + "\n")
 
     def settings(self, **overrides: Any) -> Settings:
-        """The settings of this run: `overrides`, then `--db`, then the environment. Raises SettingsError."""
+        """The settings of this run: `overrides`, then the options, then the environment. Their database is
+        that of the collection `main`. Raises SettingsError."""
         from shoal.settings import Settings
 
-        return Settings.from_environment(database_url=database_url(self.db), **overrides)
+        return Settings.from_environment(
+            database_url=database_url(self.db), collection=self.collection, **overrides
+        )
+
+    def library_settings(self, *, must_exist: bool = True, **overrides: Any) -> Settings:
+        """The same settings with the database of the collection, whose files this process keeps from now on.
+
+        Raises SettingsError, NotFoundError if there is no such collection; with `must_exist`, also
+        DatabaseUnavailableError if the database of a collection other than `main` is missing.
+        """
+        settings = self.settings(**overrides)
+        if settings.collection == MAIN:
+            return settings
+        from contextlib import closing
+
+        from shoal.collections.registry import Registry
+
+        with closing(Registry(settings)) as registry:
+            return registry.open_for_process(settings.collection, must_exist=must_exist)
 
     @contextmanager
     def engine(self, *, must_exist: bool = True) -> Iterator[Engine]:
@@ -93,10 +127,10 @@ class Session:
         With `must_exist`, raises NotFoundError if there is no database: creating one would make a misspelt
         path look like an empty library.
         """
-        settings = self.settings()
-        if must_exist and not settings.database_path.exists():
+        settings = self.library_settings()
+        if must_exist and not settings.may_exist:
             raise NotFoundError(
-                f"there is no database {settings.database_path}; `shoal ingest` creates one, `--db` names "
+                f"there is no database {settings.database_place}; `shoal ingest` creates one, `--db` names "
                 "another"
             )
         from shoal.engine import Engine
@@ -109,9 +143,11 @@ def database_url(path_or_url: str | None) -> str | None:
     """The database URL for the value of `--db`, a path or a URL; None for None. Raises typer.BadParameter."""
     if path_or_url is None:
         return None
+    if path_or_url.startswith(POSTGRES):
+        return path_or_url
     if "://" in path_or_url and not path_or_url.startswith(SQLITE):
         raise typer.BadParameter(
-            "must be a path or sqlite:///PATH, the only supported database", param_hint="--db"
+            "must be a path, sqlite:///PATH or postgresql://USER@HOST:PORT/DATABASE", param_hint="--db"
         )
     path = Path(path_or_url.removeprefix(SQLITE)).expanduser()
     if path_or_url.removeprefix(SQLITE) == "" or path.is_dir():
@@ -152,6 +188,7 @@ def command(
 def _merged(before: Session, after: Mapping[str, Any]) -> Session:
     return Session(
         db=after["db"] if after["db"] is not None else before.db,
+        collection=after["collection"] if after["collection"] is not None else before.collection,
         as_json=before.as_json or after["as_json"],
         debug=before.debug or after["debug"],
     )

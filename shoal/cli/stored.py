@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,8 +12,12 @@ from shoal.cli.files import write_file
 from shoal.cli.json_form import json_form
 from shoal.cli.reference import Document, find_document, no_passage
 from shoal.cli.session import Session, command, split_tags
-from shoal.cli.terminal import one_line
+from shoal.cli.terminal import may_ask, quantity
 from shoal.errors import NotFoundError
+from shoal.support.plain_text import one_line, plain
+
+if TYPE_CHECKING:
+    from shoal.engine import Engine
 
 LIMIT = 50
 """Documents per page, as in GET /documents."""
@@ -37,6 +41,14 @@ def list_documents(
     tag: Annotated[
         str | None, typer.Option("--tag", metavar="T", help="Only documents with this tag.")
     ] = None,
+    filter: Annotated[  # noqa: A002 - the name of the option
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="EXPRESSION",
+            help="Only documents that meet this, such as 'tags = sea AND year >= 2020'.",
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = LIMIT,
     offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
 ) -> None:
@@ -50,7 +62,7 @@ def list_documents(
         shoal list --tag biology    documents with a tag
     """
     with session.engine() as engine:
-        page = json_form(engine.documents.list(tag=tag, q=text, limit=limit, offset=offset))
+        page = json_form(engine.documents.list(tag=tag, q=text, filter=filter, limit=limit, offset=offset))
     if session.as_json:
         session.emit({**page, "limit": limit, "offset": offset})
         return
@@ -122,8 +134,8 @@ def status(session: Session) -> None:
 
     Also shows the versions of the lagoon data and of the vocabulary.
     """
-    settings = session.settings()
-    if settings.database_path.exists():
+    settings = session.library_settings()
+    if settings.may_exist:
         with session.engine() as engine:
             values = json_form(engine.status())
     else:
@@ -136,18 +148,71 @@ def status(session: Session) -> None:
     print_status(session.out, values)
 
 
-def delete(session: Session, document: Document) -> None:
-    """Delete a document.
+def delete(
+    session: Session,
+    document: Annotated[
+        str | None,
+        typer.Argument(metavar="[DOC]", help="Number of the document, its path, or its whole title."),
+    ] = None,
+    filter: Annotated[  # noqa: A002 - the name of the option
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="EXPRESSION",
+            help="All documents that meet this, such as 'tags = draft AND created < 2020'.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --filter: only say which documents would be deleted.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a document, or all that meet a filter.
 
-    Its passages and everything derived from them are deleted, too.
+    Their passages and everything derived from them are deleted, too. In a terminal, the command asks first;
+    scripts without one need no --yes.
+
+    \b
+        shoal delete 7
+        shoal delete --filter 'folder = "drafts"' --dry-run
     """
+    if (document is None) == (filter is None):
+        raise typer.BadParameter("give a DOC or --filter EXPRESSION, and not both", param_hint="DOC")
+    if dry_run and filter is None:
+        raise typer.BadParameter("is only for --filter", param_hint="--dry-run")
     with session.engine() as engine:
-        document_id = find_document(engine, document)
+        if filter is not None:
+            _delete_many(session, engine, filter, dry_run=dry_run, asks=not yes and may_ask())
+            return
+        document_id = find_document(engine, str(document))
+        if not yes and may_ask():
+            title = plain(one_line(engine.documents.get(document_id).document.title))
+            typer.confirm(f"Delete document {document_id}, {title}?", abort=True, err=True)
         if not engine.documents.delete(document_id):
             raise NotFoundError(f"there is no document {document_id}")
     if session.as_json:
         session.emit({"id": document_id, "deleted": True})
     session.say(f"document {document_id} is deleted")
+
+
+def _delete_many(session: Session, engine: Engine, expression: str, *, dry_run: bool, asks: bool) -> None:
+    """Delete the documents that meet an expression, or name them."""
+    if dry_run:
+        deletion = engine.documents.deletion(filter=expression)
+        n = len(deletion.document_ids)
+        if session.as_json:
+            session.emit({"n_documents": n, "documents": json_form(deletion.first), "deleted": False})
+        for named in deletion.first:
+            session.say(f"{named.id:>6}  {one_line(named.title)}")
+        session.say(f"{quantity(n, 'document')} would be deleted")
+        return
+    if asks:
+        n = len(engine.documents.deletion(filter=expression).document_ids)
+        typer.confirm(f"Delete {quantity(n, 'document')}?", abort=True, err=True)
+    n = engine.documents.delete_many(filter=expression)
+    if session.as_json:
+        session.emit({"n_documents": n, "deleted": True})
+    session.say(f"{quantity(n, 'document')} deleted")
 
 
 def tags(

@@ -15,13 +15,15 @@ import typer
 from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selection_of, skipped_lines
 from shoal.cli.json_form import json_form
 from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
-from shoal.cli.terminal import one_line, quantity
+from shoal.cli.terminal import quantity
 from shoal.conversion.folder_listing import Selection, SkipReason, no_texts_line
 from shoal.errors import ShoalError
+from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
     from shoal.maintenance.sync import SyncResult
     from shoal.maintenance.sync.apply import Change
+    from shoal.settings import Settings
 
 MAX_WORKERS = 64
 WITHOUT_TEXT = (SkipReason.content, SkipReason.too_large)
@@ -201,7 +203,7 @@ def _watch(session: Session, options: _Options) -> None:
         follow_folder(
             options.folder,
             options.selection,
-            own_files=str(session.settings().database_path.absolute()),
+            own_files=_own_files(session.library_settings()),
             synchronize=synchronize,
             notice=lambda line: session.warn(one_line(line)),
         )
@@ -299,3 +301,8 @@ def _summary(result: SyncResult) -> str:
         if len(result.vanished) > _missing_by_empty_folder(result).total():
             text += ": --delete removes them"
     return f"nothing was changed; it would be {text}" if result.dry_run else text
+
+
+def _own_files(settings: Settings) -> str:
+    """How the paths of the library's own files begin."""
+    return str(settings.database_path if settings.is_sqlite else settings.data_path)

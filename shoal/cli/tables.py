@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.cli.job_lines import pace, summary, with_reason
 from shoal.cli.results import subject
-from shoal.cli.terminal import display_path, one_line, plain, quantity
-from shoal.models import ItemStatus, JobStatus
+from shoal.cli.terminal import display_path, quantity
+from shoal.models.jobs import ItemStatus, JobStatus
+from shoal.support.plain_text import one_line, plain
 
 if TYPE_CHECKING:
     from rich.console import Console

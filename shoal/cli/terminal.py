@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from shoal.support.plain_text import one_line as one_line  # also for the other modules of the CLI
-from shoal.support.plain_text import plain as plain
+from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,9 +34,14 @@ class ClosedPipeError(Exception):
     """The reader of the output has closed the pipe, as `head` does."""
 
 
-def quantity(number: int, noun: str) -> str:
-    """`1 passage`, `1,200 passages`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def quantity(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 passage`, `1,200 passages`; `plural` is for a noun whose plural is not made with `s`."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def may_ask() -> bool:
+    """Whether a person at a terminal sees a question and can answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def console(stream: IO[str]) -> Console:

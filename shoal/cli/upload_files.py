@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.cli.session import Session
-from shoal.cli.terminal import one_line
 from shoal.conversion.folder_listing import (
     EVERYTHING,
     Selection,
@@ -17,6 +16,7 @@ from shoal.conversion.folder_listing import (
     no_texts_line,
     reason_of,
 )
+from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
     from shoal.client import UploadFile

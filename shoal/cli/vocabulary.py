@@ -9,7 +9,8 @@ import typer
 
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command
-from shoal.cli.terminal import one_line, quantity
+from shoal.cli.terminal import quantity
+from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,18 +11,26 @@ from typing import Any, TypeVar
 
 import httpx
 
+from shoal.client.collections import CollectionOperations
 from shoal.client.documents import DocumentOperations
 from shoal.client.errors import ClientError
 from shoal.client.flows import AsyncRunner, Batch, BlockingRunner, Flow, Pause, Request, Retrying, Stream
+from shoal.client.keys import KeyOperations
 from shoal.client.note_merges import NoteMergeOperations
 from shoal.client.notes import NoteOperations
+from shoal.client.pins import PinOperations
 from shoal.client.retrieval import RetrievalOperations
+from shoal.client.saved_searches import QueryLogOperations, SavedSearchOperations
 from shoal.client.searches import SearchOperations, ServiceOperations
+from shoal.client.synonyms import SynonymOperations
+from shoal.collections.names import MAIN, is_name
 
 PATIENCE_SECONDS = 30.0
 """How long a call is retried while the service is unavailable or busy. A restart takes less."""
 TIMEOUT_SECONDS = 60.0
 CONNECT_SECONDS = 10.0
+WRITTEN, READ_AFTER = "Shoal-Written", "Shoal-Read-After"
+"""The header of a token of what was written, and the one by which a search waits for it."""
 """A running service accepts a connection at once; a lost packet on a bad network costs three seconds."""
 
 T = TypeVar("T")
@@ -34,6 +42,12 @@ class Operations(
     NoteOperations,
     NoteMergeOperations,
     RetrievalOperations,
+    SavedSearchOperations,
+    QueryLogOperations,
+    SynonymOperations,
+    CollectionOperations,
+    KeyOperations,
+    PinOperations,
     ServiceOperations,
 ):
     """All operations of both clients. Those of `AsyncClient` are coroutines and asynchronous iterators."""
@@ -47,6 +61,7 @@ class Client(Operations, BlockingRunner):
         server: str,
         *,
         key: str | None = None,
+        collection: str = MAIN,
         timeout: float = TIMEOUT_SECONDS,
         patience: float = PATIENCE_SECONDS,
         waits_for_start: bool = True,
@@ -55,7 +70,7 @@ class Client(Operations, BlockingRunner):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """`server` is the address up to the port, such as `http://127.0.0.1:8000`; `key` is one of the
-        service's API keys, if it has any.
+        service's API keys, if it has any. All operations are in the `collection` with this name.
 
         `timeout`: seconds that a step may take, such as sending a part of the body or waiting for the
         response to begin. `patience`: seconds, from the first failure, for which a call is retried while the
@@ -64,9 +79,14 @@ class Client(Operations, BlockingRunner):
         `verify` and `transport` are passed to httpx.
         """
         super().__init__(
-            _server_url(server), patience=patience, waits_for_start=waits_for_start, retrying=retrying
+            _server_url(server),
+            patience=patience,
+            waits_for_start=waits_for_start,
+            retrying=retrying,
+            collection=_collection(collection),
         )
         self._timeout = timeout
+        self._written = ""
         self._http = httpx.Client(**_options(self.server, key, timeout), verify=verify, transport=transport)
 
     def close(self) -> None:
@@ -108,10 +128,11 @@ class Client(Operations, BlockingRunner):
             return next(flow)
         try:
             response = self._http.send(
-                self._http.build_request(**_request_arguments(step, self._timeout, step.body))
+                self._http.build_request(**_request_arguments(step, self._timeout, step.body, self._written))
             )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return flow.throw(error)
+        self._written = response.headers.get(WRITTEN, self._written)
         return flow.send(response)
 
 
@@ -123,6 +144,7 @@ class AsyncClient(Operations, AsyncRunner):
         server: str,
         *,
         key: str | None = None,
+        collection: str = MAIN,
         timeout: float = TIMEOUT_SECONDS,
         patience: float = PATIENCE_SECONDS,
         waits_for_start: bool = True,
@@ -132,9 +154,14 @@ class AsyncClient(Operations, AsyncRunner):
     ) -> None:
         """The arguments are those of Client."""
         super().__init__(
-            _server_url(server), patience=patience, waits_for_start=waits_for_start, retrying=retrying
+            _server_url(server),
+            patience=patience,
+            waits_for_start=waits_for_start,
+            retrying=retrying,
+            collection=_collection(collection),
         )
         self._timeout = timeout
+        self._written = ""
         self._http = httpx.AsyncClient(
             **_options(self.server, key, timeout), verify=verify, transport=transport
         )
@@ -176,10 +203,11 @@ class AsyncClient(Operations, AsyncRunner):
         body = None if step.body is None else _read_in_thread(step.body)
         try:
             response = await self._http.send(
-                self._http.build_request(**_request_arguments(step, self._timeout, body))
+                self._http.build_request(**_request_arguments(step, self._timeout, body, self._written))
             )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return _advanced(flow, error)
+        self._written = response.headers.get(WRITTEN, self._written)
         return _advanced(flow, response)
 
 
@@ -198,13 +226,13 @@ async def _read_in_thread(body: Iterable[bytes]) -> AsyncIterator[bytes]:
         yield part
 
 
-def _request_arguments(request: Request, timeout: float, body: Any) -> dict[str, Any]:
-    """Arguments of httpx's `build_request`."""
+def _request_arguments(request: Request, timeout: float, body: Any, written: str) -> dict[str, Any]:
+    """Arguments of httpx's `build_request`. `written`: the token of this client's last write."""
     return {
         "method": request.method,
         "url": request.path,
         "params": dict(request.query) or None,
-        "headers": dict(request.headers),
+        "headers": {**request.headers, **({READ_AFTER: written} if written else {})},
         # httpx consumes an iterable only once; a retry needs a new iterator.
         "content": iter(body) if isinstance(body, Iterable) else body,
         "json": request.json,
@@ -214,6 +242,13 @@ def _request_arguments(request: Request, timeout: float, body: Any) -> dict[str,
 
 def _server_url(server: str) -> str:
     return (server if "://" in server else f"http://{server}").rstrip("/")
+
+
+def _collection(name: str) -> str:
+    """Return the name of a collection. Raises ClientError for what cannot be one, which could be a path."""
+    if not is_name(name):
+        raise ClientError(f"{name!r} is not the name of a collection")
+    return name
 
 
 def _options(server: str, key: str | None, timeout: float) -> dict[str, Any]:

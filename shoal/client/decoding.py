@@ -45,8 +45,13 @@ def _decode(kind: Any, value: Any) -> Any:
 def _optional(kind: Any, value: Any) -> Any:
     if value is None:
         return None
-    (inner,) = (argument for argument in typing.get_args(kind) if argument is not types.NoneType)
-    return _decode(inner, value)
+    kinds = [argument for argument in typing.get_args(kind) if argument is not types.NoneType]
+    if len(kinds) > 1:
+        # Values of JSON that are themselves, such as a text or a number.
+        if type(value) in (*kinds, *((int,) if float in kinds else ())):
+            return value
+        raise UnexpectedError("a value of another type was expected")
+    return _decode(kinds[0], value)
 
 
 def _collection(origin: Any, inner: tuple[Any, ...], value: Any) -> Any:

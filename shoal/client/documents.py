@@ -21,9 +21,11 @@ from shoal.client.bodies import (
 from shoal.client.errors import ClientError
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.jobs import JobOperations
-from shoal.client.requests import API, accepted_job, new_key, pages, parse, without_none
-from shoal.client.responses import Chunk, Document, ItemPage, Job, Stored, Tags
-from shoal.models import DocFormat, DocumentFields, ItemStatus, OnConflict
+from shoal.client.paths import API
+from shoal.client.requests import accepted_job, new_key, pages, parse, without_none
+from shoal.client.responses import Chunk, Document, ItemPage, Job, PlannedDeletion, Stored, Tags
+from shoal.models.documents import DocFormat, DocumentFields
+from shoal.models.jobs import ItemStatus, OnConflict
 from shoal.storage.records import ChunkPage, DocumentPage, StoredChunk, StoredDocument
 
 STORED_WAIT_SECONDS = 20
@@ -55,10 +57,7 @@ class DocumentOperations(JobOperations):
         JobTimeoutError.
         """
         body = _body(content, **fields)
-        outcome = yield from self._submit(
-            "POST", "/documents", body, idempotency_key or new_key(), wait=_wait_seconds(timeout)
-        )
-        return outcome if isinstance(outcome, Stored) else (yield from self._stored_by(outcome, timeout))
+        return (yield from self._store("POST", "/documents", body, timeout, idempotency_key or new_key()))
 
     @operation
     def submit_document(
@@ -93,10 +92,7 @@ class DocumentOperations(JobOperations):
         add_document.
         """
         body = _url_body(url, title, tags, metadata)
-        outcome = yield from self._submit(
-            "POST", "/documents", body, idempotency_key or new_key(), wait=_wait_seconds(timeout)
-        )
-        return outcome if isinstance(outcome, Stored) else (yield from self._stored_by(outcome, timeout))
+        return (yield from self._store("POST", "/documents", body, timeout, idempotency_key or new_key()))
 
     @operation
     def submit_url(
@@ -132,10 +128,7 @@ class DocumentOperations(JobOperations):
         content.
         """
         body = _body(content, **fields)
-        outcome = yield from self._submit(
-            "PUT", f"/documents/{document_id}", body, wait=_wait_seconds(timeout)
-        )
-        return outcome if isinstance(outcome, Stored) else (yield from self._stored_by(outcome, timeout))
+        return (yield from self._store("PUT", f"/documents/{document_id}", body, timeout))
 
     @operation
     def submit_replacement(
@@ -251,12 +244,19 @@ class DocumentOperations(JobOperations):
         q: str | None = None,
         source_path: str | None = None,
         file_type: str | None = None,
+        filter: str | None = None,  # noqa: A002 - the name of the parameter
         limit: int = 50,
         offset: int = 0,
     ) -> Flow[DocumentPage]:
-        """A page of the documents with the tag, exactly this source path, `q` in title or path, and of this
-        type."""
-        filters = {"tag": tag, "q": q, "source_path": source_path, "file_type": file_type}
+        """A page of the documents with the tag, exactly this source path, `q` in title or path, of this type,
+        and that meet the filter."""
+        filters = {
+            "tag": tag,
+            "q": q,
+            "source_path": source_path,
+            "file_type": file_type,
+            "filter": filter,
+        }
         return (yield from self._page(DocumentPage, "/documents", limit, offset, **filters))
 
     @listing
@@ -267,9 +267,16 @@ class DocumentOperations(JobOperations):
         q: str | None = None,
         source_path: str | None = None,
         file_type: str | None = None,
+        filter: str | None = None,  # noqa: A002 - the name of the parameter
     ) -> Stream[StoredDocument]:
         """All documents, read page by page. Concurrent changes may make it miss or repeat documents."""
-        filters = {"tag": tag, "q": q, "source_path": source_path, "file_type": file_type}
+        filters = {
+            "tag": tag,
+            "q": q,
+            "source_path": source_path,
+            "file_type": file_type,
+            "filter": filter,
+        }
         yield from pages(
             lambda limit, offset: self._page(DocumentPage, "/documents", limit, offset, **filters),
             lambda page: page.documents,
@@ -338,11 +345,22 @@ class DocumentOperations(JobOperations):
         return response.status_code != httpx.codes.NOT_FOUND
 
     @operation
-    def delete_documents(self, *, tag: str) -> Flow[Job]:
-        """Start a job that deletes every document with a tag. Raises NotFoundError if there is none."""
+    def delete_documents(self, *, tag: str | None = None, filter: str | None = None) -> Flow[Job]:  # noqa: A002
+        """Start a job that deletes every document with a tag that meets a filter; one of both is required.
+
+        Raises NotFoundError if there is none.
+        """
         # A second request would find no document, and return no job.
-        request = Request("DELETE", f"{API}/documents", query={"tag": tag}, repeat=Repeat.unsent)
+        query = without_none(tag=tag, filter=filter)
+        request = Request("DELETE", f"{API}/documents", query=query, repeat=Repeat.unsent)
         return accepted_job((yield from self._send(request)))
+
+    @operation
+    def count_deletion(self, *, tag: str | None = None, filter: str | None = None) -> Flow[PlannedDeletion]:  # noqa: A002
+        """What `delete_documents` would delete. Nothing is deleted."""
+        query = without_none(tag=tag, filter=filter, dry_run="true")
+        response = yield from self._send(Request("DELETE", f"{API}/documents", query=query))
+        return parse(PlannedDeletion, response)
 
     def _submit(
         self, method: str, path: str, body: Mapping[str, Any], key: str | None = None, *, wait: int = 0
@@ -378,9 +396,15 @@ class DocumentOperations(JobOperations):
         )
         return accepted_job((yield from self._send(request)))
 
-    def _stored_by(self, job: Job, timeout: float | None) -> Flow[Stored]:
-        """Wait for a job of one document and return the document."""
-        job = yield from self._follow(job.id, None, timeout)
+    def _store(
+        self, method: str, path: str, body: Mapping[str, Any], timeout: float | None, key: str | None = None
+    ) -> Flow[Stored]:
+        """Submit a document, wait until it is stored, for `timeout` seconds if given, and return it."""
+        wait = STORED_WAIT_SECONDS if timeout is None else max(0, min(STORED_WAIT_SECONDS, int(timeout)))
+        outcome = yield from self._submit(method, path, body, key, wait=wait)
+        if isinstance(outcome, Stored):
+            return outcome
+        job = yield from self._follow(outcome.id, None, timeout)
         (item,) = (yield from self._page(ItemPage, f"/jobs/{job.id}/items", 1, 0)).items
         if item.document_id is None or not job.succeeded:
             raise (yield from self._job_failure(job))
@@ -428,7 +452,3 @@ def _without_commas(tags: Sequence[str]) -> Sequence[str]:
             f"tags: {invalid[0]!r} would become several, because commas separate the tags of an upload"
         )
     return tags
-
-
-def _wait_seconds(timeout: float | None) -> int:
-    return STORED_WAIT_SECONDS if timeout is None else max(0, min(STORED_WAIT_SECONDS, int(timeout)))

@@ -7,6 +7,7 @@ while the service is unavailable.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 import inspect
@@ -29,6 +30,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 import httpx
 
 from shoal.client.errors import ClientError, UnreachableError, connection_error, error_from_response
+from shoal.client.paths import path_in
+from shoal.collections.names import MAIN
+from shoal.errors import CommitUnknownError
 
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
@@ -96,19 +100,30 @@ class RetryingSender:
     """Sends requests to a service and retries them. Independent of the HTTP client."""
 
     def __init__(
-        self, server: str, *, patience: float, waits_for_start: bool, retrying: Retrying | None
+        self,
+        server: str,
+        *,
+        patience: float,
+        waits_for_start: bool,
+        retrying: Retrying | None,
+        collection: str = MAIN,
     ) -> None:
         self.server = server
+        self.collection = collection
         self._retrying = retrying
         self._patience = patience
         self._waits_for_start = waits_for_start
         self._was_reached = False
 
     def _send(self, request: Request) -> Flow[httpx.Response]:
-        """Send a request, and retry it for `patience` seconds while the service is unavailable.
+        """Send a request to the collection of the client, and retry it for `patience` seconds while the
+        service is unavailable.
 
         Raises ClientError.
         """
+        path = path_in(self.collection, request.path)
+        if path != request.path:
+            request = dataclasses.replace(request, path=path)
         patience = self._patience if request.patience is None else request.patience
         deadline: float | None = None
         pause = FIRST_PAUSE_SECONDS
@@ -137,6 +152,8 @@ class RetryingSender:
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def _should_retry(self, request: Request, failure: ClientError) -> bool:
+        if failure.code == CommitUnknownError.code:
+            return request.repeat is Repeat.always
         if not isinstance(failure, UnreachableError):
             return failure.is_away
         if isinstance(failure.__cause__, httpx.UnsupportedProtocol | httpx.InvalidURL):

@@ -9,18 +9,10 @@ import httpx
 
 from shoal.client.errors import JobFailedError, JobTimeoutError
 from shoal.client.flows import Batch, Flow, Pause, Repeat, Request, Stream, listing, operation
-from shoal.client.requests import (
-    API,
-    Requester,
-    accepted_job,
-    comma_separated,
-    job_id_of,
-    new_key,
-    pages,
-    parse,
-)
+from shoal.client.paths import API
+from shoal.client.requests import Requester, accepted_job, comma_separated, job_id_of, new_key, pages, parse
 from shoal.client.responses import Item, ItemPage, Job, JobPage
-from shoal.models import ItemStatus
+from shoal.models.jobs import ItemStatus
 
 LONG_POLL_SECONDS = 10.0
 """How long the server may hold a request for the state of a job until it changes."""
@@ -137,6 +129,14 @@ class JobOperations(Requester):
         """Start a job that learns all words again and updates every chunk."""
         headers = {"Idempotency-Key": idempotency_key or new_key()}
         request = Request("POST", f"{API}/jobs", json={"kind": "rescore"}, headers=headers)
+        return accepted_job((yield from self._send(request)))
+
+    @operation
+    def embed(self) -> Flow[Job]:
+        """Let the workers make the vectors of all chunks that lack one; an open job is continued."""
+        request = Request(
+            "POST", f"{API}/jobs", json={"kind": "embed"}, headers={"Idempotency-Key": new_key()}
+        )
         return accepted_job((yield from self._send(request)))
 
     def _poll(self, job_id: int, etag: str, wait: float) -> Flow[tuple[Job | None, str]]:

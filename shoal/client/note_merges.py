@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
-from shoal.client.requests import (
-    API,
-    Requester,
-    accepted_job,
-    pages,
-    parse,
-    without_none,
-)
+from shoal.client.paths import API
+from shoal.client.requests import Requester, accepted_job, pages, parse, without_none
 from shoal.client.responses import Job
-from shoal.note_models import MergePage, MergeProposal, NoteMerge, ProposalPage
+from shoal.models.notes import MergePage, MergeProposal, NoteMerge, ProposalPage
 
 DEFAULT_OWNER = "default"
 NOTES = "/notes"

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
-from shoal.client.requests import API, Requester, json_object, pages, parse, parse_part, without_none
-from shoal.note_models import (
+from shoal.client.paths import API
+from shoal.client.requests import Requester, json_object, new_key, pages, parse, parse_part, without_none
+from shoal.models.notes import (
     AddedNote,
     CategoryCount,
     Feedback,
@@ -62,8 +63,10 @@ class NoteOperations(Requester):
         metadata: Mapping[str, Any] | None = None,
         session_id: str | None = None,
         verified: bool | None = None,
+        idempotency_key: str | None = None,
     ) -> Flow[AddedNote]:
-        """Store a note, or count the text again if the owner has it."""
+        """Store a note, or count the text again if the owner has it. A call with the same key and arguments
+        has the same outcome, and adds and counts nothing."""
         body = _body(
             owner,
             text=text,
@@ -78,7 +81,7 @@ class NoteOperations(Requester):
             session_id=session_id,
             verified=verified,
         )
-        return (yield from self._post(AddedNote, NOTES, body, Repeat.unsent))
+        return (yield from self._post(AddedNote, NOTES, body, key=idempotency_key or new_key()))
 
     @operation
     def add_notes(
@@ -95,10 +98,9 @@ class NoteOperations(Requester):
                 "POST",
                 f"{API}{NOTES}/bulk",
                 query={"owner": owner},
-                headers={"Content-Type": NDJSON},
+                headers={"Content-Type": NDJSON, "Idempotency-Key": new_key()},
                 body=[batch],
                 slow=BULK_SECONDS,
-                repeat=Repeat.unsent,
             )
             results += parse(NoteOutcomes, (yield from self._send(request))).results
         return NoteOutcomes.summed(results)

@@ -11,9 +11,9 @@ import httpx
 from shoal.client.decoding import UnexpectedError, decode
 from shoal.client.errors import unexpected_response
 from shoal.client.flows import Batch, Flow, Repeat, Request, RetryingSender, Stream
+from shoal.client.paths import API
 from shoal.client.responses import Job
 
-API = "/api/v1"
 PAGE = 500
 """Entries per request when all are wanted; a page of chunks then has some megabytes."""
 
@@ -27,9 +27,17 @@ class Requester(RetryingSender):
         return parse(kind, (yield from self._send(Request("GET", API + path))))
 
     def _post(
-        self, kind: type[T], path: str, body: Mapping[str, Any], repeat: Repeat = Repeat.always
+        self,
+        kind: type[T],
+        path: str,
+        body: Mapping[str, Any],
+        repeat: Repeat = Repeat.always,
+        *,
+        key: str | None = None,
     ) -> Flow[T]:
-        request = Request("POST", API + path, json=body, repeat=repeat)
+        """`key`: an idempotency key."""
+        headers = {} if key is None else {"Idempotency-Key": key}
+        request = Request("POST", API + path, json=body, repeat=repeat, headers=headers)
         return parse(kind, (yield from self._send(request)))
 
     def _page(self, kind: type[T], path: str, limit: int, offset: int, /, **query: Any) -> Flow[T]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shoal.file_models import FilePlace
-from shoal.models import ContextChunk, JobStatus, Label, Modality
+from shoal.models.files import FilePlace
+from shoal.models.jobs import JobStatus
+from shoal.models.recordings import Modality
+from shoal.models.reefs import Label
+from shoal.models.search import ContextChunk
 from shoal.storage.records import DocumentFile, DocumentReport, StoredChunk, StoredDocument, StoredSection
 
 ENDED = frozenset(JobStatus) - {JobStatus.enqueued, JobStatus.processing}
@@ -158,6 +161,21 @@ class Chunk(StoredChunk):
 
 
 @dataclass(frozen=True, slots=True)
+class NamedDocument:
+    id: int
+    title: str
+    source_path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDeletion:
+    """What a deletion would delete; `documents`: the first of them by id."""
+
+    n_documents: int
+    documents: tuple[NamedDocument, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Tags:
     tags: tuple[str, ...]
 
@@ -173,6 +191,7 @@ class Status:
     """Counts, versions and sizes.
 
     `jobs`: number of jobs by status. `workers`: number with a recent heartbeat. `presets`: weights by name.
+    `encoder`: name, revision and dimension of the encoder of the vectors; None without vectors.
     """
 
     status: str
@@ -192,6 +211,9 @@ class Status:
     index_bytes: int = 0
     n_notes: int = 0
     presets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    n_embedded_chunks: int = 0
+    n_chunks_to_embed: int = 0
+    encoder: Mapping[str, str | int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,23 +5,28 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from shoal.client.batches import read_batch
 from shoal.client.errors import ClientError
 from shoal.client.flows import Flow, Request, Stream, listing, operation
-from shoal.client.requests import API, Requester, json_object, pages, parse, parse_part, without_none
+from shoal.client.paths import API
+from shoal.client.requests import Requester, json_object, pages, parse, parse_part, without_none
 from shoal.client.responses import Readiness, Reefs, Status
-from shoal.models import SearchFilters, SearchMode, SearchResponse, SearchResult
+from shoal.models.batches import BatchResponse
+from shoal.models.facets import LibraryFacets
+from shoal.models.search import SearchFilters, SearchMode, SearchResponse, SearchResult
 
 if TYPE_CHECKING:
     from shoal.grounding.verdicts import Verification
     from shoal.learning.word_details import LearnedWord, WordPage
-    from shoal.note_models import UnitResponse
+    from shoal.models.notes import UnitResponse
     from shoal.notes.similarity import Similarity
     from shoal.search.explain.explanation import Explanation
+    from shoal.search.suggesting import Suggestions
 
 Filters = SearchFilters | Mapping[str, Any]
 
@@ -48,6 +53,7 @@ class SearchOperations(Requester):
         tags: Sequence[str] | None = None,
         min_confidence: float | None = None,
         filters: Filters | None = None,
+        filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field
         max_per_document: int | _Default | None = DEFAULT,
         include_scores: bool | None = None,
         offset: int | None = None,
@@ -57,6 +63,22 @@ class SearchOperations(Requester):
         fusion: str | None = None,
         min_relevance: float | None = None,
         expand: str | None = None,
+        rerank: int | None = None,
+        facets: Sequence[str | Mapping[str, Any]] | None = None,
+        facet_limit: int | None = None,
+        typos: str | None = None,
+        prefix: bool | None = None,
+        sort: str | Sequence[str] | None = None,
+        decay: str | Mapping[str, Any] | None = None,
+        boosts: Sequence[str | Mapping[str, Any]] | None = None,
+        group_by: str | None = None,
+        fold_similar: bool | None = None,
+        cursor: str | None = None,
+        text: str | None = None,
+        max_tokens: int | None = None,
+        prompt: bool | None = None,
+        synonyms: str | None = None,
+        pins: str | None = None,
     ) -> Flow[SearchResponse]:
         """Search for the best matching chunks. Arguments and result are those of `Engine.search`.
 
@@ -67,6 +89,7 @@ class SearchOperations(Requester):
             top_k=top_k,
             mode=mode,
             filters=_filters(filters, tags, min_confidence),
+            filter=filter,
             include_scores=include_scores,
             offset=offset,
             context=context,
@@ -75,10 +98,100 @@ class SearchOperations(Requester):
             fusion=fusion,
             min_relevance=min_relevance,
             expand=expand,
+            rerank=rerank,
+            facets=None if facets is None else list(facets),
+            facet_limit=facet_limit,
+            typos=typos,
+            prefix=prefix,
+            sort=sort if sort is None or isinstance(sort, str) else list(sort),
+            decay=_decay(decay),
+            boosts=None if boosts is None else list(boosts),
+            group_by=group_by,
+            fold_similar=fold_similar,
+            cursor=cursor,
+            text=text,
+            max_tokens=max_tokens,
+            prompt=prompt,
+            synonyms=synonyms,
+            pins=pins,
         )
         if max_per_document is not DEFAULT:
             body["max_per_document"] = max_per_document
         return parse(SearchResponse, (yield from self._send(Request("POST", f"{API}/search", json=body))))
+
+    @operation
+    def facets(
+        self,
+        facets: Sequence[str | Mapping[str, Any]],
+        *,
+        facet_limit: int | None = None,
+        filters: Filters | None = None,
+        filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field
+    ) -> Flow[LibraryFacets]:
+        """Count documents and passages by the values of fields. Arguments and result are those of
+        `Engine.facets`.
+
+        Raises InvalidError.
+        """
+        body = without_none(
+            facets=list(facets),
+            facet_limit=facet_limit,
+            filters=_filters(filters, None, None),
+            filter=filter,
+        )
+        return parse(LibraryFacets, (yield from self._send(Request("POST", f"{API}/facets", json=body))))
+
+    @operation
+    def search_many(
+        self,
+        searches: Iterable[str | Mapping[str, Any]],
+        *,
+        fused: bool | None = None,
+        top_k: int | None = None,
+        max_per_document: int | _Default | None = DEFAULT,
+        text: str | None = None,
+        max_tokens: int | None = None,
+        prompt: bool | None = None,
+    ) -> Flow[BatchResponse]:
+        """Run up to 100 searches on one state of the library. Arguments and result are those of
+        `Engine.search_many`; the error of a bad search is an InvalidError.
+
+        Raises InvalidError for an invalid argument of the batch itself.
+        """
+        body = without_none(
+            searches=[search_body(search) for search in searches],
+            fused=fused,
+            top_k=top_k,
+            text=text,
+            max_tokens=max_tokens,
+            prompt=prompt,
+        )
+        if max_per_document is not DEFAULT:
+            body["max_per_document"] = max_per_document
+        request = Request("POST", f"{API}/search/batch", json=body)
+        return read_batch((yield from self._send(request)))
+
+    @operation
+    def search_json(
+        self,
+        /,
+        query: str,
+        *,
+        include: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+        **search: Any,
+    ) -> Flow[dict[str, Any]]:
+        """Search like `search`, and return the JSON of the response. Results have the fields of `include`,
+        without those of `exclude`.
+
+        Raises InvalidError.
+        """
+        names = without_none(
+            include=None if include is None else list(include),
+            exclude=None if exclude is None else list(exclude),
+        )
+        body = {**search_body({"query": query, **search}), **names}
+        return json_object((yield from self._send(Request("POST", f"{API}/search", json=body))))
 
     @operation
     def search_units(
@@ -97,7 +210,7 @@ class SearchOperations(Requester):
 
         `search` takes the other arguments of `search`. Raises InvalidError.
         """
-        from shoal.note_models import NoteHit, UnitResponse
+        from shoal.models.notes import NoteHit, UnitResponse
 
         given = without_none(owner=owner, filters=_filters(filters, tags, min_confidence))
         body = {"query": query, "units": list(units), **search, **given}
@@ -112,6 +225,14 @@ class SearchOperations(Requester):
                 parse_part(NoteHit, each, response) if is_note else parse_part(SearchResult, each, response)
             )
         return dataclasses.replace(unit_response, results=tuple(results))
+
+    @operation
+    def suggest(self, q: str, *, limit: int | None = None) -> Flow[Suggestions]:
+        """Queries that may be meant by the beginning of one, like `Engine.suggest`. Raises InvalidError."""
+        from shoal.search.suggesting import Suggestions
+
+        request = Request("GET", f"{API}/suggest", query=without_none(q=q, limit=limit))
+        return parse(Suggestions, (yield from self._send(request)))
 
     @operation
     def explain(
@@ -243,6 +364,16 @@ class ServiceOperations(Requester):
         return (yield from self._send(Request("GET", "/metrics"))).text
 
 
+def search_body(search: str | Mapping[str, Any]) -> Any:
+    """A search in the form of the API, unchecked."""
+    if not isinstance(search, Mapping):
+        return search
+    ours = ("filters", "tags", "min_confidence")
+    body = {name: value for name, value in search.items() if name not in ours}
+    filters = _filters(search.get("filters"), search.get("tags"), search.get("min_confidence"))
+    return {**body, **without_none(filters=filters)}
+
+
 def _filters(
     filters: Filters | None, tags: Sequence[str] | None, min_confidence: float | None
 ) -> dict[str, Any] | None:
@@ -256,6 +387,12 @@ def _filters(
     if min_confidence is not None:
         values["min_confidence"] = min_confidence
     return values or None
+
+
+def _decay(decay: str | Mapping[str, Any] | None) -> str | dict[str, Any] | None:
+    if decay is None or isinstance(decay, str):
+        return decay
+    return {name: _json_value(value) for name, value in decay.items()}
 
 
 def _json_value(value: Any) -> Any:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.client import AsyncClient, Client
 from shoal.formats.headings import headings_below
-from shoal.grounding.quotations import lines
-from shoal.models import ContextChunk, EvidenceChunk, SearchResponse, SearchResult
+from shoal.models.recordings import EvidenceChunk
+from shoal.models.search import ContextChunk, SearchResponse, SearchResult
+from shoal.support.plain_text import line_range
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
@@ -75,7 +76,7 @@ class Passage:
         title, sections = self.metadata["document_title"], self.metadata["section_path"]
         names = [title, *headings_below(title, sections)]
         # Lines are those of the extracted text, which a reader of the file does not see.
-        place = self.metadata["place"] or lines(self.metadata["start_line"], self.metadata["end_line"])
+        place = self.metadata["place"] or line_range(self.metadata["start_line"], self.metadata["end_line"])
         return f"{' > '.join(names)}, {place}"
 
 

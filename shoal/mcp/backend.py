@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.errors import NotFoundError
 from shoal.mcp.client_notes import ClientNotes
-from shoal.note_models import NoteOutcomes
+from shoal.models.notes import NoteOutcomes
 from shoal.notes.drafts import checked_owner
 from shoal.storage.records import ChunkDetail, DocumentDetail, DocumentPage
 
 if TYPE_CHECKING:
     from shoal.client import Client
     from shoal.engine import Engine
-    from shoal.models import SearchResponse
+    from shoal.models.batches import BatchResponse
+    from shoal.models.search import SearchResponse
     from shoal.notes.service import OwnerNotes
     from shoal.search.explain.explanation import Explanation
+    from shoal.storage.synonym_records import SynonymPage
 
     AgentNotes = OwnerNotes | ClientNotes
     """The notes of one owner."""
@@ -38,6 +40,12 @@ class Backend(Protocol):
 
     def search(self, query: str, **arguments: Any) -> SearchResponse:
         """The arguments and the result of `Engine.search`."""
+
+    def search_many(self, searches: Sequence[Mapping[str, Any]], **arguments: Any) -> BatchResponse:
+        """The arguments and the result of `Engine.search_many`."""
+
+    def synonyms(self, **arguments: Any) -> SynonymPage:
+        """The arguments and the result of `Engine.vocabulary.synonyms.list`."""
 
     def explain(self, query: str, **arguments: Any) -> Explanation:
         """The arguments and the result of `Engine.explain`."""
@@ -78,6 +86,12 @@ class EngineBackend:
 
     def search(self, query: str, **arguments: Any) -> SearchResponse:
         return self._engine.search(query, **arguments)
+
+    def search_many(self, searches: Sequence[Mapping[str, Any]], **arguments: Any) -> BatchResponse:
+        return self._engine.search_many(searches, **arguments)
+
+    def synonyms(self, **arguments: Any) -> SynonymPage:
+        return self._engine.vocabulary.synonyms.list(**arguments)
 
     def explain(self, query: str, **arguments: Any) -> Explanation:
         return self._engine.explain(query, **arguments)
@@ -121,6 +135,12 @@ class ClientBackend:
 
     def search(self, query: str, **arguments: Any) -> SearchResponse:
         return self._client.search(query, **arguments)
+
+    def search_many(self, searches: Sequence[Mapping[str, Any]], **arguments: Any) -> BatchResponse:
+        return self._client.search_many(searches, **arguments)
+
+    def synonyms(self, **arguments: Any) -> SynonymPage:
+        return self._client.synonyms(**arguments)
 
     def explain(self, query: str, **arguments: Any) -> Explanation:
         return self._client.explain(query, **arguments)

@@ -15,8 +15,10 @@ from pathlib import PurePosixPath
 from shoal.formats.headings import headings_below
 from shoal.mcp.backend import Backend
 from shoal.mcp.document_results import Citation
-from shoal.mcp.quoting import INDENT, NOTICE, clean, in_line, quoted
-from shoal.models import Modality, SearchResult, evidence_line
+from shoal.mcp.quoting import NOTICE, quoted
+from shoal.models.recordings import Modality, evidence_line
+from shoal.models.search import SearchResult
+from shoal.support.quoting import INDENT, clean, in_line
 
 
 def citation_of(number: int, result: SearchResult, backend: Backend) -> Citation:

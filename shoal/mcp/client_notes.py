@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from shoal.note_models import (
+from shoal.models.notes import (
     AddedNote,
     CategoryCount,
     MergeProposal,

@@ -56,6 +56,34 @@ class Citation(Result):
     uri: str
 
 
+class FacetCount(Result):
+    """A value of a field, and how many documents have it."""
+
+    value: str
+    n_documents: int
+
+
+class FacetCounts(Result):
+    """The values of a field among all results."""
+
+    field: str
+    values: list[FacetCount]
+
+
+class SynonymEntry(Result):
+    """Words that find each other; with a root, only that finds the others."""
+
+    root: str | None
+    synonyms: list[str]
+
+
+class SynonymList(Quoting):
+    """A page of synonyms."""
+
+    total: int
+    entries: list[SynonymEntry]
+
+
 class FoundPassages(Quoting):
     """What search_chunks found."""
 
@@ -65,6 +93,7 @@ class FoundPassages(Quoting):
     results: list[Citation]
     message: str
     warnings: list[str]
+    facets: list[FacetCounts] = Field(default=[], description="With `facets`.")
 
 
 class ListedDocument(Result):
@@ -167,6 +196,7 @@ class ExplainedResult(Quoting):
     rank: int | None = Field(description="Among all results, from 1; null: not a result.")
     would_rank: int | None = Field(description="Rank without what kept it out.")
     kept_out: list[Reason]
+    pinned_by: int | None = Field(description="The pin that put it first.")
     score: float
     parts: list[ScorePart]
     relevance: Fraction
@@ -176,6 +206,9 @@ class ExplainedResult(Quoting):
     )
     matched_words: list[str]
     missing_words: list[str] = Field(description="Words of the query that no passage holds.")
+    nearest_sentence: str | None = Field(
+        description="With an encoder: the sentence that is nearest to the query, with its similarity."
+    )
     shared_topics: list[SharedTopic]
     warnings: list[str]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from mcp.types import CallToolResult
 from pydantic import Field
@@ -25,15 +25,18 @@ from shoal.mcp.document_results import (
     ScorePart,
     SharedTopic,
 )
-from shoal.mcp.quoting import NOTICE, clean, clean_value, count, in_line, indented, shortened
-from shoal.models import ContextChunk
+from shoal.mcp.facets import facet_lines, facets_of
+from shoal.mcp.quoting import NOTICE, clean_value, count, shortened
+from shoal.models.search import ContextChunk
 from shoal.search.explain.explanation import Explanation, Target
 from shoal.search.retrieval import MAX_TOP_K, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
 from shoal.storage.database import MAX_ID
 from shoal.storage.records import ChunkDetail, StoredDocument
+from shoal.support.quoting import clean, in_line, indented
 
 MAX_NEIGHBOURS = 10
 MAX_LISTED = 200
+MAX_FACETS = 10
 
 Query = Annotated[
     str,
@@ -66,6 +69,39 @@ class DocumentTools:
         doc_name_filter: Annotated[
             str | None, Field(description="Only passages of documents with this text in title or path.")
         ] = None,
+        filter: Annotated[  # noqa: A002 - the name of the argument
+            str | None,
+            Field(
+                description="Only passages that meet this expression over title, source_path, tags, created, "
+                'page, section and keys of the metadata, such as: tags = "sea" AND year >= 2020 AND NOT '
+                "draft = true"
+            ),
+        ] = None,
+        sort: Annotated[
+            str | None,
+            Field(
+                description="Order by fields of documents instead of by relevance, with commas; - in front "
+                "is descending: -date (newest first), title, created, or a key of the metadata. All matches "
+                "are sorted, however weak; quote words that must occur"
+            ),
+        ] = None,
+        fold_similar: Annotated[
+            bool, Field(description="Leave out passages that say nearly the same as a better one.")
+        ] = False,
+        mode: Annotated[
+            Literal["hybrid", "lexical", "reef", "dense"],
+            Field(description="Rank by words (lexical), topics (reef), vectors (dense), or all."),
+        ] = "hybrid",
+        rerank: Annotated[
+            int | None, Field(ge=0, le=100, description="First results that the encoder reorders.")
+        ] = None,
+        facets: Annotated[
+            list[str] | None,
+            Field(
+                max_length=MAX_FACETS,
+                description="Count documents by these: `tags`, `created:year`.",
+            ),
+        ] = None,
     ) -> Annotated[CallToolResult, FoundPassages]:
         """Search the content of the documents. Use it to answer questions about what documents say (what,
         how, why). To discover which documents exist, or to filter them by type or name, use list_documents
@@ -80,10 +116,16 @@ class DocumentTools:
             top_k=top_k,
             expand="time",
             filters={name: value for name, value in filters.items() if value is not None} or None,
+            filter=filter or None,
+            sort=sort or None,
+            fold_similar=fold_similar,
+            mode=mode,
+            rerank=rerank,
+            facets=facets or None,
         )
         citations = [citation_of(i, result, self._backend) for i, result in enumerate(response.results, 1)]
         warnings = [in_line(warning) for warning in response.warnings]
-        message = count(len(citations), "passage") if citations else _nothing_found(query, filters)
+        message = count(len(citations), "passage") if citations else nothing_found(query, filters, filter)
         found = FoundPassages(
             status="ok" if citations else "no_results",
             query=clean(query),
@@ -91,9 +133,10 @@ class DocumentTools:
             results=citations,
             message=message,
             warnings=warnings,
+            facets=(counted := facets_of(response)),
         )
         text = citation_list(citations) if citations else message
-        return answer("\n\n".join([text, *_warning_lines(warnings)]), found)
+        return answer("\n\n".join([text, *facet_lines(counted), *warning_lines(warnings)]), found)
 
     def list_documents(
         self,
@@ -102,6 +145,9 @@ class DocumentTools:
         ] = None,
         tag: Annotated[str | None, Field(description="Only documents with exactly this tag.")] = None,
         format: Annotated[str | None, Field(description=f"Only documents of this type: {TYPES}")] = None,  # noqa: A002
+        filter: Annotated[  # noqa: A002 - the name of the argument
+            str | None, Field(description="As in search_chunks, over fields of documents.")
+        ] = None,
         limit: Annotated[int, Field(ge=1, le=MAX_LISTED, description="Documents on a page.")] = 50,
         offset: Annotated[
             int, Field(ge=0, le=2**31 - 1, description="`next_offset` of the page before.")
@@ -113,7 +159,12 @@ class DocumentTools:
         Returns one page, ordered by id; `next_offset` is the offset of the next one.
         """
         page = self._backend.documents(
-            q=title_contains or None, tag=tag or None, file_type=format or None, limit=limit, offset=offset
+            q=title_contains or None,
+            tag=tag or None,
+            file_type=format or None,
+            filter=filter or None,
+            limit=limit,
+            offset=offset,
         )
         documents = [self._listed(document) for document in page.documents]
         end = offset + len(documents)
@@ -240,13 +291,13 @@ class DocumentTools:
         )
 
 
-def _nothing_found(query: str, filters: Mapping[str, str | None]) -> str:
-    given = [value for value in filters.values() if value]
+def nothing_found(query: str, filters: Mapping[str, str | None], expression: str | None) -> str:
+    given = [value for value in (*filters.values(), expression) if value]
     advice = "without the filters, or " if given else ""
     return f"No results for “{shortened(query, 200)}”. Try again {advice}with other words."
 
 
-def _warning_lines(warnings: Sequence[str]) -> list[str]:
+def warning_lines(warnings: Sequence[str]) -> list[str]:
     return ["\n".join(f"Warning: {warning}" for warning in warnings)] if warnings else []
 
 
@@ -281,6 +332,8 @@ def _neighbour(chunk: ContextChunk) -> Neighbour:
 def _explained(explanation: Explanation, target: Target, chunk_id: int) -> ExplainedResult:
     scores, weights = target.scores, explanation.weights
     values = {"lexical": scores.lexical, "reef": scores.reef, "field_boost": scores.field_boost}
+    if scores.dense is not None:
+        values["dense"] = scores.dense
     return ExplainedResult(
         query=clean(explanation.query),
         chunk_id=chunk_id,
@@ -289,6 +342,7 @@ def _explained(explanation: Explanation, target: Target, chunk_id: int) -> Expla
         rank=target.rank,
         would_rank=target.would_rank,
         kept_out=[Reason(reason=why.reason, message=in_line(why.message)) for why in target.kept_out],
+        pinned_by=target.pinned_by,
         score=target.score,
         parts=[
             ScorePart(
@@ -309,6 +363,7 @@ def _explained(explanation: Explanation, target: Target, chunk_id: int) -> Expla
         term_coverage=target.term_coverage,
         matched_words=[in_line(term.term) for term in target.matched_terms],
         missing_words=[in_line(word) for word in explanation.query_info.missing_terms],
+        nearest_sentence=(in_line(target.nearest_sentence.description) if target.nearest_sentence else None),
         shared_topics=[
             SharedTopic(
                 topic=reef.reef_name,
@@ -327,6 +382,8 @@ def _explanation_text(explained: ExplainedResult) -> str:
     lines = [f"Passage {explained.chunk_id} of document {explained.document_id}, “{explained.title}”"]
     if explained.rank is not None:
         lines.append(f"Number {explained.rank} of the results, with a score of {explained.score:.3f}:")
+    if explained.pinned_by is not None:
+        lines.append(f"A person put it first (pin {explained.pinned_by}), whatever its score.")
     lines += [f"Not among the results: {why.message}." for why in explained.kept_out]
     if explained.rank is None and explained.would_rank is not None:
         lines.append(f"Without that it would be number {explained.would_rank}.")
@@ -341,9 +398,11 @@ def _explanation_text(explained: ExplainedResult) -> str:
         lines.append(f"Matched words: {', '.join(explained.matched_words)}")
     if explained.missing_words:
         lines.append(f"In no passage: {', '.join(explained.missing_words)}")
+    if explained.nearest_sentence:
+        lines.append(f"Nearest: {explained.nearest_sentence}")
     lines += [
         f"Shared topic: {topic.topic} (query: {', '.join(topic.query_words)}; passage: "
         f"{', '.join(topic.passage_words)})"
         for topic in explained.shared_topics
     ]
-    return "\n".join([*lines, *_warning_lines(explained.warnings)])
+    return "\n".join([*lines, *warning_lines(explained.warnings)])

@@ -1,9 +1,9 @@
 """The MCP server over HTTP (streamable HTTP, at `/mcp`), with the keys of the API.
 
-With keys, every request needs `Authorization: Bearer KEY`; a key that may only read cannot call tools that
-change something. Without keys, only clients that name this machine as the host are served, so that a
-foreign page cannot point its own name at 127.0.0.1 (DNS rebinding). In both cases a request of a page of
-another site is refused.
+With keys, every request needs `Authorization: Bearer KEY`; a key needs a right in the collection that is
+served, and cannot call tools that change something with the right to read alone. Without keys, only clients
+that name this machine as the host are served, so that a foreign page cannot point its own name at 127.0.0.1
+(DNS rebinding). In both cases a request of a page of another site is refused.
 
 The service keeps no session: a client may send each request to another process, or after a restart.
 """
@@ -11,7 +11,7 @@ The service keeps no session: a client may send each request to another process,
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,10 +25,16 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
-from shoal.mcp.server import KEY, ShoalServer
+from shoal.access.authentication import Authenticator
+from shoal.access.authentication import Refusal as Refused
+from shoal.access.key_store import KeyStore
+from shoal.access.rate_limit import TokenBuckets
+from shoal.access.rights import ANYBODY, Needed, Verdict, judge
+from shoal.collections.catalog import Catalog, Collection
+from shoal.errors import StorageError
+from shoal.mcp.server import ACCESS, ShoalServer
 from shoal.service.listen_address import is_loopback
 from shoal.settings import Settings
-from shoal.support.api_keys import ApiKey, find_key, parse_keys
 
 PATH = "/mcp"
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -43,49 +49,76 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Guard:
-    """Lets a request pass only with a valid key, or, without keys, from this machine."""
+    """Lets a request pass only with a key for the collection that is served, or, without keys, from this
+    machine."""
 
-    def __init__(self, app: App, keys: Sequence[ApiKey], *, allow_any_host: bool) -> None:
+    def __init__(
+        self, app: App, authenticator: Authenticator, collection: Collection, *, allow_any_host: bool
+    ) -> None:
         self._app = app
-        self._keys = keys
-        self._allow_any_host = allow_any_host or bool(keys)
+        self._authenticator = authenticator
+        self._collection = collection
+        self._allow_any_host = allow_any_host
+        self._buckets = TokenBuckets()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
-            refusal = self._refusal_of_site(headers) or self._refusal_of_key(headers, scope)
+            # In a thread, because it may read the catalog.
+            refusal = await anyio.to_thread.run_sync(self._refusal, headers, scope)
             if refusal is not None:
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    def _refusal_of_site(self, headers: Headers) -> JSONResponse | None:
+    def _refusal(self, headers: Headers, scope: Scope) -> JSONResponse | None:
+        """The refusal of a request, if any; the scope of any other one gets what its sender may do."""
+        try:
+            caller = self._authenticator.identify(headers.get("authorization"))
+        except StorageError:
+            return _refusal(503, "the keys cannot be read; try again", {"Retry-After": "5"})
+        refusal = self._refusal_of_site(headers, is_anonymous=caller is ANYBODY)
+        if refusal is not None:
+            return refusal
+        if isinstance(caller, Refused):
+            unknown = "this service needs a valid key: send it as `Authorization: Bearer KEY`"
+            is_known = caller in (Refused.expired, Refused.revoked)
+            header = {"WWW-Authenticate": 'Bearer realm="shoal"'}
+            return _refusal(401, caller.detail if is_known else unknown, header)
+        if caller.rate is not None:
+            size = max(1.0, caller.rate)
+            seconds = self._buckets.take(caller.key_id or "", size=size, per_second=caller.rate)
+            if seconds:
+                return _refusal(429, "too many requests with this key", {"Retry-After": str(seconds)})
+        if judge(Needed.read, caller, self._collection.id) is not Verdict.allowed:
+            return _refusal(404, f"this key does not open the collection {self._collection.name!r}")
+        scope[ACCESS] = caller
+        if caller is not ANYBODY:
+            # Of the same client by the key: what one key began, another cannot continue.
+            client = caller.key_id or caller.name
+            token = AccessToken(token=client, client_id=client, scopes=[])
+            scope["user"] = AuthenticatedUser(token)
+        return None
+
+    def _refusal_of_site(self, headers: Headers, *, is_anonymous: bool) -> JSONResponse | None:
         host = headers.get("host", "")
-        if not self._allow_any_host and not is_loopback(_host_name(host)):
-            return _refusal(403, "this service has no keys and serves this machine only; set SHOAL_API_KEYS")
+        if is_anonymous and not self._allow_any_host and not is_loopback(_host_name(host)):
+            return _refusal(
+                403, "this service has no keys and serves this machine only; `shoal key create` makes one"
+            )
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != host:
             return _refusal(403, "requests of pages of other sites are refused")
         return None
 
-    def _refusal_of_key(self, headers: Headers, scope: Scope) -> JSONResponse | None:
-        """The refusal of a request without a valid key; the scope of any other one gets its key."""
-        if not self._keys:
-            return None
-        scheme, _, presented = headers.get("authorization", "").partition(" ")
-        key = find_key(self._keys, presented.strip()) if scheme.lower() == "bearer" else None
-        if key is None:
-            return _refusal(401, "this service needs a valid key: send it as `Authorization: Bearer KEY`")
-        scope[KEY] = key
-        # Of the same client by the key: what one key began, another cannot continue.
-        scope["user"] = AuthenticatedUser(AccessToken(token=key.name, client_id=key.name, scopes=[key.scope]))
-        return None
-
 
 def make_app(server: ShoalServer, settings: Settings) -> App:
-    """Return the ASGI application of a server. Raises ValueError for invalid keys."""
-    keys = parse_keys(settings.api_keys)
-    server.has_keys = bool(keys)
+    """Return the ASGI application of a server. Raises ValueError for invalid keys, CollectionNotFoundError,
+    StorageError."""
+    catalog = Catalog(settings)
+    authenticator = Authenticator(settings, KeyStore(catalog))
+    collection = catalog.find(settings.collection)
+    server.collection_id = collection.id
     app: Starlette = server.streamable_http_app(
         streamable_http_path=PATH,
         stateless_http=True,
@@ -100,9 +133,11 @@ def make_app(server: ShoalServer, settings: Settings) -> App:
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.api_threads
         async with run_sessions(application) as state:
             yield state
+        await anyio.to_thread.run_sync(authenticator.close)
+        catalog.close()
 
     app.router.lifespan_context = lifespan
-    return Guard(app, keys, allow_any_host=settings.allow_anonymous)
+    return Guard(app, authenticator, collection, allow_any_host=settings.allow_anonymous)
 
 
 def serve(
@@ -129,8 +164,7 @@ def _listening(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family, backlog=MAX_CONNECTIONS)
 
 
-def _refusal(status: int, detail: str) -> JSONResponse:
-    headers = {"WWW-Authenticate": 'Bearer realm="shoal"'} if status == 401 else None
+def _refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": detail}, status, headers)
 
 

@@ -38,11 +38,12 @@ from shoal.mcp.note_results import (
     RememberedItems,
     SimilarNoteView,
 )
-from shoal.mcp.quoting import NOTICE, clean, clean_value, count, in_line, quoted, shortened
-from shoal.note_models import AddedNote, MergeProposal, Note, NoteOutcome
+from shoal.mcp.quoting import NOTICE, clean_value, count, quoted, shortened
+from shoal.models.notes import AddedNote, MergeProposal, Note, NoteOutcome
 from shoal.notes.environment import Environment
 from shoal.notes.merging import AGENT
 from shoal.storage.database import MAX_ID
+from shoal.support.quoting import clean, in_line
 
 NOTE_ID = "note_id"
 PREFIX = "note"

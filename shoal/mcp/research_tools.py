@@ -17,9 +17,10 @@ from shoal.mcp.answers import answer
 from shoal.mcp.backend import Backend
 from shoal.mcp.citations import line_range, name_of
 from shoal.mcp.document_results import FetchedPage, FoundPage, FoundPages
-from shoal.mcp.quoting import NOTICE, clean, in_line
-from shoal.models import ContextChunk, SearchResult
+from shoal.mcp.quoting import NOTICE
+from shoal.models.search import ContextChunk, SearchResult
 from shoal.storage.records import StoredChunk, StoredDocument
+from shoal.support.quoting import clean, in_line
 
 RESULTS = 10
 WHOLE_BYTES = 60_000

@@ -8,8 +8,9 @@ from mcp.server import MCPServer
 
 from shoal.errors import NotFoundError
 from shoal.mcp.backend import SCHEME, Backend
-from shoal.mcp.quoting import NOTICE, UNTRUSTED, clean
+from shoal.mcp.quoting import NOTICE, UNTRUSTED
 from shoal.storage.database import MAX_ID
+from shoal.support.quoting import clean
 
 DOCUMENT = f"{SCHEME}documents/{{document_id}}"
 CHUNK = f"{DOCUMENT}/chunks/{{chunk_index}}"

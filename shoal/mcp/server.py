@@ -20,22 +20,27 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import ValidationError
 
+from shoal.access.rights import RIGHT_NEEDED, Access, Needed, Verdict, judge, needs_right
 from shoal.errors import NotFoundError, QueryError, ShoalError
 from shoal.mcp.answers import READS, writes
 from shoal.mcp.backend import Backend
 from shoal.mcp.document_tools import DocumentTools
 from shoal.mcp.note_tools import PREFIX, NoteTools, with_id_name
 from shoal.mcp.prompts import add_prompts
-from shoal.mcp.quoting import NOTICE, in_line
+from shoal.mcp.query_tools import QueryTools
+from shoal.mcp.quoting import NOTICE
 from shoal.mcp.research_tools import ResearchTools
 from shoal.mcp.resources import add_resources
 from shoal.notes.environment import Environment
 from shoal.search.retrieval import own_name
-from shoal.support.api_keys import ApiKey, Scope
+from shoal.support.quoting import in_line
 from shoal.version import __version__
 
-KEY = "shoal.key"
-"""Name under which the scope of an HTTP request holds its ApiKey."""
+ACCESS = "shoal.access"
+"""Name under which the scope of an HTTP request holds what its sender may do."""
+
+OF_USERS = frozenset({"recall", "remember"})
+"""Tools that name the owner of their notes in `user_id`."""
 
 MAX_ERROR_CHARS = 500
 
@@ -65,15 +70,22 @@ shown, judge it with {prefix}_feedback. remember adds to the memory of one user.
 class ShoalServer(MCPServer[Any]):
     """An MCP server that reports errors of the library, and wrong arguments, in words.
 
-    has_keys: tools that change something need a request with a key that may write
+    collection_id: id of the collection that is served over HTTP, where each request has a sender with rights;
+        None where the one agent that started this server may do everything
     """
 
-    has_keys = False
+    collection_id: str | None = None
 
-    def __init__(self, tools: Sequence[Tool], **described: Any) -> None:
-        """`described`: arguments of MCPServer."""
-        super().__init__(tools=list(tools), **described)
-        self._by_name = {tool.name: tool for tool in tools}
+    def __init__(
+        self, tools: Sequence[Tool], note_tools: Sequence[Tool] = (), owner: str = "", **described: Any
+    ) -> None:
+        """`note_tools` work on the notes of `owner`, but those of OF_USERS. `described`: arguments of
+        MCPServer."""
+        both = [*tools, *note_tools]
+        super().__init__(tools=both, **described)
+        self._by_name = {tool.name: tool for tool in both}
+        self._owner = owner
+        self._of_owner = {tool.name for tool in note_tools} - OF_USERS
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -83,8 +95,8 @@ class ShoalServer(MCPServer[Any]):
         if tool is None:
             raise ToolError(f"there is no tool {name[:60]!r}{_hint(name, self._by_name)}")
         _check_names(name, arguments, tool.parameters["properties"])
-        if tool.annotations is None or not tool.annotations.read_only_hint:
-            self._check_scope(name, context)
+        if self.collection_id is not None:
+            self._check_access(tool, arguments, context)
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -107,14 +119,21 @@ class ShoalServer(MCPServer[Any]):
                 raise ResourceError(str(cause)) from cause
             raise
 
-    def _check_scope(self, tool: str, context: Context[Any, Any] | None) -> None:
-        """Refuse a change without a key that may write. Raises ToolError."""
-        if not self.has_keys:
-            return
+    def _check_access(
+        self, tool: Tool, arguments: Mapping[str, Any], context: Context[Any, Any] | None
+    ) -> None:
+        """Refuse a change without the right to write, and notes of a foreign owner. Raises ToolError."""
         request = None if context is None else context.request_context.request
-        key: ApiKey | None = None if request is None else request.scope.get(KEY)
-        if key is None or key.scope is not Scope.write:
-            raise ToolError(f"{tool}: this key may only read and search")
+        access: Access | None = None if request is None else request.scope.get(ACCESS)
+        is_read = tool.annotations is not None and tool.annotations.read_only_hint
+        needed = Needed.read if is_read else Needed.write
+        if access is None or judge(needed, access, self.collection_id or "") is not Verdict.allowed:
+            raise ToolError(f"{tool.name}: {needs_right(RIGHT_NEEDED[needed])}")
+        owner = self._owner if tool.name in self._of_owner else None
+        if tool.name in OF_USERS:
+            owner = str(arguments.get("user_id", ""))
+        if owner is not None and not access.may_name(owner):
+            raise ToolError(f"{tool.name}: this key may not use the notes of this owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +156,10 @@ def make_server(backend: Backend, options: ServerOptions | None = None) -> Shoal
     """Return the server of a backend. Raises NoteError for an invalid owner."""
     options = options or ServerOptions()
     guidance = GUIDANCE + NOTE_GUIDANCE + ("" if options.read_only else WRITING_GUIDANCE)
-    tools = [*_document_tools(backend), *_note_tools(backend, options)]
     server = ShoalServer(
-        tools,
+        list(_document_tools(backend)),
+        list(_note_tools(backend, options)),
+        options.owner,
         name="shoal",
         title="Shoal",
         description="Finds passages in documents and says why.",
@@ -154,9 +174,11 @@ def make_server(backend: Backend, options: ServerOptions | None = None) -> Shoal
 
 
 def _document_tools(backend: Backend) -> Iterator[Tool]:
-    documents, research = DocumentTools(backend), ResearchTools(backend)
+    documents, research, queries = DocumentTools(backend), ResearchTools(backend), QueryTools(backend)
     for function, title in (
         (documents.search_chunks, "Search the content of documents"),
+        (queries.search_many, "Search for the parts of a question"),
+        (queries.list_synonyms, "List synonyms"),
         (documents.list_documents, "List documents"),
         (documents.read_passage, "Read a passage in its context"),
         (documents.explain_result, "Explain the rank of a passage"),

@@ -1,0 +1,195 @@
+"""The command `shoal collection`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.json_form import json_form
+from shoal.cli.session import Session, command
+from shoal.cli.terminal import quantity
+from shoal.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from shoal.collections.catalog import Collection
+    from shoal.collections.collections import Collections
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    collection = typer.Typer(
+        no_args_is_help=True,
+        help="Keep several libraries, each with its own documents, learned words, index, notes and jobs.\n\n"
+        "`--collection NAME`, or SHOAL_COLLECTION, makes any other command use one. A running service serves "
+        "all of them.",
+    )
+    for name, function in (
+        ("create", create),
+        ("list", list_collections),
+        ("show", show),
+        ("rename", rename),
+        ("swap", swap),
+        ("delete", delete),
+    ):
+        command(collection, name)(function)
+    app.add_typer(collection, name="collection")
+
+
+def create(session: Session, name: Name) -> None:
+    """Create an empty collection.
+
+    A name has 1 to 63 characters: a to z, 0 to 9, - and _, first a letter or digit.
+
+    \b
+        shoal collection create birds
+        shoal ingest heron.md --collection birds
+    """
+    with _collections(session) as collections:
+        created = collections.create(name)
+    _show(session, created, f"collection {created.name} created")
+
+
+def list_collections(
+    session: Session,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 50,
+    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+) -> None:
+    """List the collections, main first and the others by name.
+
+    \b
+        shoal collection list
+    """
+    with _collections(session) as collections:
+        page = collections.list(limit, offset)
+    if session.as_json:
+        session.emit(
+            {
+                "collections": list(map(_values, page.collections)),
+                "total": page.total,
+                "limit": limit,
+                "offset": offset,
+            }
+        )
+        return
+    for each in page.collections:
+        session.say(f"{each.name:<20}  {_moment(each.created_at) or ''}".rstrip())
+    if page.total > len(page.collections):
+        session.say(f"{len(page.collections):,} of {page.total:,}; --limit and --offset show others")
+
+
+def show(session: Session, name: Name) -> None:
+    """Show what a collection holds.
+
+    \b
+        shoal collection show birds
+    """
+    with _collections(session) as collections:
+        details = collections.describe(name)
+    if session.as_json:
+        session.emit({**json_form(details), "created_at": _moment(details.created_at)})
+        return
+    session.say(
+        f"{details.name}: {quantity(details.n_documents, 'document')}, "
+        f"{quantity(details.n_chunks, 'passage')}, {details.content_bytes / 1e6:,.1f} MB of text, "
+        f"{details.database_bytes / 1e6:,.1f} MB on disk"
+    )
+    jobs = [f"{n:,} {status}" for status, n in details.jobs.items() if n]
+    session.say(f"jobs: {', '.join(jobs) or 'none'}")
+
+
+def rename(
+    session: Session,
+    name: Name,
+    new_name: Annotated[str, typer.Argument(metavar="NEW_NAME", help="Its new name.")],
+) -> None:
+    """Give a collection another name.
+
+    \b
+        shoal collection rename birds birds-2025
+    """
+    with _collections(session) as collections:
+        renamed = collections.rename(name, new_name)
+    _show(session, renamed, f"collection {name} is now {renamed.name}")
+
+
+def swap(
+    session: Session,
+    first: Annotated[str, typer.Argument(metavar="FIRST", help="Name of one collection.")],
+    second: Annotated[str, typer.Argument(metavar="SECOND", help="Name of the other.")],
+) -> None:
+    """Let two collections exchange their names, at one moment.
+
+    To rebuild a library without a pause, fill another collection, then swap the two.
+
+    \b
+        shoal collection swap birds birds-new
+    """
+    with _collections(session) as collections:
+        swapped = collections.swap(first, second)
+    if session.as_json:
+        session.emit({"collections": list(map(_values, swapped))})
+    session.say(f"{first} and {second} have exchanged their names")
+
+
+def delete(
+    session: Session,
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete a collection with all that it holds.
+
+    Only a backup can bring it back. Requests that use it end; its files go when no process uses them.
+
+    \b
+        shoal backup birds.db --collection birds
+        shoal collection delete birds --yes
+    """
+    with _collections(session) as collections:
+        details = collections.describe(name)
+        if not yes:
+            typer.confirm(
+                f"Delete {name} with {quantity(details.n_documents, 'document')}?", abort=True, err=True
+            )
+        is_removed = collections.delete(name)
+    if session.as_json:
+        session.emit({"deleted": name, "documents": details.n_documents, "files_removed": is_removed})
+    session.say(f"collection {name} deleted, with {quantity(details.n_documents, 'document')}")
+    if not is_removed:
+        session.say("its files go when the processes that use them have ended their work")
+
+
+@contextmanager
+def _collections(session: Session) -> Iterator[Collections]:
+    """The collections of this run. Raises NotFoundError if there is no library at all."""
+    settings = session.settings()
+    if not settings.may_exist:
+        raise NotFoundError(
+            f"there is no database {settings.database_place}; `shoal migrate` creates one, `--db` names "
+            "another"
+        )
+    from shoal.collections.collections import Collections
+
+    with Collections(settings) as collections:
+        yield collections
+
+
+def _show(session: Session, collection: Collection, line: str) -> None:
+    if session.as_json:
+        session.emit(_values(collection))
+    session.say(line)
+
+
+def _values(collection: Collection) -> dict[str, Any]:
+    return {**json_form(collection), "created_at": _moment(collection.created_at)}
+
+
+def _moment(seconds: float | None) -> str | None:
+    from shoal.support.clock import timestamp
+
+    return None if seconds is None else timestamp(datetime.fromtimestamp(seconds, UTC))

@@ -1,0 +1,121 @@
+"""The commands `shoal encoder check` and `shoal encoder convert`: does it work, and make one."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.session import Session
+from shoal.errors import EncoderError, EncoderMismatchError
+
+if TYPE_CHECKING:
+    from shoal.settings import Settings
+
+Output = Annotated[Path, typer.Argument(metavar="OUTPUT", help="A new folder.")]
+Source = Annotated[
+    Path | None,
+    typer.Option(
+        "--source",
+        metavar="FOLDER",
+        help="A BERT encoder as its makers publish it: config.json, model.safetensors, tokenizer.json. "
+        "Default: the packaged all-MiniLM-L6-v2.",
+    ),
+]
+Int8 = Annotated[
+    bool, typer.Option("--int8", help="Quantise the weights: a quarter of the size, and about twice as fast.")
+]
+
+
+def check(session: Session) -> None:
+    """Check that the encoder of the settings works, and how fast it is.
+
+    Embeds about 60 short texts. Says whether paraphrases are nearer to each other than unrelated sentences;
+    if not, the pooling or the prefixes are wrong, or it is no encoder of sentences. Says also whether the
+    vectors of the library are of this encoder.
+
+    \b
+        SHOAL_ENCODER=local:minilm shoal encoder check
+    """
+    from shoal.encoders.checking import MIN_SEPARATION, check_encoder
+    from shoal.encoders.opening import open_encoder, open_pair_scorer
+
+    settings = session.library_settings()
+    encoder = open_encoder(settings)
+    if encoder is None:
+        raise EncoderError("no encoder is configured: set SHOAL_ENCODER (docs/encoder.md)")
+    result = check_encoder(encoder)
+    scorer = open_pair_scorer(settings)
+    reranker = None if scorer is None else scorer.identity
+    if scorer is not None:
+        scorer.score("rain", ["wind and rain"])
+    stored = _library_encoder(session, settings)
+    fits = None if stored is None else stored == result.identity._asdict()
+    if session.as_json:
+        session.emit(
+            {
+                **dataclasses.asdict(result),
+                "identity": result.identity._asdict(),
+                "separates": result.separates,
+                "fits_library": fits,
+                "reranker": None if reranker is None else reranker._asdict(),
+            }
+        )
+    else:
+        name, revision, dimension = result.identity
+        session.say(f"encoder:      {name}, revision {revision}, {dimension} numbers a vector")
+        session.say(f"reads:        the first {result.max_tokens} tokens of a text")
+        session.say(f"first vector: after {result.first_seconds:.1f} s, with loading")
+        session.say(f"passages:     {result.texts_per_second:.1f} a second, of about 180 tokens")
+        session.say(f"queries:      {result.query_ms:.0f} ms each")
+        session.say(
+            f"paraphrases:  similarity {result.paraphrase_similarity:.2f}, unrelated sentences "
+            f"{result.unrelated_similarity:.2f}; right in {100 * result.separation:.1f} % of comparisons"
+        )
+        if fits is not None:
+            session.say(f"library:      its vectors are {'' if fits else 'not '}of this encoder")
+        if reranker is not None:
+            session.say(f"reranker:     {reranker.name}, revision {reranker.revision}")
+    if not result.separates:
+        raise EncoderError(
+            f"the encoder does not separate paraphrases from unrelated sentences ({result.separation:.2f}; "
+            f"at least {MIN_SEPARATION}); check its pooling and the prefixes of the settings"
+        )
+    if stored is not None and not fits:
+        raise EncoderMismatchError(
+            f"the vectors of the library are of {stored['name']} (revision {stored['revision']}, "
+            f"{stored['dimension']} numbers); run `shoal encoder embed --again` to embed all "
+            "passages with the present encoder"
+        )
+
+
+def _library_encoder(session: Session, settings: Settings) -> dict[str, Any] | None:
+    """Return name, revision and dimension of the encoder of the library's vectors; None if it has none."""
+    if not settings.may_exist:
+        return None
+    with session.engine() as engine:
+        encoder: dict[str, Any] | None = engine.status().get("encoder")
+    return encoder
+
+
+def convert(session: Session, output: Output, source: Source = None, int8: Int8 = False) -> None:
+    """Convert a BERT encoder to a folder that SHOAL_ENCODER can name.
+
+    Needs the extra `build` of the package. Other models: export them with optimum or
+    sentence-transformers.
+
+    \b
+        shoal encoder convert minilm --int8
+        SHOAL_ENCODER=local:minilm shoal encoder check
+    """
+    from shoal.encoders.conversion import convert as convert_model
+
+    converted = convert_model(output, source=source, int8=int8)
+    if session.as_json:
+        session.emit({**dataclasses.asdict(converted), "folder": str(converted.folder)})
+    session.say(
+        f"{converted.name} in {converted.precision}, {converted.n_bytes / 1e6:.0f} MB: "
+        f"SHOAL_ENCODER=local:{converted.folder.absolute()}"
+    )

@@ -1,0 +1,181 @@
+"""The command `shoal pin`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.json_form import json_form
+from shoal.cli.reference import find_document, find_passage
+from shoal.cli.session import Session, command
+from shoal.cli.terminal import quantity
+from shoal.errors import NotFoundError
+from shoal.support.plain_text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from shoal.engine import Engine
+
+_PASSAGE = re.compile(r"(?P<document>.+)#(?P<index>[0-9]{1,9})", re.DOTALL)
+
+PinId = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of the pin.")]
+Words = Annotated[str, typer.Argument(metavar="QUERY", help="The words of the searches that it is for.")]
+Targets = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[DOC...]",
+        help="What comes first, in this order: the number, path or whole title of a document; with #N, its "
+        "passage #N.",
+    ),
+]
+Hide = Annotated[
+    list[str] | None,
+    typer.Option("--hide", metavar="DOC", help="Hide this document, or passage DOC#N. May be repeated."),
+]
+Contains = Annotated[
+    bool, typer.Option("--contains", help="For all searches that have these words side by side.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group of this module."""
+    group = typer.Typer(
+        no_args_is_help=True,
+        help="Put documents or passages first for a query, or hide them from its results.\n\nA pinned result "
+        "keeps its score. Searches with --pins off show the order by score.",
+    )
+    for name, function in (("list", list_pins), ("add", add), ("replace", replace), ("delete", delete)):
+        command(group, name)(function)
+    app.add_typer(group, name="pin")
+
+
+def list_pins(
+    session: Session,
+    containing: Annotated[
+        str | None,
+        typer.Option("--containing", metavar="TEXT", help="Only pins whose query has TEXT."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 50,
+    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+) -> None:
+    """List the pins of the library.
+
+    \b
+        shoal pin list --containing hours
+    """
+    with session.engine() as engine:
+        page = json_form(engine.pins.list(q=containing, limit=limit, offset=offset))
+    if session.as_json:
+        session.emit({**page, "limit": limit, "offset": offset})
+        return
+    for pin in page["pins"]:
+        _say(session, pin)
+    if not page["total"]:
+        session.say("no pins")
+    elif page["total"] > len(page["pins"]):
+        session.say(f"{len(page['pins']):,} of {page['total']:,}; --limit and --offset show others")
+
+
+def add(
+    session: Session,
+    query: Words,
+    documents: Targets = None,
+    hide: Hide = None,
+    contains: Contains = False,
+) -> None:
+    """Put documents or passages first for a query, and hide others.
+
+    The words are compared without case, accents and punctuation.
+
+    \b
+        shoal pin add "opening hours" visitors.md
+        shoal pin add tides Tides#2 7 --hide 5 --contains
+    """
+    with session.engine() as engine:
+        pin = engine.pins.add(
+            query,
+            _targets(engine, documents),
+            hidden=_targets(engine, hide),
+            match="contains" if contains else "exact",
+        )
+    _show(session, json_form(pin))
+
+
+def replace(
+    session: Session,
+    pin: PinId,
+    query: Words,
+    documents: Targets = None,
+    hide: Hide = None,
+    contains: Contains = False,
+) -> None:
+    """Replace a pin; the arguments are those of `shoal pin add`.
+
+    \b
+        shoal pin replace 3 "opening hours" visitors.md tickets.md
+    """
+    with session.engine() as engine:
+        stored = engine.pins.replace(
+            pin,
+            query,
+            _targets(engine, documents),
+            hidden=_targets(engine, hide),
+            match="contains" if contains else "exact",
+        )
+    _show(session, json_form(stored))
+
+
+def delete(session: Session, pin: PinId) -> None:
+    """Delete a pin.
+
+    \b
+        shoal pin delete 3
+    """
+    with session.engine() as engine:
+        engine.pins.delete(pin)
+    if session.as_json:
+        session.emit({"deleted": pin})
+    session.say(f"pin {pin} deleted")
+
+
+def _targets(engine: Engine, references: Sequence[str] | None) -> list[dict[str, int | None]]:
+    return [_target(engine, reference) for reference in references or ()]
+
+
+def _target(engine: Engine, reference: str) -> dict[str, int | None]:
+    """The document or passage that a person names. Raises NotFoundError."""
+    passage = _PASSAGE.fullmatch(reference)
+    try:
+        return {"document_id": find_document(engine, reference)}
+    except NotFoundError:
+        if passage is None:
+            raise
+    document_id = find_document(engine, passage["document"])
+    return {"chunk_id": find_passage(engine, document_id, int(passage["index"]))}
+
+
+def _show(session: Session, pin: Mapping[str, Any]) -> None:
+    if session.as_json:
+        session.emit(pin)
+    _say(session, pin)
+
+
+def _say(session: Session, pin: Mapping[str, Any]) -> None:
+    kind = "searches with" if pin["match"] == "contains" else "the search"
+    session.say(f"{pin['id']:>5}  {kind} “{one_line(pin['query'])}”")
+    for number, target in enumerate(pin["pinned"], start=1):
+        session.say(f"       {number}. {_name(target)}")
+    for target in pin["hidden"]:
+        session.say(f"       hidden: {_name(target)}")
+    if not pin["pinned"] and not pin["hidden"]:
+        session.say(f"       {quantity(0, 'document')} left")
+
+
+def _name(target: Mapping[str, Any]) -> str:
+    name = f"{one_line(target['document_title'])} (document {target['document_id']}"
+    if target["chunk_id"] is None:
+        return f"{name})"
+    return f"{name}, its passage is gone)" if target["is_gone"] else f"{name}, #{target['chunk_index']})"

@@ -1,0 +1,150 @@
+"""The commands `shoal queries …`: the query log."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from shoal.cli.json_form import json_form
+from shoal.cli.session import Session, command
+
+Empty = Annotated[bool, typer.Option("--empty", help="Only queries without results.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group of this module."""
+    group = typer.Typer(
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        help="What was searched for and opened, if SHOAL_QUERY_LOG is on (docs/query-log.md).",
+    )
+    for name, function in (
+        ("list", list_queries),
+        ("frequent", frequent),
+        ("judged", judged),
+        ("click", click),
+        ("clear", clear),
+    ):
+        command(group, name)(function)
+    app.add_typer(group, name="queries")
+
+
+def list_queries(
+    session: Session,
+    empty: Empty = False,
+    limit: Limit = 50,
+    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+) -> None:
+    """List logged queries, newest first.
+
+    \b
+        shoal queries list --empty
+    """
+    with session.engine() as engine:
+        page = engine.queries.list(only_empty=empty, limit=limit, offset=offset)
+    if session.as_json:
+        session.emit({**json_form(page), "limit": limit, "offset": offset})
+    for query in page.queries:
+        best = "" if query.best_relevance is None else f", best {query.best_relevance:.2f}"
+        clicks = f", {len(query.clicks)} clicks" if query.clicks else ""
+        session.say(f"{query.created_at}  {query.n_results:>4} results{best}{clicks}  {_line(query.query)}")
+    if page.total > len(page.queries):
+        session.say(f"{len(page.queries):,} of {page.total:,}; --limit and --offset show others")
+    elif not page.total:
+        session.say("no logged queries; SHOAL_QUERY_LOG=queries logs them")
+
+
+def frequent(
+    session: Session,
+    empty: Annotated[bool, typer.Option("--empty", help="Only queries that never had a result.")] = False,
+    prefix: Annotated[str, typer.Option("--prefix", metavar="TEXT", help="How they begin.")] = "",
+    days: Annotated[
+        int | None, typer.Option("--days", min=1, max=3650, help="Only searches of the last days.")
+    ] = None,
+    min_searches: Annotated[int, typer.Option("--min-searches", min=1, help="Fewest searches.")] = 2,
+    limit: Limit = 50,
+) -> None:
+    """List the most frequent queries.
+
+    \b
+        shoal queries frequent --days 30
+        shoal queries frequent --empty
+    """
+    with session.engine() as engine:
+        found = engine.queries.frequent(
+            prefix=prefix, days=days, min_searches=min_searches, only_empty=empty, limit=limit
+        )
+    if session.as_json:
+        session.emit(json_form(found))
+    for query in found.queries:
+        counts = f"{query.n_searches:>6}  {query.n_empty:>6} empty  {query.n_clicks:>6} clicks"
+        session.say(f"{counts}  {_line(query.query)}")
+    if not found.queries:
+        session.say("no such queries")
+
+
+def judged(
+    session: Session,
+    min_clicks: Annotated[int, typer.Option("--min-clicks", min=1, help="Fewest clicks on a document.")] = 1,
+) -> None:
+    """Print judged queries made from clicks, one JSON object per line, for `shoal evaluate`.
+
+    \b
+        shoal queries judged > queries.jsonl
+        shoal evaluate queries.jsonl
+    """
+    with session.engine() as engine:
+        found = engine.queries.judged(min_clicks=min_clicks)
+    if session.as_json:
+        session.emit(json_form(found))
+        return
+    for query in found.queries:
+        sys.stdout.write(json.dumps(json_form(query), ensure_ascii=True) + "\n")
+    if not found.queries:
+        session.warn("no clicks are logged; programs report them with POST /queries/TRACE_ID/clicks")
+
+
+def click(
+    session: Session,
+    trace: Annotated[str, typer.Argument(metavar="TRACE_ID", help="Of the response to the search.")],
+    chunk: Annotated[int | None, typer.Option("--chunk", metavar="ID", min=1, help="The passage.")] = None,
+    document: Annotated[
+        int | None, typer.Option("--document", metavar="ID", min=1, help="The document as a whole.")
+    ] = None,
+) -> None:
+    """Log that a result of a search was opened.
+
+    \b
+        shoal queries click 4c1f… --chunk 12
+    """
+    with session.engine() as engine:
+        engine.queries.click(trace, chunk_id=chunk, document_id=document)
+    if session.as_json:
+        session.emit({"trace_id": trace, "chunk_id": chunk, "document_id": document})
+    session.say("logged")
+
+
+def clear(
+    session: Session,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete all logged queries and clicks.
+
+    \b
+        shoal queries clear
+    """
+    if not yes:
+        typer.confirm("Delete all logged queries and clicks?", abort=True, err=True)
+    with session.engine() as engine:
+        n_deleted = engine.queries.clear()
+    if session.as_json:
+        session.emit({"n_deleted": n_deleted})
+    session.say(f"{n_deleted:,} queries deleted")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,319 @@
+"""The commands `shoal saved-search …`: searches that report new matches by webhook."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.json_form import json_form
+from shoal.cli.search_options import MODES, parse_weights
+from shoal.cli.session import Session, command, split_tags
+from shoal.cli.terminal import quantity
+from shoal.saved_searches.models import DeliveryStatus
+from shoal.support.presets import BUILT_IN
+
+if TYPE_CHECKING:
+    from shoal.saved_searches.models import Delivery, SavedSearch
+
+SearchId = Annotated[int, typer.Argument(metavar="SEARCH", help="Number of the saved search.", min=1)]
+DeliveryId = Annotated[str, typer.Argument(metavar="DELIVERY", help="Id of the webhook.")]
+Url = Annotated[
+    str, typer.Option("--url", metavar="URL", help="Where webhooks are sent (SHOAL_WEBHOOK_HOSTS).")
+]
+Secret = Annotated[
+    str | None, typer.Option("--secret", metavar="TEXT", help="Signs the webhooks; default: a random one.")
+]
+MinScore = Annotated[
+    float | None, typer.Option("--min-score", metavar="N", help="Lowest score of a match, 0 to 1.")
+]
+Mode = Annotated[str | None, typer.Option("--mode", metavar="/".join(MODES), help="What ranks.")]
+Tags = Annotated[
+    str | None, typer.Option("--tags", metavar="A,B", help="Only documents with all of these tags.")
+]
+Filter = Annotated[
+    str | None, typer.Option("--filter", metavar="EXPRESSION", help='Such as: tags = "sea" AND year >= 2020')
+]
+MinRelevance = Annotated[
+    float | None,
+    typer.Option("--min-relevance", metavar="N", help="Lowest relevance of a match, 0 to 1; default 0.25."),
+]
+PresetName = Annotated[
+    str | None, typer.Option("--preset", metavar="NAME", help=f"{', '.join(BUILT_IN)}, or one of your own.")
+]
+Weights = Annotated[
+    str | None,
+    typer.Option("--weights", metavar="LIST", help="As lexical=0.7,reef=0.3 in place of a preset."),
+]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")]
+Offset = Annotated[int, typer.Option(min=0, help="How many to skip.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group of this module."""
+    group = typer.Typer(
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        help="Searches that report new matches by webhook (docs/saved-searches.md).",
+    )
+    for name, function in (
+        ("create", create),
+        ("list", list_searches),
+        ("show", show),
+        ("change", change),
+        ("delete", delete),
+        ("test", test),
+        ("deliveries", deliveries),
+        ("redeliver", redeliver),
+        ("run", run),
+    ):
+        command(group, name)(function)
+    app.add_typer(group, name="saved-search")
+
+
+def create(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name of your own, unique.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
+    url: Url,
+    secret: Secret = None,
+    mode: Mode = None,
+    tags: Tags = None,
+    filter: Filter = None,  # noqa: A002 - the name of the option
+    min_relevance: MinRelevance = None,
+    min_score: MinScore = None,
+    preset: PresetName = None,
+    weights: Weights = None,
+) -> None:
+    """Save a search that reports new matches.
+
+    When a job ends, those of its new passages that match are sent to the URL. The secret that signs the
+    webhooks is shown this once.
+
+    \b
+        shoal saved-search create Volcanoes "lava and ash" --url https://example.org/hook
+    """
+    search = _search(query, mode, tags, filter, min_relevance, preset, weights)
+    with session.engine() as engine:
+        created = engine.saved_searches.create(
+            name, search, url=url, secret=secret, min_score=min_score or 0.0
+        )
+    if session.as_json:
+        session.emit(json_form(created))
+    session.say(f"saved search {created.saved_search.id}; its secret, shown this once: {created.secret}")
+
+
+def list_searches(session: Session, limit: Limit = 50, offset: Offset = 0) -> None:
+    """List saved searches.
+
+    \b
+        shoal saved-search list
+    """
+    with session.engine() as engine:
+        page = engine.saved_searches.list(limit=limit, offset=offset)
+    if session.as_json:
+        session.emit({**json_form(page), "limit": limit, "offset": offset})
+    for search in page.saved_searches:
+        session.say(_line(search))
+    _say_rest(session, len(page.saved_searches), page.total, "saved searches")
+
+
+def show(session: Session, search: SearchId) -> None:
+    """Show a saved search, without its secret.
+
+    \b
+        shoal saved-search show 1
+    """
+    with session.engine() as engine:
+        _show(session, engine.saved_searches.get(search))
+
+
+def change(
+    session: Session,
+    search: SearchId,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Another name.")] = None,
+    query: Annotated[
+        str | None,
+        typer.Option("--query", metavar="QUERY", help="Another query; the options of the search go with it."),
+    ] = None,
+    url: Annotated[str | None, typer.Option("--url", metavar="URL", help="Another address.")] = None,
+    secret: Annotated[str | None, typer.Option("--secret", metavar="TEXT", help="Another secret.")] = None,
+    mode: Mode = None,
+    tags: Tags = None,
+    filter: Filter = None,  # noqa: A002 - the name of the option
+    min_relevance: MinRelevance = None,
+    min_score: MinScore = None,
+    preset: PresetName = None,
+    weights: Weights = None,
+    active: Annotated[
+        bool | None, typer.Option("--active/--inactive", help="Whether new documents are reported.")
+    ] = None,
+) -> None:
+    """Change a saved search.
+
+    --query replaces the whole search, with --mode, --tags, --filter, --min-relevance, --preset and
+    --weights; these alone change the search that is saved.
+
+    \b
+        shoal saved-search change 1 --inactive
+        shoal saved-search change 1 --min-relevance 0.5
+    """
+    given = _search(query, mode, tags, filter, min_relevance, preset, weights)
+    with session.engine() as engine:
+        searches = engine.saved_searches
+        if given and query is None:
+            given = {**searches.get(search).search, **given}
+        changed = searches.change(
+            search,
+            name=name,
+            search=given or None,
+            url=url,
+            secret=secret,
+            min_score=min_score,
+            is_active=active,
+        )
+    _show(session, changed)
+
+
+def delete(session: Session, search: SearchId) -> None:
+    """Delete a saved search and its webhooks.
+
+    \b
+        shoal saved-search delete 1
+    """
+    with session.engine() as engine:
+        engine.saved_searches.delete(search)
+    if session.as_json:
+        session.emit({"deleted": search})
+    session.say(f"saved search {search} is deleted")
+
+
+def test(session: Session, search: SearchId) -> None:
+    """Send a test webhook with the best matches of the library.
+
+    A worker sends it soon; without one, `shoal saved-search run` does.
+
+    \b
+        shoal saved-search test 1
+    """
+    with session.engine() as engine:
+        _show_delivery(session, engine.saved_searches.test(search))
+
+
+def deliveries(
+    session: Session,
+    search: SearchId,
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="/".join(DeliveryStatus), help="Only with this status.")
+    ] = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+) -> None:
+    """List the webhooks of a saved search with their outcome, newest first.
+
+    \b
+        shoal saved-search deliveries 1 --status failed
+    """
+    with session.engine() as engine:
+        page = engine.saved_searches.deliveries(search, status=status, limit=limit, offset=offset)
+    if session.as_json:
+        session.emit({**json_form(page), "limit": limit, "offset": offset})
+    for delivery in page.deliveries:
+        session.say(_delivery_line(delivery))
+    _say_rest(session, len(page.deliveries), page.total, "webhooks")
+
+
+def redeliver(session: Session, search: SearchId, delivery: DeliveryId) -> None:
+    """Send a webhook again, under its id.
+
+    \b
+        shoal saved-search redeliver 1 6f1c2a52-0a57-4a7e-b6a2-7b1f8a0d1c55
+    """
+    with session.engine() as engine:
+        _show_delivery(session, engine.saved_searches.redeliver(search, delivery))
+
+
+def run(session: Session) -> None:
+    """Evaluate saved searches and send webhooks that are due, as a worker does.
+
+    For a library without a service, after `shoal ingest` or `shoal sync`.
+
+    \b
+        shoal saved-search run
+    """
+    with session.engine() as engine:
+        n_tries = engine.saved_searches.run()
+        counts = engine.saved_searches.counts()
+    if session.as_json:
+        session.emit({"n_tries": n_tries, **counts})
+    session.say(f"{n_tries:,} tried; {counts['waiting']:,} waiting, {counts['failed']:,} given up")
+
+
+def _search(
+    query: str | None,
+    mode: str | None,
+    tags: str | None,
+    expression: str | None,
+    min_relevance: float | None,
+    preset: str | None,
+    weights: str | None,
+) -> dict[str, Any]:
+    """Return the arguments of a search that were given."""
+    given = {
+        "query": query,
+        "mode": mode,
+        "tags": list(split_tags(tags)) or None,
+        "filter": expression,
+        "min_relevance": min_relevance,
+        "preset": preset,
+        "weights": parse_weights(weights),
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _show(session: Session, search: SavedSearch) -> None:
+    if session.as_json:
+        session.emit(json_form(search))
+        return
+    session.say(_line(search))
+    session.say(f"  {_arguments(search.search)}")
+    session.say(f"  {search.url}")
+    if search.error:
+        session.say(f"  not evaluated: {search.error}")
+
+
+def _line(search: SavedSearch) -> str:
+    notes = ["active" if search.is_active else "inactive"]
+    if search.n_waiting:
+        notes.append(f"{search.n_waiting:,} waiting")
+    if search.n_failed:
+        notes.append(f"{search.n_failed:,} given up")
+    return f"{search.id}  {search.name}: {search.search['query']} ({', '.join(notes)})"
+
+
+def _arguments(search: Mapping[str, Any]) -> str:
+    return json.dumps(dict(search), ensure_ascii=False)
+
+
+def _show_delivery(session: Session, delivery: Delivery) -> None:
+    if session.as_json:
+        session.emit(json_form(delivery))
+    session.say(_delivery_line(delivery))
+
+
+def _delivery_line(delivery: Delivery) -> str:
+    tries = f", {quantity(delivery.attempts, 'try', 'tries')}" if delivery.attempts else ""
+    error = f": {delivery.error}" if delivery.error else ""
+    return (
+        f"{delivery.delivery_id}  {delivery.created_at}  {delivery.event.value}, "
+        f"{quantity(delivery.n_passages, 'passage')}, {delivery.status.value}{tries}{error}"
+    )
+
+
+def _say_rest(session: Session, n_shown: int, total: int, what: str) -> None:
+    if not total:
+        session.say(f"no {what}")
+    elif total > n_shown:
+        session.say(f"{n_shown:,} of {total:,}; --limit and --offset show others")

@@ -1,0 +1,275 @@
+"""The commands `shoal synonyms` and `shoal acronyms`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from shoal.cli.json_form import json_form
+from shoal.cli.session import Session, command
+from shoal.cli.terminal import quantity
+from shoal.errors import SynonymError
+from shoal.support.plain_text import one_line
+
+MAX_FILE_BYTES = 16 * 1024 * 1024
+"""Largest file of an import: twice what all entries of a library can have."""
+STATUSES = ("proposed", "confirmed", "rejected")
+
+Words = Annotated[list[str], typer.Argument(metavar="WORD...", help="Words; phrases in quotes.")]
+Root = Annotated[
+    str | None,
+    typer.Option("--root", metavar="WORD", help="Only this word also finds the others (one-way)."),
+]
+EntryId = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of the entry.")]
+AcronymId = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of the acronym.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")]
+Offset = Annotated[int, typer.Option(min=0, help="How many to skip.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    synonyms = typer.Typer(
+        no_args_is_help=True,
+        help="Keep words that searches take for each other.\n\nA word of a query also finds its synonyms, "
+        "which count a little less than the word itself. Phrases in quotes and codes stay exact.",
+    )
+    for name, function in (
+        ("list", list_entries),
+        ("add", add),
+        ("replace", replace),
+        ("delete", delete),
+        ("export", export),
+        ("import", import_entries),
+    ):
+        command(synonyms, name)(function)
+    app.add_typer(synonyms, name="synonyms")
+    acronyms = typer.Typer(
+        no_args_is_help=True,
+        help="Find acronyms with their expansions in the documents, and decide on them.\n\nA confirmed one, "
+        "such as WHO and World Health Organization, becomes a synonym.",
+    )
+    command(acronyms, "scan")(scan)
+    command(acronyms, "list")(list_acronyms)
+    command(acronyms, "confirm")(confirm)
+    command(acronyms, "reject")(reject)
+    app.add_typer(acronyms, name="acronyms")
+
+
+def list_entries(
+    session: Session,
+    containing: Annotated[
+        str | None,
+        typer.Option("--containing", metavar="TEXT", help="Only entries with a word that has TEXT."),
+    ] = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+) -> None:
+    """List the synonyms of the library.
+
+    \b
+        shoal synonyms list --containing car
+    """
+    with session.engine() as engine:
+        page = json_form(engine.vocabulary.synonyms.list(q=containing, limit=limit, offset=offset))
+    if session.as_json:
+        session.emit({**page, "limit": limit, "offset": offset})
+        return
+    for entry in page["synonyms"]:
+        session.say(_entry_line(entry))
+    _say_others(session, len(page["synonyms"]), page["total"], "no synonyms")
+
+
+def add(session: Session, words: Words, root: Root = None) -> None:
+    """Add words that find each other; with --root, only that word also finds the others.
+
+    \b
+        shoal synonyms add car automobile "motor car"
+        shoal synonyms add --root vehicle car lorry
+    """
+    with session.engine() as engine:
+        entry = json_form(engine.vocabulary.synonyms.add(words, root=root))
+    _show_entry(session, entry)
+
+
+def replace(session: Session, entry: EntryId, words: Words, root: Root = None) -> None:
+    """Replace an entry by other words.
+
+    \b
+        shoal synonyms replace 3 car automobile
+    """
+    with session.engine() as engine:
+        stored = json_form(engine.vocabulary.synonyms.replace(entry, words, root=root))
+    _show_entry(session, stored)
+
+
+def delete(session: Session, entry: EntryId) -> None:
+    """Delete an entry.
+
+    \b
+        shoal synonyms delete 3
+    """
+    with session.engine() as engine:
+        engine.vocabulary.synonyms.delete(entry)
+    if session.as_json:
+        session.emit({"deleted": entry})
+    session.say(f"entry {entry} deleted")
+
+
+def export(session: Session) -> None:
+    """Print all entries as JSON, for `shoal synonyms import`.
+
+    \b
+        shoal synonyms export > synonyms.json
+    """
+    with session.engine() as engine:
+        entries = engine.vocabulary.synonyms.export()
+    session.emit({"synonyms": entries})
+
+
+def import_entries(
+    session: Session,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file of an export; - reads stdin.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Delete all former entries first.")] = False,
+) -> None:
+    """Add the entries of a JSON file, all or none.
+
+    The file has the form of an export: {"synonyms": [{"synonyms": ["car", "automobile"]}, {"root": "vehicle",
+    "synonyms": ["car"]}]}. Entries that contradict others are left out and listed.
+
+    \b
+        shoal synonyms import synonyms.json
+        shoal synonyms import synonyms.json --replace
+    """
+    with session.engine() as engine:
+        done = json_form(engine.vocabulary.synonyms.import_all(_read(file), replace=replace))
+    if session.as_json:
+        session.emit(done)
+    session.say(f"{done['stored']:,} entries added, {done['duplicates']:,} known")
+    for reason in done["refused"]:
+        session.warn(f"left out: {one_line(reason)}")
+
+
+def scan(
+    session: Session,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option("--max-seconds", metavar="S", min=0, help="Stop after this time; a new scan goes on."),
+    ] = None,
+) -> None:
+    """Look for acronyms in documents that are new or changed since the last scan.
+
+    \b
+        shoal acronyms scan
+    """
+    with session.engine() as engine:
+        done = json_form(engine.vocabulary.acronyms.scan(max_seconds=max_seconds))
+    if session.as_json:
+        session.emit(done)
+    session.say(f"{quantity(done['scanned'], 'document')} read, {done['new']:,} new acronyms")
+    if done["n_unscanned"]:
+        session.say(f"{quantity(done['n_unscanned'], 'document')} left; scan again")
+
+
+def list_acronyms(
+    session: Session,
+    status: Annotated[
+        str, typer.Option("--status", metavar="/".join(STATUSES), help="Only with this status.")
+    ] = STATUSES[0],
+    acronym: Annotated[
+        str | None, typer.Option("--acronym", metavar="WORD", help="Only this acronym.")
+    ] = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+) -> None:
+    """List the acronyms that a scan found, those in most documents first.
+
+    \b
+        shoal acronyms list
+        shoal acronyms list --status confirmed
+    """
+    with session.engine() as engine:
+        found = engine.vocabulary.acronyms.list(status=status, acronym=acronym, limit=limit, offset=offset)
+        page = json_form(found)
+    if session.as_json:
+        session.emit({**page, "limit": limit, "offset": offset})
+        return
+    for each in page["acronyms"]:
+        session.say(_acronym_line(each))
+    _say_others(session, len(page["acronyms"]), page["total"], f"no {status} acronyms")
+    if page["n_unscanned"]:
+        session.say(f"{quantity(page['n_unscanned'], 'document')} not scanned yet: `shoal acronyms scan`")
+
+
+def confirm(session: Session, acronym: AcronymId) -> None:
+    """Make an acronym and its expansion synonyms.
+
+    \b
+        shoal acronyms confirm 3
+    """
+    with session.engine() as engine:
+        _show_acronym(session, json_form(engine.vocabulary.acronyms.confirm(acronym)))
+
+
+def reject(session: Session, acronym: AcronymId) -> None:
+    """Reject an acronym: it is not proposed again, and its synonym is deleted.
+
+    \b
+        shoal acronyms reject 3
+    """
+    with session.engine() as engine:
+        _show_acronym(session, json_form(engine.vocabulary.acronyms.reject(acronym)))
+
+
+def _read(file: Path) -> Any:
+    """The entries of a file. Raises SynonymError."""
+    if str(file) == "-":
+        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+    else:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise SynonymError("file", f"is larger than {MAX_FILE_BYTES:,} bytes, which is the limit")
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise SynonymError("file", f"is not JSON ({error})") from None
+    entries = document.get("synonyms") if isinstance(document, dict) else document
+    if not isinstance(entries, list):
+        raise SynonymError("file", 'must be {"synonyms": [...]}, or a list of entries')
+    return entries
+
+
+def _show_entry(session: Session, entry: dict[str, Any]) -> None:
+    if session.as_json:
+        session.emit(entry)
+    session.say(_entry_line(entry))
+
+
+def _show_acronym(session: Session, acronym: dict[str, Any]) -> None:
+    if session.as_json:
+        session.emit(acronym)
+    session.say(_acronym_line(acronym))
+
+
+def _entry_line(entry: dict[str, Any]) -> str:
+    words = ", ".join(map(one_line, entry["synonyms"]))
+    root = "" if entry["root"] is None else f"{one_line(entry['root'])} → "
+    return f"{entry['id']:>5}  {root}{words}"
+
+
+def _acronym_line(acronym: dict[str, Any]) -> str:
+    pair = f"{one_line(acronym['acronym'])}  {one_line(acronym['expansion'])}"
+    return (
+        f"{acronym['id']:>5}  {pair}  ({acronym['status']}, {quantity(acronym['n_documents'], 'document')})"
+    )
+
+
+def _say_others(session: Session, shown: int, total: int, none: str) -> None:
+    if not total:
+        session.say(none)
+    elif total > shown:
+        session.say(f"{shown:,} of {total:,}; --limit and --offset show others")
