@@ -1,7 +1,9 @@
-"""Access control: API keys, or only the local machine where the service has no keys.
+"""Access control: keys and their rights, or only the local machine where the service has no keys.
 
 With keys, every route except a few public ones requires `Authorization: Bearer KEY`. Browsers do not add that
-header by themselves, so the Host and Origin of a request need no check.
+header by themselves, so the Host and Origin of a request need no check. What a key may do is decided in
+`shoal.access`; this module applies the decision before a request reaches its view, and before its body is
+received.
 
 Without keys, the service listens on 127.0.0.1, where a browser on the same machine can still reach it. A
 foreign page could submit forms to it (cross-site requests) or point its own host name at 127.0.0.1 (DNS
@@ -10,91 +12,240 @@ rebinding). This module refuses both.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import flask
 import structlog
 
+from shoal.access.authentication import OWNER_REFUSED, RATE_REFUSED, Authenticator, Refusal
+from shoal.access.key_store import KeyStore
+from shoal.access.operations import needed_by_path, needed_by_rule
+from shoal.access.rights import (
+    ANYBODY,
+    OF_SERVICE,
+    RIGHT_NEEDED,
+    SERVICE,
+    Access,
+    Needed,
+    Verdict,
+    judge,
+    needs_right,
+)
+from shoal.collections.catalog import Catalog
+from shoal.collections.names import MAIN, shown
+from shoal.errors import CollectionNotFoundError, StorageError
 from shoal.service.listen_address import is_loopback
 from shoal.settings import Settings
-from shoal.support.api_keys import ApiKey, Scope, find_key, parse_keys
 from shoal.support.request_context import KEY_NAME
 from shoal_api.limits import RateLimit
-from shoal_api.paths import API
-from shoal_api.problems import ProblemError
+from shoal_api.paths import COLLECTION, named_collection, without_collection
+from shoal_api.problems import ProblemError, for_error
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
-
-READING_POSTS = re.compile(
-    f"{API}/(search|explain|similarity|verify|retrieve|notes/(search|pinned|[^/]+/explain)|users/.+/recall)",
-    re.DOTALL,
-)
-"""Routes and paths that only read although their method is POST: arguments can be too long for a URL."""
-
-PUBLIC = frozenset({"/health", "/ready", "/docs", "/openapi.json", "/static/<path:filename>"})
-"""Routes that need no key: health checks and the API description. They expose no stored content."""
 
 CONSOLE = "console"
 """The blueprint of the console. Without a key, its pages show only their frame."""
 
-SCHEME = "Bearer"
 REALM = 'Bearer realm="shoal"'
 
 DESCRIPTION = {
     "type": "http",
     "scheme": "bearer",
-    "description": "a key from `SHOAL_API_KEYS`; not needed where the service has no keys",
+    "description": "a key of `shoal key create` or `SHOAL_API_KEYS`; not needed if the service has no keys",
 }
 """Security scheme in the OpenAPI document."""
 
+MANAGES_NOT = "this changes collections and needs a key with the right `admin` in all of them"
+GRANTS_NOT = (
+    "this needs a key that may manage keys: one of `shoal key create` with the scope `*:admin`, or an entry "
+    "`admin:KEY` of SHOAL_API_KEYS"
+)
+FIRST_KEY = "shoal key create NAME --scope '*:admin'"
+"""The command that makes a service's first key."""
+NO_FIRST_KEY = f"this service has no keys yet; make the first one on its machine with `{FIRST_KEY}`"
+OVERVIEW = "this is about all collections and needs a key that may read all of them"
 
-def register(app: flask.Flask, settings: Settings) -> None:
+_OF_SERVICE = {Needed.overview: OVERVIEW, Needed.manage: MANAGES_NOT, Needed.grant: GRANTS_NOT}
+
+EXTENSION = "shoal gate"
+RATE_LIMIT = "shoal rate limit"
+SHOWN_OWNERS = 5
+
+Watcher = Callable[[str], None]
+
+
+class Gate:
+    """Decides on requests. `on_refused` gets the reason of each refusal, `on_used` the names of keys."""
+
+    def __init__(self, authenticator: Authenticator) -> None:
+        self.authenticator = authenticator
+        self.on_refused: Watcher = lambda reason: None
+        self.on_used: Watcher = lambda name: None
+
+    @classmethod
+    def of(cls, settings: Settings, catalog: Catalog | None = None) -> Gate:
+        """Return the gate of a service with these settings. Raises ValueError for invalid keys."""
+        return cls(Authenticator(settings, KeyStore(catalog or Catalog(settings))))
+
+    def identify(self, authorization: str | None) -> Access | Refusal:
+        """Return what the sender of a request may do. Raises StorageError."""
+        return self.authenticator.identify(authorization)
+
+    def admit(self, caller: Access | Refusal, needed: Needed, name: str | None) -> str:
+        """Return the id of the collection if the sender of a request may do this; ELSEWHERE if only a scope
+        for all collections allows it, and then the collection may not exist.
+
+        `name` is that of the collection that the request names, None if it names none. Raises a 401, 403 or
+        404 problem otherwise, and StorageError.
+        """
+        if isinstance(caller, Refusal):
+            self.on_refused(caller)
+            raise _no_key(caller)
+        collection = self._target(caller, needed, name)
+        verdict = judge(needed, caller, collection)
+        if verdict is Verdict.allowed:
+            return collection
+        self.on_refused(verdict)
+        if verdict is Verdict.no_collection:
+            detail = f"this key does not open the collection {shown(MAIN if name is None else name)}"
+            if name is None:
+                detail += "; name one that it opens: /collections/NAME in the URL, or --collection NAME"
+            raise for_error(CollectionNotFoundError(detail))
+        raise _no_right(needed, caller)
+
+    def check(self, method: str, path: str, authorization: str | None) -> None:
+        """Raise a problem if such a request is refused. For requests that no application has seen yet."""
+        needed = needed_by_path(method, without_collection(path))
+        if needed is not Needed.public:
+            self.admit(self.identify(authorization), needed, named_collection(path))
+
+    def close(self) -> None:
+        """Write when keys were last used."""
+        self.authenticator.close()
+
+    def _target(self, caller: Access, needed: Needed, name: str | None) -> str:
+        if name is not None:
+            return self.authenticator.collection_of(caller, name)
+        return SERVICE if needed in OF_SERVICE else MAIN
+
+
+def register(app: flask.Flask, settings: Settings, gate: Gate) -> None:
     """Check the key and the rate limit before every request of the application."""
-    keys = parse_keys(settings.api_keys)
-    limit = RateLimit(settings.rate_limit)
+    limit = app.extensions[RATE_LIMIT] = RateLimit(settings.rate_limit)
+    app.extensions[EXTENSION] = gate
 
     @app.before_request
     def guard() -> None:
         request = flask.request
         if "Host" not in request.headers and request.environ.get("SERVER_PROTOCOL") == "HTTP/1.1":
             raise ProblemError(400, "the header Host is missing")
-        if not keys:
-            _check_same_site(request, settings)
-        authorization = request.headers.get("Authorization")
-        key = _presented_key(keys, authorization)
-        flask.g.may_read = not keys or key is not None
+        flask.g.access = None
         if is_public(request):
+            if not _needs_key(gate):
+                _check_same_site(request, settings)
             return
-        if key is not None:
-            structlog.contextvars.bind_contextvars(key=key.name)
-            KEY_NAME.set(key.name)
-        # Before the key check, so that the rate limit also covers guessing of keys.
-        limit.take(f"key {key.name}" if key else request.remote_addr or "")
-        if keys and not _is_page_without_key(request):
-            rule = request.url_rule.rule if request.url_rule else ""
-            _check_scope(key, request.method, rule, authorization)
+        caller = gate.identify(request.headers.get("Authorization"))
+        if caller is ANYBODY:
+            _check_same_site(request, settings)
+        _take_rate(limit, gate, caller, request)
+        if isinstance(caller, Access) and caller.name:
+            structlog.contextvars.bind_contextvars(key=caller.name)
+            KEY_NAME.set(caller.name)
+            gate.on_used(caller.name)
+        if isinstance(caller, Refusal) and _is_page_without_key(request):
+            return
+        needed = needed_by_rule(request.method, request.url_rule.rule if request.url_rule else None)
+        name = request.environ.get(COLLECTION)
+        flask.g.collection_id = gate.admit(
+            caller, needed, named_collection(request.path) if name is None else name
+        )
+        flask.g.access = caller
 
 
-def check_authorization(keys: Sequence[ApiKey], method: str, path: str, authorization: str | None) -> None:
-    """Raise a 401 or 403 problem if a service with these keys refuses such a request.
+def _needs_key(gate: Gate) -> bool:
+    """Whether requests need a key. True if that cannot be read: /health does not depend on the database, and
+    /ready says that it fails."""
+    try:
+        return gate.authenticator.needs_key()
+    except StorageError:
+        return True
 
-    For requests that have not reached the application. `authorization` is the header, None if absent.
+
+def _take_rate(limit: RateLimit, gate: Gate, caller: Access | Refusal, request: flask.Request) -> None:
+    """Count a request, also one without a valid key: that limits guessing. Raises a 429 problem."""
+    try:
+        if isinstance(caller, Access) and caller.name:
+            limit.take(f"key {caller.key_id or caller.name}", per_second=caller.rate)
+        else:
+            limit.take(request.remote_addr or "")
+    except ProblemError:
+        gate.on_refused(RATE_REFUSED)
+        raise
+
+
+def gate() -> Gate:
+    """Return the gate of the application that handles the current request."""
+    registered = flask.current_app.extensions[EXTENSION]
+    assert isinstance(registered, Gate)
+    return registered
+
+
+def current() -> Access:
+    """Return what the sender of the current request may do. For views of routes that are not public."""
+    access = flask.g.access
+    assert isinstance(access, Access), "the guard admitted the request"
+    return access
+
+
+def may_see_all() -> bool:
+    """Whether the sender of a request to a public route may know all collections. A key that is sent counts
+    for the rate limit, so that nobody guesses keys here."""
+    request = flask.request
+    try:
+        caller = gate().identify(request.headers.get("Authorization"))
+        if "Authorization" in request.headers:
+            _take_rate(flask.current_app.extensions[RATE_LIMIT], gate(), caller, request)
+    except (ProblemError, StorageError):
+        return False
+    return not isinstance(caller, Refusal) and judge(Needed.overview, caller, SERVICE) is Verdict.allowed
+
+
+def collection_id() -> str:
+    """Return the id of the collection of the current request; ELSEWHERE if its name is to be looked up."""
+    found: str = flask.g.collection_id
+    return found
+
+
+def owner_of(named: str | None, usual: str) -> str:
+    """Return the owner of notes that the current request means: `named`, or the usual one of its key.
+
+    `usual` is the owner of requests that name none. Raises a 403 problem for an owner that the key may not
+    name.
     """
-    if keys:
-        _check_scope(_presented_key(keys, authorization), method, path.rstrip("/"), authorization)
+    access = current()
+    owner = access.default_owner(usual) if named is None else named
+    if not access.may_name(owner):
+        raise foreign_owner(access, "this key may not name this owner of notes")
+    return owner
+
+
+def foreign_owner(access: Access, reason: str) -> ProblemError:
+    """Return the 403 problem of a request about an owner of notes that its key may not name; count it."""
+    gate().on_refused(OWNER_REFUSED)
+    own = ", ".join(map(shown, (access.owners or ())[:SHOWN_OWNERS]))
+    return ProblemError(403, f"{reason}; it is bound to {own}")
 
 
 def shows_frame_only() -> bool:
     """Whether the current request, for a console page, may see only the frame of the page."""
-    return not flask.g.get("may_read", False)
+    return flask.g.get("access") is None
 
 
 def is_public(request: flask.Request) -> bool:
     """Whether a request needs no key. Unknown paths return 404 without a key, except below `/api/`."""
     if request.url_rule is None:
         return not request.path.startswith("/api/")
-    return request.url_rule.rule in PUBLIC
+    return needed_by_rule(request.method, request.url_rule.rule) is Needed.public
 
 
 def _is_page_without_key(request: flask.Request) -> bool:
@@ -104,30 +255,22 @@ def _is_page_without_key(request: flask.Request) -> bool:
     return is_page and request.method in READING and "Authorization" not in request.headers
 
 
-def _presented_key(keys: Sequence[ApiKey], authorization: str | None) -> ApiKey | None:
-    """Return the key that a request carries; None if it carries no key or an unknown one."""
-    scheme, _, presented = (authorization or "").partition(" ")
-    if not keys or scheme.lower() != SCHEME.lower():
-        return None
-    return find_key(keys, presented.strip())
+def _no_key(refusal: Refusal) -> ProblemError:
+    is_given = refusal is not Refusal.missing
+    return ProblemError(
+        401,
+        refusal.detail,
+        headers={"WWW-Authenticate": f'{REALM}, error="invalid_token"' if is_given else REALM},
+    )
 
 
-def _check_scope(key: ApiKey | None, method: str, rule: str, authorization: str | None) -> None:
-    if key is None:
-        is_given = authorization is not None
-        raise ProblemError(
-            401,
-            "this key is not valid; send a valid one as `Authorization: Bearer KEY`"
-            if is_given
-            else "this service needs a key: send it as `Authorization: Bearer KEY`",
-            headers={"WWW-Authenticate": f'{REALM}, error="invalid_token"' if is_given else REALM},
-        )
-    if key.scope is not Scope.write and method not in READING and not READING_POSTS.fullmatch(rule):
-        raise ProblemError(
-            403,
-            "this key may only read and search",
-            headers={"WWW-Authenticate": f'{REALM}, error="insufficient_scope", scope="write"'},
-        )
+def _no_right(needed: Needed, caller: Access) -> ProblemError:
+    right = RIGHT_NEEDED[needed]
+    if caller is ANYBODY:
+        return ProblemError(403, NO_FIRST_KEY)
+    detail = _OF_SERVICE[needed] if needed in OF_SERVICE else needs_right(right)
+    scope = f'{REALM}, error="insufficient_scope", scope="{right}"'
+    return ProblemError(403, detail, headers={"WWW-Authenticate": scope})
 
 
 def _check_same_site(request: flask.Request, settings: Settings) -> None:

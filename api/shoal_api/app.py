@@ -6,8 +6,10 @@ import flask
 from flask.json.provider import DefaultJSONProvider
 from werkzeug.middleware.proxy_fix import ProxyFix
 
+from shoal.collections.collections import Collections
 from shoal.engine import Engine
 from shoal.jobs.queue.progress import ProgressEstimator
+from shoal.jobs.service import Jobs
 from shoal.jobs.transport.broker import make_celery
 from shoal.settings import Settings
 from shoal_api import (
@@ -15,27 +17,39 @@ from shoal_api import (
     bulk,
     bulk_notes,
     chunks,
+    collections,
     documents,
+    facets,
     hooks,
     job_actions,
     jobs,
+    keys,
     limits,
     note_merges,
     notes,
     openapi,
     pages,
+    pins,
     problems,
+    queries,
+    request_collection,
     retrieval,
+    saved_searches,
     search,
+    search_batch,
+    service,
     similarity,
+    synonyms,
     system,
     trace,
     vocabulary,
+    written,
 )
 from shoal_api.console import pages as console
 from shoal_api.events import Listeners
 from shoal_api.memory import share_heaps
 from shoal_api.metrics import Metrics
+from shoal_api.paths import CollectionPrefix
 from shoal_api.service import EXTENSION, Service
 from shoal_api.wait_limits import WaitLimiter
 
@@ -66,7 +80,10 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     # The default; routes for documents and uploads set a higher limit.
     app.config["MAX_CONTENT_LENGTH"] = limits.MAX_JSON_BYTES
     app.url_map.strict_slashes = False
-    metrics = Metrics(engine)
+    open_collections = Collections(settings, main=engine)
+    metrics = Metrics(engine, open_collections)
+    if engine.queries.recorder is not None:
+        engine.queries.recorder.watch = metrics.observe_logged
     app.extensions[EXTENSION] = Service(
         settings=settings,
         engine=engine,
@@ -75,19 +92,33 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
         waiting=WaitLimiter(settings.api_threads, settings.max_wait_seconds),
         listeners=Listeners(settings),
         progress_estimator=ProgressEstimator(),
+        collections=open_collections,
     )
+    gate = access.Gate.of(settings, open_collections.catalog)
+    gate.on_used, gate.on_refused = metrics.observe_key, metrics.observe_refused
     if settings.proxies:
         # Only the client address: the host and scheme that a proxy forwards may be forged by its client.
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.proxies, x_proto=0, x_host=0)  # type: ignore[method-assign]
+    # Innermost, so that the paths of the log and of the metrics have no prefix.
+    app.wsgi_app = CollectionPrefix(app.wsgi_app)  # type: ignore[method-assign]
     trace.register(app, metrics)
-    access.register(app, settings)
-    limits.register(app, engine.jobs, settings)
+    access.register(app, settings, gate)
+    request_collection.register(app)
+    limits.register(app, _jobs_of_request, settings)
     problems.register(app)
+    written.register(app)
     api = openapi.Api(app)
     retrieval.register(app)
-    resources = (documents, bulk, chunks, jobs, job_actions, search, similarity, notes, bulk_notes)
-    for module in (*resources, note_merges, retrieval, hooks, vocabulary, system):
+    searches = (search, search_batch, facets, similarity)
+    resources = (documents, bulk, chunks, jobs, job_actions, *searches, notes, bulk_notes)
+    kept = (saved_searches, queries, synonyms, pins)
+    for module in (*resources, collections, note_merges, retrieval, *kept, hooks, vocabulary, keys, system):
         api.register_blueprint(module.blueprint)
     pages.register(app, api)
     app.register_blueprint(console.blueprint)
     return app
+
+
+def _jobs_of_request() -> tuple[Jobs, str]:
+    here = service.current()
+    return here.engine.jobs, here.collection.id

@@ -20,7 +20,8 @@ from typing import IO
 
 from shoal.conversion.drafts import largest_file
 from shoal.conversion.recognition import recognise
-from shoal.settings import MIB, Settings
+from shoal.settings import Settings
+from shoal.support.byte_units import MIB
 from shoal_api.spool import READ_BYTES
 from shoal_api.tarball import Entry, Gzip, Kind, MalformedTarballError, Tar
 

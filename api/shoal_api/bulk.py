@@ -15,7 +15,7 @@ from werkzeug.wrappers import Response
 
 from shoal.errors import ShoalError
 from shoal.jobs.queue.submission import Upload
-from shoal.models import OnConflict
+from shoal.models.jobs import OnConflict
 from shoal.settings import Settings
 from shoal_api import archives, idempotency, jobs, service
 from shoal_api.incoming import Incoming, Refusal, check_number, printable, read_archive, read_form, read_lines

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 
 import flask
 
 from shoal.errors import NoteError
-from shoal.note_models import NoteOutcomes
-from shoal_api import service, strict_json
+from shoal.models.notes import NoteOutcomes
+from shoal_api import idempotency, service, strict_json
 from shoal_api.limits import MAX_JSON_BYTES, MAX_NOTES_BYTES, max_beside_content
 from shoal_api.notes import notes_of
 from shoal_api.openapi import Blueprint, check_charset
@@ -45,15 +46,22 @@ BODY = {
 @blueprint.post("/bulk")
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.responds(200, NoteOutcomesSchema)
-@blueprint.fails(400, 413, 415)
-@blueprint.describe(requestBody=BODY)
+@blueprint.fails(400, 409, 413, 415)
+@blueprint.describe(requestBody=BODY, parameters=[idempotency.NOTES_PARAMETER])
 def add_notes(query: dict[str, Any]) -> NoteOutcomes:
     """Add many notes
 
     A bad note does not stop the others; its outcome says why it was refused. Each element or line has the
-    fields of `POST /notes`; the owner is the query parameter. A repeated request stores nothing twice.
+    fields of `POST /notes`; the owner is the query parameter. A repeated request stores nothing twice. With
+    an idempotency key, it is not counted either, and an interrupted one continues where it ended.
     """
-    return NoteOutcomes.of(notes_of(query).add_many(_items(flask.request)))
+    notes, items = notes_of(query), _items(flask.request)
+    key = idempotency.key(flask.request)
+    if key is None:
+        return NoteOutcomes.of(notes.add_many(items))
+    body = hashlib.sha256(flask.request.get_data()).hexdigest()
+    request_hash = idempotency.fingerprint("notes", [notes.owner, flask.request.mimetype, body])
+    return notes.once(key, request_hash).add_many(items)
 
 
 def _items(request: flask.Request) -> Iterable[Any]:
@@ -61,13 +69,11 @@ def _items(request: flask.Request) -> Iterable[Any]:
     check_charset(request)
     if request.mimetype in LINES:
         request.max_content_length = MAX_NOTES_BYTES
-        return _of_lines(request.get_data(cache=False))
+        return _of_lines(request.get_data())
     if not request.is_json:
         raise ProblemError(415, f"send the notes as application/json or {LINES[0]}")
     try:
-        value = strict_json.parse(
-            request.get_data(cache=False), max_beside_content(service.current().settings)
-        )
+        value = strict_json.parse(request.get_data(), max_beside_content(service.current().settings))
     except strict_json.MalformedJSONError as error:
         raise ProblemError(400, f"the body {error}") from None
     if not isinstance(value, list):

@@ -13,25 +13,25 @@ from shoal.errors import FETCH_CODES, INTERNAL_ERROR, NotFoundError
 from shoal.jobs.queue.duplicates import duplicate_warnings
 from shoal.jobs.queue.queries import Job, JobItem
 from shoal.jobs.service import Duplicate
-from shoal.models import ItemStatus, JobKind
-from shoal.search.request import MAX_PAGE
+from shoal.models.jobs import ItemStatus, JobKind
 from shoal.storage.records import DocumentDetail
 from shoal_api import idempotency, jobs, service
 from shoal_api.limits import max_body_bytes
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import DOCUMENTS, ID
-from shoal_api.problems import CONTENT_TYPE, ProblemError, field_problem
-from shoal_api.schemas.common import PageSchema, ProblemSchema
+from shoal_api.problems import ProblemError, field_problem
+from shoal_api.schemas.common import PageSchema
 from shoal_api.schemas.documents import (
     ChunkListSchema,
     ContentSchema,
+    DeletionQuerySchema,
+    DeletionSchema,
     DocumentDetailSchema,
     DocumentInputSchema,
     DocumentListSchema,
     DocumentQuerySchema,
     NewContentSchema,
     StoredSchema,
-    TagQuerySchema,
     TagsSchema,
 )
 from shoal_api.schemas.jobs import AcceptedSchema
@@ -73,7 +73,7 @@ blueprint.before_request(_allow_documents)
     200, schema=StoredSchema, description="The content was stored already; tags are merged", success=True
 )
 @blueprint.also_responds(202, schema=AcceptedSchema, description="Accepted", success=True)
-@blueprint.fails(400, 409, 413, 415)
+@blueprint.fails(409)
 @blueprint.describe(parameters=[PREFER, idempotency.PARAMETER])
 def add_document(data: dict[str, Any]) -> Response:
     """Add a document
@@ -112,7 +112,7 @@ def _await_document(here: Service, job: Job, given: Mapping[str, Any] | None = N
     job = here.waiting.wait(
         wait,
         lambda seconds: here.engine.jobs.wait(job_id, seconds),
-        lambda now: now.ended,
+        lambda now: now.ended or here.is_deleted(),
     )
     response = (_outcome(here, job, given) if job.ended else None) or jobs.accepted(job)
     response.headers["Preference-Applied"] = f"wait={wait}"
@@ -155,7 +155,7 @@ def _failure(job: Job, item: JobItem) -> ProblemError:
     else:
         problem = field_problem("url" if item.error_code in FETCH_CODES else "content", reason)
         problem.code = item.error_code or problem.code
-    problem.members["links"] = {"job": jobs.address(job)}
+    problem.members["links"] = {"job": jobs.address(service.current(), job)}
     return problem
 
 
@@ -201,22 +201,28 @@ def list_documents(query: dict[str, Any]) -> Any:
         q=query.get("q") or None,
         source_path=query.get("source_path") or None,
         file_type=query.get("file_type") or None,
+        filter=query.get("filter") or None,
         limit=query["limit"],
         offset=query["offset"],
     )
 
 
 @blueprint.delete("")
-@blueprint.parameters(TagQuerySchema)
+@blueprint.parameters(DeletionQuerySchema)
 @blueprint.responds(202, AcceptedSchema, description="Accepted")
+@blueprint.also_responds(200, DeletionSchema, description="With `dry_run`: nothing is deleted")
 @blueprint.fails(404)
-def delete_documents(query: dict[str, Any]) -> Response:
-    """Delete every document with a tag"""
+def delete_documents(query: dict[str, Any]) -> Any:
+    """Delete every document with a tag, or that meets a filter"""
     here = service.current()
-    tagged = here.engine.documents.list(tag=query["tag"], limit=MAX_PAGE).documents
-    if not tagged:
-        raise ProblemError(404, "there is no document with this tag")
-    job = here.engine.jobs.submit_delete([document.id for document in tagged])
+    deletion = here.engine.documents.deletion(tag=query.get("tag"), filter=query.get("filter"))
+    if query["dry_run"]:
+        body = {"n_documents": len(deletion.document_ids), "documents": deletion.first}
+        return flask.jsonify(DeletionSchema().dump(body))
+    if not deletion.document_ids:
+        which = "with this tag" if not query.get("filter") else "that meets the filter"
+        raise ProblemError(404, f"there is no document {which}")
+    job = here.engine.jobs.submit_delete(deletion.document_ids)
     here.notify()
     return jobs.accepted(job)
 
@@ -303,10 +309,8 @@ def delete_document(document_id: int) -> Response:
 @blueprint.body(NewContentSchema)
 @blueprint.responds(200, StoredSchema, description="Replaced (with `Prefer: wait`), or unchanged")
 @blueprint.also_responds(202, schema=AcceptedSchema, description="Accepted", success=True)
-@blueprint.fails(400, 404, 413, 415)
-@blueprint.also_responds(
-    409, ProblemSchema, content_type=CONTENT_TYPE, description="Another document has this content"
-)
+@blueprint.fails(404)
+@blueprint.conflicts("Another document has this content")
 @blueprint.describe(parameters=[PREFER])
 def replace_document(data: dict[str, Any], document_id: int) -> Response:
     """Replace the content of a document
@@ -327,7 +331,7 @@ def replace_document(data: dict[str, Any], document_id: int) -> Response:
 @blueprint.put(f"/<{ID}:document_id>/tags")
 @blueprint.body(TagsSchema)
 @blueprint.responds(200, TagsSchema)
-@blueprint.fails(400, 404, 413, 415)
+@blueprint.fails(404)
 def set_document_tags(data: dict[str, Any], document_id: int) -> dict[str, Any]:
     """Replace the tags of a document"""
     return {"tags": service.current().engine.documents.set_tags(document_id, data["tags"])}

@@ -73,8 +73,13 @@ class Listeners:
 
         return release
 
-    def stream(self, jobs: Jobs, job: Job, seen: int | None, dump: Dump) -> Iterator[bytes]:
-        """Yield the events of a job until it ends. `seen` is the revision that the listener already has."""
+    def stream(
+        self, jobs: Jobs, job: Job, seen: int | None, dump: Dump, is_deleted: Callable[[], bool]
+    ) -> Iterator[bytes]:
+        """Yield the events of a job until it ends. `seen` is the revision that the listener already has.
+
+        `is_deleted`: whether the collection of the job was deleted, which ends the stream.
+        """
         until = time.monotonic() + self._max_seconds
         yield f"retry: {RECONNECT_MILLISECONDS}\n\n".encode()
         silent_since = time.monotonic()
@@ -92,6 +97,9 @@ class Listeners:
                 # A comment line. Sending it also detects a client that has gone.
                 yield b": still here\n\n"
                 silent_since = now
+            if is_deleted():
+                yield _event("end", {"status": None})
+                return
             timeout = min(SLICE_SECONDS, self._heartbeat, until - now)
             try:
                 job = jobs.wait_for_change(job.id, seen, timeout, poll=POLL_SECONDS)

@@ -15,7 +15,7 @@ from shoal.notes.environment import Environment
 from shoal.notes.hook_input import EVENT_NAMES, HookInput, hook_input_of
 from shoal.service.listen_address import is_loopback
 from shoal.settings import Settings
-from shoal_api import service
+from shoal_api import access, service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import API
 from shoal_api.problems import field_problem
@@ -30,7 +30,7 @@ EVENTS = ", ".join(f"'{event}'" for event in EVENT_NAMES)
 @blueprint.parameters(HookOwnerSchema)
 @blueprint.body(HookSchema)
 @blueprint.responds(200, HookAnswerSchema)
-@blueprint.fails(400, 404, 413, 415, 503)
+@blueprint.fails(404, 503)
 def answer_hook(query: dict[str, Any], data: dict[str, Any], event: Any) -> flask.Response:
     """Answer a hook of an agent
 
@@ -45,7 +45,7 @@ def answer_hook(query: dict[str, Any], data: dict[str, Any], event: Any) -> flas
     if not is_near:
         hook_input = _without_transcript(hook_input)
     detect = _environments(here.settings).of if is_near else lambda _folder: Environment()
-    notes = here.engine.notes.of(query["owner"] or here.settings.note_owner)
+    notes = here.engine.notes.of(access.owner_of(query["owner"], here.settings.note_owner))
     text = hooks.answer_hook(
         notes, here.settings, hook_input, detect if given is None else lambda _folder: given
     )

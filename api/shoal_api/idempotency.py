@@ -22,6 +22,11 @@ PARAMETER = {
     "description": "chosen by the client; the same key and body return the same job, another body returns "
     "409",
 }
+NOTES_PARAMETER = {
+    **PARAMETER,
+    "description": "chosen by the client; the same key and body return the same outcome and add nothing, "
+    "another body returns 409",
+}
 
 
 def key(request: flask.Request) -> str | None:

@@ -24,9 +24,9 @@ from shoal.errors import (
     InvalidFieldError,
     UnknownFormatError,
 )
-from shoal.file_models import FileDraft
 from shoal.formats.drafts import make_draft
-from shoal.models import DocumentDraft, UrlDraft
+from shoal.models.documents import DocumentDraft, UrlDraft
+from shoal.models.files import FileDraft
 from shoal.settings import Settings
 from shoal_api import archives, multipart, strict_json
 from shoal_api.limits import max_beside_content, max_body_bytes

@@ -1,4 +1,4 @@
-"""Actions on jobs: rescore the library, cancel a job, retry failed items."""
+"""Actions on jobs: rescore or embed the library, cancel a job, retry failed items."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 import flask
 from werkzeug.wrappers import Response
 
+from shoal.models.jobs import JobKind
 from shoal_api import idempotency, service
-from shoal_api.jobs import accepted
+from shoal_api.jobs import accepted, check_owners
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import ID, JOBS
-from shoal_api.problems import CONTENT_TYPE
-from shoal_api.schemas.common import ProblemSchema
 from shoal_api.schemas.jobs import AcceptedSchema, NewJobSchema
 
 blueprint = Blueprint("actions", __name__, url_prefix=JOBS, description="Rescore, cancel and retry")
@@ -21,15 +20,22 @@ blueprint = Blueprint("actions", __name__, url_prefix=JOBS, description="Rescore
 @blueprint.post("")
 @blueprint.body(NewJobSchema)
 @blueprint.responds(202, AcceptedSchema)
-@blueprint.fails(400, 409, 413, 415)
+@blueprint.fails(409)
 @blueprint.describe(parameters=[idempotency.PARAMETER])
 def add_job(data: dict[str, Any]) -> Response:
-    """Rescore the library
+    """Rescore or embed the library
 
-    Decides all learned words again and scores the documents that have stale chunks. Chunks and their ids stay
-    the same. The job ends at once if nothing has changed since the last rescore.
+    `rescore` decides all learned words again and scores the documents that have stale chunks. Chunks and
+    their ids stay the same. The job ends at once if nothing has changed since the last rescore.
+
+    `embed` makes the vectors of chunks that lack one, with the encoder of the workers. An open job of this
+    kind is continued, so a repeated request does no harm, and an idempotency key is not needed.
     """
     here = service.current()
+    if data["kind"] == JobKind.embed:
+        job = here.engine.jobs.submit_embedding()
+        here.notify()
+        return accepted(job)
     key = idempotency.key(flask.request)
     job = here.engine.jobs.submit_rescore(
         idempotency_key=key, request_hash=idempotency.fingerprint("job", data)
@@ -41,33 +47,29 @@ def add_job(data: dict[str, Any]) -> Response:
 @blueprint.post(f"/<{ID}:job_id>/cancel")
 @blueprint.responds(202, AcceptedSchema, description="The job is canceled")
 @blueprint.fails(404)
-@blueprint.also_responds(
-    409, ProblemSchema, content_type=CONTENT_TYPE, description="The job has ended: there is nothing to cancel"
-)
+@blueprint.conflicts("The job has ended: there is nothing to cancel")
 def cancel_job(job_id: int) -> Response:
     """Cancel a job
 
     Items that have not ended are canceled at once, including those being processed. Stored documents stay.
-    Canceling a canceled job has no effect.
+    Canceling a canceled job has no effect. A key that is bound to owners of notes may cancel comparisons of
+    their notes only.
     """
+    check_owners(job_id)
     return accepted(service.current().engine.jobs.cancel(job_id))
 
 
 @blueprint.post(f"/<{ID}:job_id>/retry")
 @blueprint.responds(202, AcceptedSchema, description="The failed items are enqueued again")
 @blueprint.fails(404)
-@blueprint.also_responds(
-    409,
-    ProblemSchema,
-    content_type=CONTENT_TYPE,
-    description="No item failed, no failed item can be retried, or the job was canceled",
-)
+@blueprint.conflicts("No item failed, no failed item can be retried, or the job was canceled")
 def retry_job(job_id: int) -> Response:
     """Retry the failed items of a job
 
     The items go through all stages again, in the same job. Items refused on arrival, because their text could
-    not be used, stay failed.
+    not be used, stay failed. Keys that are bound to owners may do so as with canceling.
     """
+    check_owners(job_id)
     here = service.current()
     job = here.engine.jobs.retry(job_id)
     here.notify()

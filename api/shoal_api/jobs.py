@@ -8,10 +8,11 @@ from typing import Any
 import flask
 from werkzeug.wrappers import Response
 
+from shoal.jobs.queue.dedup_items import title_of_owner
 from shoal.jobs.queue.progress import Estimate
-from shoal.jobs.queue.queries import Job
-from shoal.models import ItemStatus, JobKind, JobStatus
-from shoal_api import events, service
+from shoal.jobs.queue.queries import Job, JobItem
+from shoal.models.jobs import ItemStatus, JobKind, JobStatus
+from shoal_api import access, events, service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import ID, JOBS
 from shoal_api.schemas.jobs import (
@@ -82,7 +83,7 @@ def get_job(query: dict[str, Any], job_id: int) -> Response:
         job = here.waiting.wait(
             query["wait"],
             lambda seconds: here.engine.jobs.wait_for_change(job_id, revision, seconds),
-            lambda now: now.revision != revision,
+            lambda now: now.revision != revision or here.is_deleted(),
         )
     unchanged = client_etags.contains_weak(etag(job))
     response = Response(status=304) if unchanged else flask.jsonify(JobSchema().dump(represent(here, job)))
@@ -119,7 +120,9 @@ def get_job_events(job_id: int) -> Response:
     release = here.listeners.acquire()
     try:
         dump = JobSchema().dump
-        stream = here.listeners.stream(here.engine.jobs, job, seen, lambda job: dump(represent(here, job)))
+        stream = here.listeners.stream(
+            here.engine.jobs, job, seen, lambda job: dump(represent(here, job)), here.is_deleted
+        )
         response = Response(stream, content_type=events.CONTENT_TYPE)
     except BaseException:
         release()
@@ -137,23 +140,53 @@ def get_job_events(job_id: int) -> Response:
 @blueprint.fails(404)
 def get_job_items(query: dict[str, Any], job_id: int) -> dict[str, Any]:
     """List the items of a job, in upload order"""
-    all_jobs = service.current().engine.jobs
     status = ItemStatus(query["status"]) if "status" in query else None
-    items = all_jobs.items(job_id, status, query["limit"], query["offset"])
-    return {"items": items, "total": all_jobs.count_items(job_id, status)}
+    items = items_shown(job_id, status, query["limit"], query["offset"])
+    return {"items": items, "total": service.current().engine.jobs.count_items(job_id, status)}
+
+
+OTHER_OWNER = "notes of another owner"
+
+
+def items_shown(job_id: int, status: ItemStatus | None, limit: int, offset: int) -> list[JobItem]:
+    """Return items of a job without what is about owners of notes that the key may not name.
+
+    Raises NotFoundError.
+    """
+    all_jobs, caller = service.current().engine.jobs, access.current()
+    items = all_jobs.items(job_id, status, limit, offset)
+    if caller.owners is None or all_jobs.get(job_id).kind is not JobKind.dedup:
+        return list(items)
+    own = {title_of_owner(owner) for owner in caller.owners}
+    return [
+        item
+        if item.title in own
+        else dataclasses.replace(item, title=OTHER_OWNER, source_path=None, error=None)
+        for item in items
+    ]
+
+
+def check_owners(job_id: int) -> None:
+    """Raise a 403 problem if the job compares notes of an owner that the key may not name; NotFoundError."""
+    caller = access.current()
+    if caller.owners is None:
+        return
+    if any(not caller.may_name(owner) for owner in service.current().engine.jobs.owners_of(job_id)):
+        raise access.foreign_owner(caller, "this job compares notes of an owner that this key may not name")
 
 
 def etag(job: Job) -> str:
     return f"{job.id}-{job.revision}"
 
 
-def address(job: Job) -> str:
-    return f"{JOBS}/{job.id}"
+def address(here: Service, job: Job) -> str:
+    return here.local(f"{JOBS}/{job.id}")
 
 
 def represent(here: Service, job: Job) -> dict[str, Any]:
     """Return the values of JobSchema for a job: its state, rate and links."""
-    estimate = here.progress_estimator.estimate(job, here.engine.jobs.waves(job.id))
+    estimate = here.progress_estimator.estimate(job, here.engine.jobs.waves(job.id), here.collection.id)
+    own = address(here, job)
     return {
         "id": job.id,
         "kind": job.kind.value,
@@ -164,7 +197,7 @@ def represent(here: Service, job: Job) -> dict[str, Any]:
         "started_at": job.started_at,
         "finished_at": job.finished_at,
         "error": job.error,
-        "links": {"self": address(job), "items": f"{address(job)}/items", "events": f"{address(job)}/events"},
+        "links": {"self": own, "items": f"{own}/items", "events": f"{own}/events"},
     }
 
 
@@ -186,7 +219,8 @@ def with_retry(response: Response, job: Job) -> Response:
 
 def accepted(job: Job) -> Response:
     """Return 202 with the job, and its URL in `Location`."""
-    response = flask.jsonify({"job": JobSchema().dump(represent(service.current(), job))})
+    here = service.current()
+    response = flask.jsonify({"job": JobSchema().dump(represent(here, job))})
     response.status_code = 202
-    response.headers["Location"] = address(job)
+    response.headers["Location"] = address(here, job)
     return with_retry(response, job)

@@ -1,24 +1,20 @@
 """Rate limit per caller, limit of the job queue, and sizes of request bodies.
 
-The rate limit is a token bucket per caller in the memory of this process, because one process serves the
-whole service. A bucket refills steadily, whereas a counter per minute would allow twice the limit around the
-turn of a minute.
+The rate limit is a token bucket per caller in the memory of this process.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import math
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 
 import flask
 
+from shoal.access.rate_limit import TokenBuckets, site_of
 from shoal.jobs.queue.queries import Waiting
 from shoal.jobs.service import Jobs
-from shoal.settings import MIB, Settings
+from shoal.settings import Settings
+from shoal.support.byte_units import MIB
 from shoal_api.paths import DOCUMENTS, ID
 from shoal_api.problems import ProblemError
 
@@ -33,13 +29,6 @@ MAX_NOTES_BYTES = 16 * MIB
 """Limit of a bulk upload of notes, whose lines have the limit of other bodies. A thousand notes of average
 length have less than one mebibyte."""
 
-MAX_CALLERS = 10_000
-"""Most buckets in memory. Beyond that, the least recently used bucket is evicted; its caller starts with a
-full one."""
-
-IPV6_SITE_BITS = 64
-"""Prefix that an IPv6 customer gets. All of its addresses count as one caller."""
-
 QUEUE_RETRY_SECONDS = 30
 """Value of `Retry-After` where the queue is full: about what a worker needs for a shelf of books."""
 
@@ -47,6 +36,8 @@ MANY_JOBS = 1000
 COUNT_AGE_SECONDS = 1.0
 """With more open jobs than MANY_JOBS, counting takes milliseconds, so the count is cached for
 COUNT_AGE_SECONDS."""
+MAX_COUNTED = 1000
+"""Most counts that are cached."""
 
 FILLS_QUEUE = frozenset(
     {
@@ -69,57 +60,49 @@ def max_beside_content(settings: Settings) -> int:
 
 
 class RateLimit:
-    """Limit of requests per minute and caller. After a minute without requests, as many may come at once."""
+    """Limit of requests per minute and caller. After a minute without requests, as many may come at once.
+
+    A key with a rate of its own may send what it gets in one second at once.
+    """
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Set the limit; 0 means no limit."""
-        self._size = float(per_minute)
-        self._per_second = per_minute / 60
-        self._clock = clock
-        # caller -> (tokens, time at which they were counted), least recently used first.
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._lock = threading.Lock()
+        """Set the limit of callers without a rate of their own; 0 means no limit."""
+        self._per_minute = per_minute
+        self._buckets = TokenBuckets(clock)
 
-    def take(self, caller: str) -> None:
-        """Count a request of `caller`, an address or a key name. Raises a 429 problem above the limit."""
-        if not self._size:
+    def take(self, caller: str, *, per_second: float | None = None) -> None:
+        """Count a request of `caller`, an address or a key. Raises a 429 problem above the limit."""
+        if per_second is not None:
+            size, limit = max(1.0, per_second), f"{per_second:,g} a second"
+        elif self._per_minute:
+            size, per_second = float(self._per_minute), self._per_minute / 60
+            limit = f"{self._per_minute:,} a minute"
+        else:
             return
-        seconds = self._wait(_site(caller))
+        seconds = self._buckets.take(site_of(caller), size=size, per_second=per_second)
         if seconds:
             raise ProblemError(
                 429,
-                f"too many requests: the limit is {self._size:,.0f} a minute; try again in "
-                f"{counted(seconds)}",
+                f"too many requests: the limit is {limit}; try again in {counted(seconds)}",
                 headers={"Retry-After": str(seconds)},
             )
-
-    def _wait(self, caller: str) -> int:
-        """Take a token and return 0; if there is none, return the seconds until the next one."""
-        with self._lock:
-            now = self._clock()
-            tokens, before = self._buckets.pop(caller, (self._size, now))
-            tokens = min(self._size, tokens + (now - before) * self._per_second)
-            is_allowed = tokens >= 1
-            self._buckets[caller] = (tokens - is_allowed, now)
-            if len(self._buckets) > MAX_CALLERS:
-                self._buckets.popitem(last=False)
-        return 0 if is_allowed else max(1, math.ceil((1 - tokens) / self._per_second))
 
 
 class QueueLimit:
     """Limit of the documents that wait for the workers, by number and bytes."""
 
-    def __init__(self, jobs: Jobs, settings: Settings) -> None:
-        self._jobs = jobs
+    def __init__(self, settings: Settings) -> None:
         self._items = settings.max_queue_items
         self._bytes = settings.max_queue_bytes
-        self._counted: tuple[Waiting, float] | None = None
+        # By collection, while it has many jobs.
+        self._counted: dict[str, tuple[Waiting, float]] = {}
 
-    def check(self) -> None:
-        """Raise a 429 problem if the queue is full. An upload accepted before that may exceed the limit."""
+    def check(self, jobs: Jobs, collection_id: str) -> None:
+        """Raise a 429 problem if the queue of a collection is full. An upload accepted before that may exceed
+        the limit."""
         if not self._items and not self._bytes:
             return
-        waiting = self._waiting()
+        waiting = self._waiting(jobs, collection_id)
         if not (
             (self._items and waiting.items >= self._items) or (self._bytes and waiting.bytes >= self._bytes)
         ):
@@ -132,18 +115,26 @@ class QueueLimit:
             headers={"Retry-After": str(QUEUE_RETRY_SECONDS)},
         )
 
-    def _waiting(self) -> Waiting:
+    def _waiting(self, jobs: Jobs, collection_id: str) -> Waiting:
         now = time.monotonic()
-        if self._counted is not None and now - self._counted[1] < COUNT_AGE_SECONDS:
-            return self._counted[0]
-        waiting = self._jobs.backlog()
-        self._counted = (waiting, now) if waiting.jobs > MANY_JOBS else None
+        counted = self._counted.get(collection_id)
+        if counted is not None and now - counted[1] < COUNT_AGE_SECONDS:
+            return counted[0]
+        waiting = jobs.backlog()
+        self._counted.pop(collection_id, None)
+        if waiting.jobs > MANY_JOBS:
+            if len(self._counted) >= MAX_COUNTED:
+                self._counted.clear()
+            self._counted[collection_id] = (waiting, now)
         return waiting
 
 
-def register(app: flask.Flask, jobs: Jobs, settings: Settings) -> None:
-    """Check the encoding, the URL and the queue limit of each request before its body is read."""
-    queue = QueueLimit(jobs, settings)
+def register(app: flask.Flask, library: Callable[[], tuple[Jobs, str]], settings: Settings) -> None:
+    """Check the encoding, the URL and the queue limit of each request before its body is read.
+
+    `library` returns the jobs of the collection of the request, and its id.
+    """
+    queue = QueueLimit(settings)
 
     @app.before_request
     def check_encoding() -> None:
@@ -166,24 +157,12 @@ def register(app: flask.Flask, jobs: Jobs, settings: Settings) -> None:
         rule = request.url_rule
         if rule is None or (request.method, rule.rule) not in FILLS_QUEUE:
             return
+        jobs, collection_id = library()
         key = request.headers.get("Idempotency-Key")
         # A repeated request returns its accepted job even while the queue is full.
         if key is None or jobs.by_key(key) is None:
-            queue.check()
+            queue.check(jobs, collection_id)
 
 
 def counted(seconds: int) -> str:
     return "1 second" if seconds == 1 else f"{seconds:,} seconds"
-
-
-def _site(caller: str) -> str:
-    """Return the name under which a caller is counted: of an IPv6 address, the prefix of the customer."""
-    try:
-        address = ipaddress.ip_address(caller.split("%")[0])
-    except ValueError:
-        return caller
-    if address.version == 4:
-        return caller
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((address, IPV6_SITE_BITS), strict=False))

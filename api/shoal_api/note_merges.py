@@ -12,8 +12,6 @@ from shoal_api.jobs import accepted
 from shoal_api.notes import notes_of
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import ID, NOTES
-from shoal_api.problems import CONTENT_TYPE
-from shoal_api.schemas.common import ProblemSchema
 from shoal_api.schemas.jobs import AcceptedSchema
 from shoal_api.schemas.note_merges import (
     AcceptSchema,
@@ -41,7 +39,7 @@ CONFLICT = "The state of a note, proposal or merge does not allow it; the messag
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(NewDedupSchema)
 @blueprint.responds(202, AcceptedSchema)
-@blueprint.fails(400, 409, 413, 415)
+@blueprint.fails(409)
 @blueprint.describe(parameters=[idempotency.PARAMETER])
 def dedup_notes(query: Json, data: Json) -> Response:
     """Find duplicates among notes
@@ -75,8 +73,8 @@ def list_merge_proposals(query: Json) -> Any:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(AcceptSchema)
 @blueprint.responds(200, MergeProposalSchema)
-@blueprint.also_responds(409, ProblemSchema, content_type=CONTENT_TYPE, description=CONFLICT)
-@blueprint.fails(400, 404, 413, 415)
+@blueprint.conflicts(CONFLICT)
+@blueprint.fails(404)
 def accept_merge_proposal(query: Json, data: Json, proposal_id: int) -> Any:
     """Merge the notes of a proposal
 
@@ -90,8 +88,8 @@ def accept_merge_proposal(query: Json, data: Json, proposal_id: int) -> Any:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(RejectSchema)
 @blueprint.responds(200, MergeProposalSchema)
-@blueprint.also_responds(409, ProblemSchema, content_type=CONTENT_TYPE, description=CONFLICT)
-@blueprint.fails(400, 404, 413, 415)
+@blueprint.conflicts(CONFLICT)
+@blueprint.fails(404)
 def reject_merge_proposal(query: Json, data: Json, proposal_id: int) -> Any:
     """Reject a proposal to merge notes
 
@@ -113,8 +111,8 @@ def list_note_merges(query: Json) -> Any:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(NewMergeSchema)
 @blueprint.responds(201, NoteMergeSchema, description="Merged")
-@blueprint.also_responds(409, ProblemSchema, content_type=CONTENT_TYPE, description=CONFLICT)
-@blueprint.fails(400, 404, 413, 415)
+@blueprint.conflicts(CONFLICT)
+@blueprint.fails(404)
 def merge_notes(query: Json, data: Json) -> Any:
     """Merge notes that say the same
 
@@ -128,8 +126,8 @@ def merge_notes(query: Json, data: Json) -> Any:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(UndoSchema)
 @blueprint.responds(200, NoteMergeSchema)
-@blueprint.also_responds(409, ProblemSchema, content_type=CONTENT_TYPE, description=CONFLICT)
-@blueprint.fails(400, 404, 413, 415)
+@blueprint.conflicts(CONFLICT)
+@blueprint.fails(404)
 def undo_note_merge(query: Json, data: Json, merge_id: int) -> Any:
     """Undo a merge of notes
 

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 import flask
 from werkzeug.wrappers import Response
 
+from shoal.notes.drafts import make_draft
 from shoal.notes.service import OwnerNotes
-from shoal_api import service
+from shoal_api import access, idempotency, service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import ID, NOTES
-from shoal_api.problems import CONTENT_TYPE, field_problem
-from shoal_api.schemas.common import ProblemSchema
+from shoal_api.problems import field_problem
 from shoal_api.schemas.note_examples import ADDED_NOTE_EXAMPLES, NOTE_EXAMPLES, NOTE_SEARCH_EXAMPLES
 from shoal_api.schemas.notes import (
     DEFAULT_OWNER,
@@ -53,12 +53,14 @@ blueprint = Blueprint("notes", __name__, url_prefix=NOTES, description="Short te
 def notes_of(query: Mapping[str, Any], data: Json | None = None) -> OwnerNotes:
     """Return the notes of the owner that a request names, and remove the owner from its body.
 
-    Raises a 422 problem if query parameter and body name different owners.
+    Raises a 422 problem if query parameter and body name different owners, and a 403 problem if the key may
+    not name this one.
     """
     named = [name for name in (query.get("owner"), (data or {}).pop("owner", None)) if name is not None]
     if len(set(named)) > 1:
         raise field_problem("owner", "differs between the query parameter and the body")
-    return service.current().engine.notes.of(named[0] if named else DEFAULT_OWNER)
+    owner = access.owner_of(named[0] if named else None, DEFAULT_OWNER)
+    return service.current().engine.notes.of(owner)
 
 
 @blueprint.post("")
@@ -68,15 +70,22 @@ def notes_of(query: Mapping[str, Any], data: Json | None = None) -> OwnerNotes:
 @blueprint.also_responds(
     200, schema=AddedNoteSchema, description="The owner has the text already; it was counted", success=True
 )
-@blueprint.fails(400, 413, 415, 503)
+@blueprint.fails(404, 409, 503)
+@blueprint.describe(parameters=[idempotency.NOTES_PARAMETER])
 def add_note(query: Json, data: Json) -> Response:
     """Add a note
 
     `similar` warns of notes that say nearly the same, or the opposite. A text that is stored already is
-    counted again instead, so that a repeated request stores nothing twice.
+    counted again instead, so that a repeated request stores nothing twice. With an idempotency key, a
+    repeated request is not counted either; it returns 404 if the note was purged since.
     """
     notes = notes_of(query, data)
-    added = notes.add(**data)
+    key = idempotency.key(flask.request)
+    if key is None:
+        added = notes.add(**data)
+    else:
+        request_hash = idempotency.fingerprint("note", {"owner": notes.owner, **data})
+        added = notes.once(key, request_hash).add(make_draft(service.current().settings, data))
     response = flask.jsonify(AddedNoteSchema().dump(added))
     response.status_code = 200 if added.is_duplicate else 201
     response.headers["Location"] = f"{NOTES}/{added.note.id}?{urlencode({'owner': notes.owner})}"
@@ -111,7 +120,7 @@ def get_note_status(query: Json) -> Any:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(NoteSearchSchema)
 @blueprint.responds(200, NoteResponseSchema, examples=NOTE_SEARCH_EXAMPLES)
-@blueprint.fails(400, 413, 415, 503)
+@blueprint.fails(503)
 def search_notes(query: Json, data: Json) -> Any:
     """Search notes
 
@@ -126,7 +135,6 @@ def search_notes(query: Json, data: Json) -> Any:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(PinnedSchema)
 @blueprint.responds(200, NoteListSchema)
-@blueprint.fails(400, 413, 415)
 def list_pinned_notes(query: Json, data: Json) -> Json:
     """List the pinned notes that apply to an environment"""
     pinned = notes_of(query, data).pinned(data["environment"])
@@ -137,7 +145,7 @@ def list_pinned_notes(query: Json, data: Json) -> Json:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(ShownSchema)
 @blueprint.responds(204)
-@blueprint.fails(400, 404, 413, 415)
+@blueprint.fails(404)
 def record_shown_notes(query: Json, data: Json) -> Response:
     """Record that a session was shown notes
 
@@ -153,7 +161,6 @@ def record_shown_notes(query: Json, data: Json) -> Response:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(PurgeSchema)
 @blueprint.responds(200, PurgedSchema)
-@blueprint.fails(400, 413, 415)
 def purge_notes(query: Json, data: Json) -> Json:
     """Delete deprecated notes for good"""
     before = data.pop("before", None)
@@ -174,7 +181,7 @@ def get_note(query: Json, note_id: int) -> Any:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(NoteChangesSchema)
 @blueprint.responds(200, NoteSchema)
-@blueprint.fails(400, 404, 413, 415)
+@blueprint.fails(404)
 def update_note(query: Json, data: Json, note_id: int) -> Any:
     """Change fields of a note"""
     return notes_of(query, data).update(note_id, **data)
@@ -202,7 +209,7 @@ def list_note_feedback(query: Json, note_id: int) -> Json:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(FeedbackInputSchema)
 @blueprint.responds(200, NoteSchema)
-@blueprint.fails(400, 404, 413, 415)
+@blueprint.fails(404)
 def add_note_feedback(query: Json, data: Json, note_id: int) -> Any:
     """Judge whether a note was applicable
 
@@ -215,7 +222,7 @@ def add_note_feedback(query: Json, data: Json, note_id: int) -> Any:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(ReasonSchema)
 @blueprint.responds(200, NoteSchema)
-@blueprint.fails(400, 404, 413, 415)
+@blueprint.fails(404)
 def deprecate_note(query: Json, data: Json, note_id: int) -> Any:
     """Hide a note from searches and pins
 
@@ -231,8 +238,8 @@ CONFLICT = "An active note has the same text, or a deprecated note cannot be pin
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(RestoreSchema)
 @blueprint.responds(200, NoteSchema)
-@blueprint.also_responds(409, ProblemSchema, content_type=CONTENT_TYPE, description=CONFLICT)
-@blueprint.fails(400, 404, 413, 415)
+@blueprint.conflicts(CONFLICT)
+@blueprint.fails(404)
 def restore_note(query: Json, data: Json, note_id: int) -> Any:
     """Make a deprecated note active again
 
@@ -245,8 +252,8 @@ def restore_note(query: Json, data: Json, note_id: int) -> Any:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(PinSchema)
 @blueprint.responds(200, NoteSchema)
-@blueprint.also_responds(409, ProblemSchema, content_type=CONTENT_TYPE, description=CONFLICT)
-@blueprint.fails(400, 404, 413, 415)
+@blueprint.conflicts(CONFLICT)
+@blueprint.fails(404)
 def pin_note(query: Json, data: Json, note_id: int) -> Any:
     """Pin a note
 
@@ -268,7 +275,7 @@ def unpin_note(query: Json, note_id: int) -> Any:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(CategorizeSchema)
 @blueprint.responds(200, NoteSchema)
-@blueprint.fails(400, 404, 413, 415)
+@blueprint.fails(404)
 def categorize_note(query: Json, data: Json, note_id: int) -> Any:
     """Add a note to categories, and remove it from others"""
     return notes_of(query, data).categorize(note_id, **data)
@@ -278,7 +285,7 @@ def categorize_note(query: Json, data: Json, note_id: int) -> Any:
 @blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(NoteExplainSchema)
 @blueprint.responds(200, NoteExplanationSchema)
-@blueprint.fails(400, 404, 413, 415, 503)
+@blueprint.fails(404, 503)
 def explain_note(query: Json, data: Json, note_id: int) -> Any:
     """Explain step by step why a note is shown for a query, or why not"""
     notes = notes_of(query, data)

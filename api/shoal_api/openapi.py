@@ -30,14 +30,20 @@ the reasons for every match. Uploads are accepted as *jobs* and processed in the
 Errors are `application/problem+json` (RFC 9457) with a `trace_id`. Every response carries the same id in the
 header `X-Trace-Id`. `POST`s that start a job accept an `Idempotency-Key`: the same key and body return the
 same job. If the service has keys, send one as `Authorization: Bearer KEY`. It returns 401 without a valid
-key and 403 if the key may only read. 429 means too many requests or a full queue; `Retry-After` says when to
-try again. An invalid `Prefer` header, such as `wait=abc`, is ignored (RFC 7240).
+key, 403 if the key lacks the right, and 404 if it does not open the collection. 429 means too many requests
+or a full queue; `Retry-After` says when to try again. An invalid `Prefer` header, such as `wait=abc`, is
+ignored (RFC 7240).
+
+A service has one library or many *collections*, each a library of its own. Every operation below `/api/v1`,
+except those on collections, is also at `/api/v1/collections/{name}/…`, in that collection: `GET
+/api/v1/collections/birds/search`. Without the prefix it is in the collection `main`. An unknown collection
+returns 404. The second server of this document says the same for generated clients.
 """
 
 
 FAILURES = {
     400: "The request is malformed: not JSON, or not in the form that its content type declares",
-    404: "There is no such document, chunk, job or note",
+    404: "There is no such document, chunk, job, note or collection",
     409: "The `Idempotency-Key` was used before for another request",
     413: "The body, or a document in it, is larger than the limit",
     415: "The content type or encoding of the body is not supported",
@@ -48,9 +54,9 @@ FAILURES = {
 
 OTHER_FAILURES = (
     "Any other error: 400 for a URL that is not UTF-8, 401 without a valid key if the service has keys, 403 "
-    "with a read-only key or from a page of another site, 405 for a wrong method, 429 for too many requests "
-    "or a full queue, 500 for an internal error, 503 while the database is busy or unavailable or when "
-    "reading times out, 507 without disk space"
+    "with a key that lacks the right or from a page of another site, 405 for a wrong method, 429 for too "
+    "many requests or a full queue, 500 for an internal error, 503 while the database is busy or unavailable "
+    "or when reading times out, 507 without disk space"
 )
 
 
@@ -162,11 +168,11 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         return decorate
 
     def body(self, schema: type[ma.Schema], **options: Any) -> Callable[[View], View]:
-        """Pass the loaded JSON body to the view as its next argument."""
+        """Pass the loaded JSON body to the view as its next argument, and document the errors of bodies."""
         # An instance, because webargs would build one of a class for every request.
         options = {"required": not getattr(schema, "may_be_absent", False), **options}
         decorator: Callable[[View], View] = self.arguments(schema(), location="json", **options)
-        return decorator
+        return lambda view: decorator(self.fails(400, 413, 415)(view))
 
     def parameters(self, schema: type[ma.Schema], **options: Any) -> Callable[[View], View]:
         """Pass the loaded query string to the view as its next argument."""
@@ -194,6 +200,12 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
             return view
 
         return decorate
+
+    def conflicts(self, description: str) -> Callable[[View], View]:
+        """Document the conflict that the view reports as a problem."""
+        return self.also_responds(
+            409, ProblemSchema, content_type=problems.CONTENT_TYPE, description=description
+        )
 
     def describe(self, **members: Any) -> Callable[[View], View]:
         """Add members to the operation object, unchanged."""
@@ -267,6 +279,14 @@ def configuration() -> Mapping[str, Any]:
         "OPENAPI_URL_PREFIX": "/",
         "API_SPEC_OPTIONS": {
             "info": {"description": DESCRIPTION},
+            "servers": [
+                {"url": "/", "description": "the collection `main`"},
+                {
+                    "url": "/collections/{collection}",
+                    "description": "another collection; the same as `/api/v1/collections/{collection}/…`",
+                    "variables": {"collection": {"default": "main", "description": "name of the collection"}},
+                },
+            ],
             "components": {"securitySchemes": {"key": access.DESCRIPTION}},
             # Alternatives, because the document does not depend on whether the service has keys.
             "security": [{"key": []}, {}],

@@ -6,6 +6,7 @@ storage failure go to the log, under the trace id of the response.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -87,7 +88,8 @@ class ProblemError(Exception):
         self.headers = dict(headers or {})
         self.members = dict(members or {})
 
-    def response(self) -> Response:
+    def body(self) -> dict[str, Any]:
+        """Return the problem object."""
         body: dict[str, Any] = {
             "type": "about:blank",
             "title": HTTPStatus(self.status).phrase,
@@ -99,7 +101,10 @@ class ProblemError(Exception):
             body["errors"] = self.errors
         body |= self.members
         body["trace_id"] = trace_id()
-        response = flask.make_response(flask.json.dumps(body), self.status, self.headers)
+        return body
+
+    def response(self) -> Response:
+        response = flask.make_response(flask.json.dumps(self.body()), self.status, self.headers)
         response.content_type = CONTENT_TYPE
         return response
 
@@ -133,7 +138,7 @@ def shorten(invalid: Mapping[str, Sequence[str]]) -> tuple[dict[str, list[str]],
 def register(app: flask.Flask) -> None:
     """Return every error of the application as a problem."""
     app.register_error_handler(ProblemError, lambda problem: problem.response())
-    app.register_error_handler(HTTPException, _http_error)
+    app.register_error_handler(HTTPException, for_http_error)
     app.register_error_handler(errors.ShoalError, lambda error: for_error(error).response())
     app.register_error_handler(Exception, _unexpected)
 
@@ -149,12 +154,27 @@ def for_error(error: errors.ShoalError) -> ProblemError:
     return problem
 
 
+def _for_query(error: errors.QueryError) -> ProblemError:
+    problem = field_problem(error.field, str(error))
+    if isinstance(error, errors.FilterError):
+        problem.code = error.code
+        if error.start is not None:
+            problem.members = {"start": error.start, "end": error.end}
+    return problem
+
+
 def _for_error(error: errors.ShoalError) -> ProblemError:
     match error:
-        case errors.InvalidFieldError() | errors.NoteError():
+        case (
+            errors.InvalidFieldError()
+            | errors.NoteError()
+            | errors.SynonymError()
+            | errors.PinError()
+            | errors.CollectionNameError()
+        ):
             return field_problem(error.field, error.message)
         case errors.QueryError():
-            return field_problem(error.field, str(error))
+            return _for_query(error)
         case errors.EmptyDocumentError() | errors.UndecodableDocumentError() | errors.FetchError():
             return field_problem("url" if isinstance(error, errors.FetchError) else "content", str(error))
         case errors.UnknownFormatError():
@@ -167,7 +187,14 @@ def _for_error(error: errors.ShoalError) -> ProblemError:
             return ProblemError(404, str(error))
         case errors.DocumentError():
             return ProblemError(422, str(error))
-        case errors.JobStateError() | errors.NoteStateError():
+        case (
+            errors.JobStateError()
+            | errors.NoteStateError()
+            | errors.SynonymConflictError()
+            | errors.PinConflictError()
+            | errors.CollectionExistsError()
+            | errors.CollectionStateError()
+        ):
             return ProblemError(409, str(error))
         case errors.IdempotencyError():
             return ProblemError(409, "this Idempotency-Key was used before for another request")
@@ -187,34 +214,65 @@ def _for_failure(error: errors.ShoalError) -> ProblemError:
             return ProblemError(507, DETAILS[507])
         case errors.ReadTimeoutError():
             return ProblemError(503, str(error), headers=retry)
-        case errors.DatabaseReplacedError():
+        case errors.IndexBehindError() | errors.ReplicaBehindError():
+            return ProblemError(503, str(error), code=error.code, headers={"Retry-After": "1"})
+        case errors.CommitUnknownError():
+            # Without Retry-After: what is sent again may be stored twice.
+            return ProblemError(503, COMMIT_UNKNOWN)
+        case errors.EncoderMismatchError():
+            return ProblemError(503, str(error))
+        case errors.EncoderUnavailableError():
+            seconds = RETRY_SECONDS if error.retry_after is None else max(1, math.ceil(error.retry_after))
             return ProblemError(
                 503,
-                "files of the database were removed or replaced while the service ran, so nothing can be "
-                "stored; restart the service",
-                headers=retry,
+                "the encoder does not answer; search in another mode, or try again",
+                headers={"Retry-After": str(seconds)},
             )
-        case errors.DamagedDatabaseError():
+        case errors.EncoderError():
             return ProblemError(
                 503,
-                "the database is damaged; an operator must repair it (`shoal doctor`)",
-                headers=retry,
+                "the encoder cannot be used; search in another mode. The log of the service has the reason",
             )
-        case errors.DatabaseUnavailableError():
-            return ProblemError(503, "the database is busy or unavailable; try again", headers=retry)
-        case errors.SchemaError():
-            return ProblemError(
-                503, "the database is not migrated to this version of the service", headers=retry
-            )
-        case errors.BrokerUnavailableError():
-            return ProblemError(503, "the message broker is unavailable; try again", headers=retry)
         case _:
-            return _internal()
+            detail = next((detail for kind, detail in UNAVAILABLE if isinstance(error, kind)), None)
+            return _internal() if detail is None else ProblemError(503, detail, headers=retry)
 
 
 def _internal() -> ProblemError:
     return ProblemError(500, "internal error; the log of the service has details under this trace_id")
 
+
+COMMIT_UNKNOWN = (
+    "the database was lost while it stored this, so it may be stored or not: look before you send it again, "
+    "or send it with the Idempotency-Key that it had"
+)
+UNAVAILABLE: tuple[tuple[type[errors.ShoalError], str], ...] = (
+    (
+        errors.DatabaseReplacedError,
+        (
+            "files of the database were removed or replaced while the service ran, so nothing can be stored; "
+            "restart the service"
+        ),
+    ),
+    (
+        errors.ReadOnlyDatabaseError,
+        (
+            "the database takes no changes at the moment, so nothing was stored; searches go on. Try again, "
+            "or ask the operator"
+        ),
+    ),
+    (errors.DamagedDatabaseError, "the database is damaged; an operator must repair it (`shoal doctor`)"),
+    (errors.DatabaseUnavailableError, "the database is busy or unavailable; try again"),
+    (
+        errors.SchemaError,
+        (
+            "the database has not the schema of this version of the service: run `shoal migrate`, or replace "
+            "the service by the version that migrated it"
+        ),
+    ),
+    (errors.BrokerUnavailableError, "the message broker is unavailable; try again"),
+)
+"""Details of failures that pass or that an operator ends; the first class that fits counts."""
 
 DETAILS = {
     400: "the request is malformed",
@@ -231,7 +289,7 @@ DETAILS = {
 }
 
 
-def _http_error(error: HTTPException) -> Response:
+def for_http_error(error: HTTPException) -> Response:
     """Return the response for an error of Flask, Werkzeug or webargs."""
     if error.code is None or error.code < 400:
         # A redirect.
@@ -248,8 +306,13 @@ def _http_error(error: HTTPException) -> Response:
 
 
 def _unexpected(error: BaseException) -> Response:
+    return unexpected_problem(error).response()
+
+
+def unexpected_problem(error: BaseException | None = None) -> ProblemError:
+    """Log an error that no caller caused, and return its problem."""
     log.error("unhandled error", exc_info=error)
-    return _internal().response()
+    return _internal()
 
 
 def flatten(messages: Any) -> dict[str, list[str]]:

@@ -19,12 +19,13 @@ from waitress import utilities
 from waitress.parser import HTTPRequestParser
 from waitress.receiver import ChunkedReceiver
 
-from shoal.settings import KIB, Settings
-from shoal.support.api_keys import ApiKey, parse_keys
-from shoal_api.access import check_authorization
+from shoal.errors import StorageError
+from shoal.settings import Settings
+from shoal.support.byte_units import KIB
+from shoal_api.access import Gate
 from shoal_api.limits import MAX_JSON_BYTES, MAX_NOTES_BYTES, max_body_bytes
-from shoal_api.paths import DOCUMENTS, NOTES
-from shoal_api.problems import CONTENT_TYPE, DETAILS, ProblemError, code_of_status
+from shoal_api.paths import DOCUMENTS, NOTES, without_collection
+from shoal_api.problems import CONTENT_TYPE, DETAILS, ProblemError, code_of_status, for_error
 from shoal_api.spool import DISK_FULL
 from shoal_api.trace import SECURITY_HEADERS
 
@@ -85,13 +86,15 @@ class Refusal(utilities.Error):  # type: ignore[misc]
 class Admission:
     """Decides which bodies are received: by the size limit of the route and by the key of the request."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._keys: tuple[ApiKey, ...] = parse_keys(settings.api_keys)
+    def __init__(self, settings: Settings, gate: Gate | None = None) -> None:
+        """`gate`: of the application that gets the requests; by default one for these settings."""
+        self._gate = gate or Gate.of(settings)
         self._document_bytes = max_body_bytes(settings)
         self._upload_bytes = settings.max_upload_bytes
 
     def max_body(self, path: str) -> int:
         """Return the size limit, in bytes, for a body sent to `path`."""
+        path = without_collection(path)
         if path.startswith(f"{DOCUMENTS}/bulk"):
             return self._upload_bytes
         if path.startswith(f"{NOTES}/bulk"):
@@ -99,12 +102,16 @@ class Admission:
         return self._document_bytes if path.startswith(DOCUMENTS) else MAX_JSON_BYTES
 
     def check(self, method: str, path: str, authorization: str | None) -> Refusal | None:
-        """Return a refusal if the key is missing, invalid or lacks the scope, else None."""
+        """Return a refusal if the key is missing, invalid or lacks the right, else None."""
         try:
-            check_authorization(self._keys, method, path, authorization)
-        except ProblemError as problem:
-            return Refusal(problem.status, problem.detail, problem.headers, problem.code)
-        return None
+            self._gate.check(method, path, authorization)
+        except StorageError as error:
+            problem = for_error(error)
+        except ProblemError as refused:
+            problem = refused
+        else:
+            return None
+        return Refusal(problem.status, problem.detail, problem.headers, problem.code)
 
 
 class RequestParser(HTTPRequestParser):  # type: ignore[misc]

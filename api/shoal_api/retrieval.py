@@ -8,9 +8,9 @@ import flask
 from werkzeug.routing import BaseConverter
 
 from shoal.errors import NoteError
-from shoal.note_models import NoteOutcomes
+from shoal.models.notes import NoteOutcomes
 from shoal.notes.service import OwnerNotes
-from shoal_api import service
+from shoal_api import access, idempotency, service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import API
 from shoal_api.problems import ProblemError, field_problem
@@ -40,7 +40,7 @@ def _notes_of(user_id: str) -> OwnerNotes:
         # Replacement characters would make one user of several.
         raise ProblemError(400, "the URL is not UTF-8") from None
     try:
-        return service.current().engine.notes.of(user_id)
+        return service.current().engine.notes.of(access.owner_of(user_id, user_id))
     except NoteError as error:
         raise field_problem("user_id", error.message) from None
 
@@ -48,20 +48,25 @@ def _notes_of(user_id: str) -> OwnerNotes:
 @blueprint.post("/users/<user:user_id>/remember")
 @blueprint.body(RememberSchema)
 @blueprint.responds(200, NoteOutcomesSchema)
-@blueprint.fails(400, 413, 415, 503)
+@blueprint.fails(409, 503)
+@blueprint.describe(parameters=[idempotency.NOTES_PARAMETER])
 def remember(data: dict[str, Any], user_id: str) -> NoteOutcomes:
     """Store what an agent learned for a user
 
     Short, doubtful and unspecific items are refused, and each outcome says why. An item that says nearly the
     same as a stored note counts as another occurrence of it.
     """
-    return NoteOutcomes.of(_notes_of(user_id).remember(data["items"]))
+    notes, key = _notes_of(user_id), idempotency.key(flask.request)
+    if key is None:
+        return NoteOutcomes.of(notes.remember(data["items"]))
+    request_hash = idempotency.fingerprint("remember", {"owner": notes.owner, **data})
+    return notes.once(key, request_hash).remember(data["items"])
 
 
 @blueprint.post("/users/<user:user_id>/recall")
 @blueprint.body(RecallSchema)
 @blueprint.responds(200, RecalledSchema, examples=RECALL_EXAMPLES)
-@blueprint.fails(400, 413, 415, 503)
+@blueprint.fails(503)
 def recall(data: dict[str, Any], user_id: str) -> Any:
     """Recall what is known for a user
 
@@ -73,7 +78,7 @@ def recall(data: dict[str, Any], user_id: str) -> Any:
 @blueprint.post("/retrieve")
 @blueprint.body(RetrieveSchema)
 @blueprint.responds(200, RetrievalSchema, examples=RETRIEVAL_EXAMPLES)
-@blueprint.fails(400, 413, 415, 503)
+@blueprint.fails(503)
 def retrieve(data: dict[str, Any]) -> Any:
     """Retrieve passages of the library as plain content with metadata and a similarity"""
     return service.current().engine.retrieve(data.pop("query"), **data)

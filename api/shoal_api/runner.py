@@ -1,11 +1,13 @@
 """Serves the application in this process, on a socket bound before anything else.
 
-One process is enough: requests mostly wait for SQLite and numpy, which release the interpreter lock, and one
-process holds one copy of the scorer. `shoal up`, systemd or Docker restarts it if it dies.
+One process is often enough (`SHOAL_API_PROCESSES`): requests mostly wait for SQLite and numpy, which release
+the interpreter lock, and one process holds one copy of the scorer. `shoal up`, systemd or Docker restarts it
+if it dies.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import logging
@@ -13,16 +15,21 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
+import time
 from typing import Any
 
 import structlog
 
+from shoal.access.key_store import has_keys
 from shoal.errors import ShoalError
 from shoal.service import log_setup
 from shoal.service.listen_address import check_listen_address
 from shoal.settings import Settings
 from shoal.storage import migrate
-from shoal.storage.database import Database
+from shoal.storage.opening import open_database
+from shoal_api.access import EXTENSION as GATE
+from shoal_api.access import Gate
 from shoal_api.app import create_app
 from shoal_api.server import Server
 from shoal_api.service import EXTENSION, Service
@@ -31,6 +38,11 @@ from shoal_api.spool import spool_folder
 SWITCH_SECONDS = 0.001
 """How long a thread holds the interpreter lock while others wait. With Python's default of five milliseconds,
 a response that takes one millisecond takes a second beside eight computing threads."""
+
+CLEAN_SECONDS = 2.0
+"""How long this process keeps a collection open after another one deleted it."""
+ORPHAN_ROUNDS = 300
+"""Rounds of CLEAN_SECONDS between two looks for what interrupted creations left."""
 
 
 class ServiceError(ShoalError):
@@ -44,11 +56,11 @@ def serve(settings: Settings) -> None:
 
     A second signal stops it without waiting for requests in progress.
     """
-    check_listen_address(settings)
+    check_listen_address(settings, has_keys=has_keys(settings))
     log_setup.configure(settings, service="api")
     listener = bind(settings.host, settings.port, is_shared=settings.api_processes > 1)
     _prepare_database(settings)
-    if settings.api_key and not settings.api_keys:
+    if settings.api_key and not (settings.api_keys or has_keys(settings)):
         structlog.get_logger("shoal.api").warning(
             "the service has no keys: SHOAL_API_KEY is the key that clients send; set SHOAL_API_KEYS for the "
             "service"
@@ -59,12 +71,15 @@ def serve(settings: Settings) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     app = create_app(settings)
     service: Service = app.extensions[EXTENSION]
-    server = Server(app.wsgi_app, listener, settings)
+    gate: Gate = app.extensions[GATE]
+    server = Server(app.wsgi_app, listener, settings, gate)
     _stop_on_signals(server, service)
     host, port = listener.getsockname()[:2]
     structlog.get_logger("shoal.api").info("listening", url=url(host, port), threads=settings.api_threads)
     _warm(service)
+    threading.Thread(target=_keep_collections, args=(service,), name="collections", daemon=True).start()
     server.run()
+    gate.close()
 
 
 def _keep_bodies_in_data_folder(settings: Settings) -> None:
@@ -129,8 +144,7 @@ def _bind_message(error: OSError, host: str, port: int) -> str:
         case errno.EADDRINUSE:
             return (
                 f"port {port} on {host} is in use by another program; stop that program or choose another "
-                f"port "
-                "(SHOAL_PORT, `--port`)"
+                "port (SHOAL_PORT, `--port`)"
             )
         case errno.EACCES:
             return f"port {port} needs more rights than this user has; choose a port from 1024 on"
@@ -142,19 +156,37 @@ def _bind_message(error: OSError, host: str, port: int) -> str:
 
 def _prepare_database(settings: Settings) -> None:
     """Migrate the database before serving, so that an error appears at the start."""
-    database = Database(settings.database_url)
-    try:
+    with contextlib.closing(open_database(settings.database_url, settings.data_path)) as database:
         migrate.upgrade(database)
-    finally:
-        database.close()
+
+
+def _keep_collections(service: Service) -> None:
+    """Close collections that were deleted, so that their files go, and remove what is left of others."""
+    log = structlog.get_logger("shoal.api")
+    n_rounds = 0
+    while True:
+        time.sleep(CLEAN_SECONDS)
+        try:
+            service.collections.clean(orphans=n_rounds % ORPHAN_ROUNDS == 0)
+        except ShoalError as error:
+            log.warning("collections not cleaned", reason=str(error))
+        except Exception:
+            log.exception("collections not cleaned")
+        n_rounds += 1
 
 
 def _warm(service: Service) -> None:
     """Load scorer and index before the first search. /ready reports a failure."""
     try:
+        service.collections.follow()
         service.engine.start()
         # Collections of garbage during requests then skip what was loaded.
         gc.collect()
         gc.freeze()
     except Exception as error:
-        structlog.get_logger("shoal.api").error("the scorer or the index cannot be loaded", exc_info=error)
+        trace = None if isinstance(error, ShoalError) else error
+        structlog.get_logger("shoal.api").error(
+            "the scorer or the index cannot be loaded", reason=str(error), exc_info=trace
+        )
+    finally:
+        gc.enable()

@@ -22,7 +22,9 @@ from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, ThreadedTaskDispatcher
 
-from shoal.settings import KIB, MIB, Settings
+from shoal.settings import Settings
+from shoal.support.byte_units import KIB, MIB
+from shoal_api.access import Gate
 from shoal_api.request_parser import MAX_HEAD, Admission, Refusal, RequestParser, refusal_of
 
 if TYPE_CHECKING:
@@ -237,7 +239,14 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
 
     channel_class = Channel
 
-    def __init__(self, application: WSGIApplication, listener: socket.socket, settings: Settings) -> None:
+    def __init__(
+        self,
+        application: WSGIApplication,
+        listener: socket.socket,
+        settings: Settings,
+        gate: Gate | None = None,
+    ) -> None:
+        """`gate`: that of the application, which decides on requests before their bodies are received."""
         self._max_connections = settings.max_connections
         self._max_per_address = settings.max_connections_per_address
         self._stop_by: float | None = None
@@ -259,7 +268,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
             # The application uses proxy headers only as SHOAL_PROXIES says.
             clear_untrusted_proxy_headers=False,
         )
-        adjustments.admission = Admission(settings)
+        adjustments.admission = Admission(settings, gate)
         super().__init__(
             application,
             map={},

@@ -7,12 +7,18 @@ from typing import Any
 
 import flask
 
+from shoal.collections.catalog import MAIN_COLLECTION, Collection
+from shoal.collections.collections import Collections
+from shoal.collections.names import MAIN
 from shoal.engine import Engine
+from shoal.errors import CollectionNotFoundError, StorageError
 from shoal.jobs.queue.progress import ProgressEstimator
 from shoal.jobs.transport.broker import worker_notifier
 from shoal.settings import Settings
+from shoal.storage.statistics import count_workers
 from shoal_api.events import Listeners
 from shoal_api.metrics import Metrics
+from shoal_api.paths import API, COLLECTION, COLLECTIONS
 from shoal_api.wait_limits import WaitLimiter
 
 EXTENSION = "shoal"
@@ -20,7 +26,8 @@ EXTENSION = "shoal"
 
 @dataclass(frozen=True)
 class Service:
-    """Objects shared by all threads of the process."""
+    """Objects shared by all threads of the process. Within a request, `engine` and `collection` are those
+    that its URL names."""
 
     settings: Settings
     engine: Engine
@@ -29,10 +36,41 @@ class Service:
     waiting: WaitLimiter
     listeners: Listeners
     progress_estimator: ProgressEstimator
+    collections: Collections
+    collection: Collection = MAIN_COLLECTION
 
     def notify(self) -> None:
         """Notify workers of new work. Without the broker, the job starts later but is not lost."""
+        from shoal_api.request_collection import mark
+
+        if self.collection.id != MAIN:
+            # Before the message: the worker that receives it looks at marked collections.
+            mark(self)
+            flask.g.is_marked = True
         worker_notifier(self.celery)()
+
+    def status(self) -> dict[str, Any]:
+        """Return the counts of the collection. Workers serve all collections and are counted in `main`."""
+        status = self.engine.status()
+        if self.collection.id != MAIN:
+            with self.collections.main.database.snapshot() as snapshot:
+                status["workers"] = count_workers(snapshot)
+        return status
+
+    def is_deleted(self) -> bool:
+        """Whether the collection of the request was deleted since it began."""
+        if self.collection.id == MAIN:
+            return False
+        try:
+            return self.collections.catalog.by_id(self.collection.id) is None
+        except StorageError:
+            return False
+
+    def local(self, path: str) -> str:
+        """Return a path of the API, which begins with `/api/v1`, in the collection of the request."""
+        if self.collection.id == MAIN:
+            return path
+        return f"{COLLECTIONS}/{self.collection.name}{path.removeprefix(API)}"
 
     def end(self) -> None:
         """End waiting requests and event streams, because the service is stopping."""
@@ -41,7 +79,19 @@ class Service:
 
 
 def current() -> Service:
-    """Return the service of the application that handles the current request."""
+    """Return the service of the application that handles the current request, bound to its collection."""
+    bound: Service | None = flask.g.get("bound")
+    if bound is not None:
+        return bound
+    if collection_name() != MAIN:
+        # A request for a collection is never answered from another one.
+        raise CollectionNotFoundError("there is no such collection")
     service = flask.current_app.extensions[EXTENSION]
     assert isinstance(service, Service)
     return service
+
+
+def collection_name() -> str:
+    """Return the name of the collection that the URL of the request names; `main` without one."""
+    name: str = flask.request.environ.get(COLLECTION, MAIN) if flask.has_request_context() else MAIN
+    return name

@@ -15,7 +15,7 @@ blueprint = Blueprint("similarity", __name__, url_prefix=API, description="How s
 @blueprint.post("/similarity")
 @blueprint.body(TextPairSchema)
 @blueprint.responds(200, SimilaritySchema)
-@blueprint.fails(400, 413, 415, 503)
+@blueprint.fails(503)
 def compare_texts(data: dict[str, Any]) -> Any:
     """Compare two short texts"""
     return service.current().engine.similarity(data["a"], data["b"])

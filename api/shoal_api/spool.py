@@ -18,7 +18,8 @@ import flask
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from shoal.errors import DiskFullError
-from shoal.settings import KIB, Settings
+from shoal.settings import Settings
+from shoal.support.byte_units import KIB
 
 READ_BYTES = 64 * KIB
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

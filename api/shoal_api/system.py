@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from typing import Any
 
 import structlog
 from werkzeug.wrappers import Response
 
-from shoal.errors import DatabaseReplacedError, ShoalError
-from shoal_api import service
+from shoal.errors import DatabaseReplacedError, ShoalError, StorageError
+from shoal.jobs.transport.broker import check_broker
+from shoal.storage.index_records import Lag
+from shoal_api import access, service
 from shoal_api.metrics import CONTENT_TYPE_LATEST
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import API
 from shoal_api.problems import RETRY_SECONDS, ProblemError
 from shoal_api.schemas.system import HealthSchema, ReadySchema, ReefsSchema, StatusSchema
 from shoal_api.service import Service
+
+SHOWN_COLLECTIONS = 10
+"""Most collections whose lag `/ready` lists."""
 
 log = structlog.get_logger("shoal.api")
 
@@ -26,7 +32,7 @@ blueprint = Blueprint("system", __name__, description="State of the service")
 @blueprint.responds(200, StatusSchema)
 def get_status() -> dict[str, Any]:
     """Get counts, versions, jobs and workers"""
-    return service.current().engine.status()
+    return service.current().status()
 
 
 @blueprint.get(f"{API}/reefs")
@@ -52,10 +58,16 @@ def get_readiness() -> dict[str, Any]:
     Returns 503 with the reasons if the database or the scorer fails. Without the broker the service still
     accepts and searches, so it returns 200 with the check `broker` as `failed` and a warning. Accepted jobs
     start when the broker is back or a worker next polls the database.
+
+    The check `index` is about the collection `main`. Another collection whose index is too far behind adds a
+    warning: only its own searches fail. Its name is for services without keys, and for keys that may read all
+    collections.
     """
     here = service.current()
-    reasons = {name: reason for name, check in CHECKS.items() if (reason := _run(name, check, here))}
-    checks = {name: "failed" if name in reasons else "ok" for name in CHECKS}
+    lag = _lag(here)
+    names = [name for name in CHECKS if name != "index" or lag is not None]
+    reasons = {name: reason for name in names if (reason := _run(name, CHECKS[name], here))}
+    checks = {name: "failed" if name in reasons else "ok" for name in names}
     if not reasons.keys() <= OPTIONAL:
         raise ProblemError(
             503,
@@ -63,13 +75,47 @@ def get_readiness() -> dict[str, Any]:
             code="not_ready",
             errors={name: [reason] for name, reason in reasons.items()},
             headers={"Retry-After": str(RETRY_SECONDS)},
-            members={"checks": checks},
+            members={"checks": checks, **(lag or {})},
         )
     return {
         "status": "ready",
         "checks": checks,
-        "warnings": [f"{name} {reason}" for name, reason in reasons.items()],
+        "warnings": [*(f"{name} {reason}" for name, reason in reasons.items()), *_late_collections(here)],
+        **(lag or {}),
     }
+
+
+def _lag(here: Service) -> dict[str, Any] | None:
+    """How far the indexes of this machine are behind; None if they follow nothing, or cannot be read."""
+    try:
+        lag = here.engine.index_lag()
+        if lag is None:
+            return None
+        lags = {id_: each for id_, each in here.collections.index_lags().items() if each.n_documents}
+        shown: dict[str, Any] = {**_shown_lag(lag), "collections_behind": len(lags)}
+        if access.may_see_all():
+            worst = heapq.nlargest(SHOWN_COLLECTIONS, lags, key=lambda id_: lags[id_].seconds)
+            found = ((here.collections.catalog.by_id(id_), lags[id_]) for id_ in worst)
+            shown["collections"] = [{"name": each.name, **_shown_lag(lag)} for each, lag in found if each]
+    except StorageError:
+        # The check of the database says why.
+        return None
+    return {"index": shown}
+
+
+def _shown_lag(lag: Lag) -> dict[str, Any]:
+    return {"documents_behind": lag.n_documents, "seconds_behind": round(lag.seconds, 3)}
+
+
+def _late_collections(here: Service) -> list[str]:
+    """The warning about collections other than `main` whose searches are refused, if there are any."""
+    limit = here.settings.index_lag_seconds
+    n = sum(lag.seconds > limit for lag in here.collections.index_lags().values()) if limit else 0
+    warning = (
+        f"open collections whose index is behind by more than SHOAL_INDEX_LAG_SECONDS: {n:,}; searches in "
+        "them return 503"
+    )
+    return [warning] if n else []
 
 
 def _database(here: Service) -> None:
@@ -81,11 +127,19 @@ def _scorer(here: Service) -> None:
 
 
 def _broker(here: Service) -> None:
-    with here.celery.connection_for_write() as connection:
-        connection.default_channel.queue_declare(here.celery.conf.task_default_queue)
+    check_broker(here.celery)
 
 
-CHECKS: dict[str, Callable[[Service], None]] = {"database": _database, "scorer": _scorer, "broker": _broker}
+def _index(here: Service) -> None:
+    here.engine.check_index()
+
+
+CHECKS: dict[str, Callable[[Service], None]] = {
+    "database": _database,
+    "scorer": _scorer,
+    "broker": _broker,
+    "index": _index,
+}
 
 OPTIONAL = frozenset({"broker"})
 """Checks whose failure only adds a warning."""
@@ -93,6 +147,7 @@ OPTIONAL = frozenset({"broker"})
 REASONS = {
     "database": "cannot be read, or is not migrated to this version",
     "scorer": "cannot be loaded",
+    "index": "is behind the library by more than SHOAL_INDEX_LAG_SECONDS",
     "broker": "cannot be reached; jobs are accepted and start when it is back",
 }
 REPLACED = "its files were removed or replaced, so nothing can be stored; restart the service"

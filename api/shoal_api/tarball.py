@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from shoal.settings import KIB, MIB
+from shoal.support.byte_units import KIB, MIB
 from shoal_api.spool import READ_BYTES, Readable
 
 BLOCK = 512

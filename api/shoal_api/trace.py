@@ -65,6 +65,8 @@ def register(app: flask.Flask, metrics: Metrics) -> None:
         request = flask.request
         rule = request.url_rule.rule if request.url_rule else "(none)"
         metrics.observe(request.method, rule, response.status_code, seconds)
+        if "bound" in flask.g:
+            metrics.observe_collection(flask.g.bound.collection.name, response.status_code, seconds)
         quiet = request.path in QUIET and response.status_code < 400
         log.log(
             logging.DEBUG if quiet else logging.INFO,

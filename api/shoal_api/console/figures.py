@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
 
 from shoal.formats.headings import headings_below
-from shoal.models import SearchResult, SharedReef
-from shoal.settings import KIB, MIB
+from shoal.models.scores import NearestSentence, SharedReef
+from shoal.models.search import SearchResult
+from shoal.support.byte_units import KIB, MIB
 from shoal_api.console.layout import blueprint
 
 BAR_WIDTH = 100
@@ -37,7 +38,10 @@ _HIDDEN = re.compile(
 MAX_NAMED = 3
 """Most hidden characters in a row that are named one by one; there can be thousands."""
 
-PART_NAMES = {"lexical": "words", "reef": "reefs", "field_boost": "title and tags"}
+MAX_BOOST_CHARS = 60
+"""Of the filter of a boost in a legend."""
+PART_NAMES = {"lexical": "words", "reef": "reefs", "field_boost": "title and tags", "dense": "meaning"}
+"""The signals of a score. A decay and boosts add further parts."""
 
 
 class Share(NamedTuple):
@@ -51,10 +55,11 @@ class Share(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A span of text; `is_mark` if it matches the query."""
+    """A span of text; `is_mark` if it matches the query, `is_near` in the sentence that is nearest to it."""
 
     text: str
     is_mark: bool
+    is_near: bool = False
 
 
 def bar(shares: Sequence[Share]) -> Markup:
@@ -78,10 +83,20 @@ def bar(shares: Sequence[Share]) -> Markup:
 def score_shares(result: SearchResult, weights: Mapping[str, float]) -> list[Share]:
     """Return what each signal adds to a result's score; `weights` are those of the response."""
     scores = result.scores
-    parts = {"lexical": scores.lexical, "reef": scores.reef, "field_boost": scores.field_boost}
+    parts = {
+        "lexical": scores.lexical,
+        "reef": scores.reef,
+        "field_boost": scores.field_boost,
+        "dense": scores.dense,
+    }
     shares = [
         Share(kind, PART_NAMES[kind], (value or 0.0) * weights.get(kind, 0.0))
         for kind, value in parts.items()
+    ]
+    shares.append(Share("decay", "date", scores.decay or 0.0))
+    shares += [
+        Share("boost", f"boost {boost.filter[:MAX_BOOST_CHARS]}", boost.value)
+        for boost in scores.boosts or ()
     ]
     return [share for share in shares if share.value > 0]
 
@@ -135,7 +150,7 @@ def pair(query: float, chunk: float, greatest: float) -> Markup:
 
 
 @blueprint.app_template_global()
-def runs(text: str, highlights: Sequence[Sequence[int]]) -> list[Run]:
+def runs(text: str, highlights: Sequence[Sequence[int]], nearest: NearestSentence | None = None) -> list[Run]:
     """Split text into runs. `highlights`: (start, end) in order; overlapping ones are skipped."""
     spans: list[Run] = []
     at = 0
@@ -148,22 +163,39 @@ def runs(text: str, highlights: Sequence[Sequence[int]]) -> list[Run]:
         at = end
     if at < len(text):
         spans.append(Run(text[at:], False))
-    return spans
+    return spans if nearest is None else list(_with_nearest(spans, nearest.start, nearest.end))
+
+
+def _with_nearest(spans: Sequence[Run], start: int, end: int) -> Iterator[Run]:
+    """Split runs at the ends of the nearest sentence."""
+    at = 0
+    for run in spans:
+        first, last = (min(max(place - at, 0), len(run.text)) for place in (start, end))
+        pieces = ((run.text[:first], False), (run.text[first:last], True), (run.text[last:], False))
+        yield from (Run(text, run.is_mark, is_near) for text, is_near in pieces if text)
+        at += len(run.text)
 
 
 @blueprint.app_template_global()
-def excerpt(text: str, highlights: Sequence[Sequence[int]]) -> list[Run]:
+def excerpt(
+    text: str, highlights: Sequence[Sequence[int]], nearest: NearestSentence | None = None
+) -> list[Run]:
     """The part of a text that holds most of what is marked, in runs; the whole text where that is hardly
     longer."""
-    return [run._replace(text=_BLANK_LINES.sub("\n\n", run.text)) for run in _excerpt(text, highlights)]
+    return [
+        run._replace(text=_BLANK_LINES.sub("\n\n", run.text)) for run in _excerpt(text, highlights, nearest)
+    ]
 
 
-def _excerpt(text: str, highlights: Sequence[Sequence[int]]) -> list[Run]:
+def _excerpt(text: str, highlights: Sequence[Sequence[int]], nearest: NearestSentence | None) -> list[Run]:
     if len(text) <= EXCERPT_CHARS + 2 * SNAP_CHARS:
-        return runs(text, highlights)
-    start, end = _window(text, highlights)
+        return runs(text, highlights, nearest)
+    # Without a word of the query, the excerpt shows the nearest sentence.
+    around = highlights if highlights or nearest is None else [(nearest.start, nearest.end)]
+    start, end = _window(text, around)
     inside = [(a - start, b - start) for a, b in highlights if start <= a and b <= end]
-    spans = runs(text[start:end], inside)
+    near = nearest and nearest._replace(start=nearest.start - start, end=nearest.end - start)
+    spans = runs(text[start:end], inside, near)
     before, after = "… " if start else "", " …" if end < len(text) else ""
     return [*([Run(before, False)] if before else []), *spans, *([Run(after, False)] if after else [])]
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shoal.jobs.queue.queries import Job, WaveProgress
-from shoal.models import ItemStatus, JobStatus
-from shoal_api import service
+from shoal.models.jobs import ItemStatus, JobKind, JobStatus
+from shoal_api import access, service
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page
+from shoal_api.jobs import items_shown
 from shoal_api.paths import ID
 
 JOBS = 50
@@ -28,7 +29,11 @@ def jobs() -> tuple[str, Mapping[str, Any]]:
     listed = here.engine.jobs.list(status, JOBS, (number - 1) * JOBS)
     return "jobs.html", {
         "jobs": [
-            (job, here.progress_estimator.estimate(job, _waves(job)), here.engine.jobs.can_retry(job))
+            (
+                job,
+                here.progress_estimator.estimate(job, _waves(job), here.collection.id),
+                here.engine.jobs.can_retry(job),
+            )
             for job in listed
         ],
         "any_open": any(not job.ended for job in listed),
@@ -48,19 +53,28 @@ def job(job_id: int) -> tuple[str, Mapping[str, Any]]:
     shown = here.engine.jobs.get(job_id)
     number = query_params.page_number()
     status = query_params.choice("items", ItemStatus, "status of an item")
-    failed = here.engine.jobs.items(job_id, ItemStatus.failed, FAILED, 0) if shown.progress.failed else []
+    failed = items_shown(job_id, ItemStatus.failed, FAILED, 0) if shown.progress.failed else []
     return "job.html", {
         "job": shown,
-        "estimate": here.progress_estimator.estimate(shown, _waves(shown)),
+        "estimate": here.progress_estimator.estimate(shown, _waves(shown), here.collection.id),
         "can_retry": here.engine.jobs.can_retry(shown),
+        "owners": _owners(shown),
         "failed": failed,
-        "items": here.engine.jobs.items(job_id, status, ITEMS, (number - 1) * ITEMS),
+        "items": items_shown(job_id, status, ITEMS, (number - 1) * ITEMS),
         "status": status,
         "statuses": [member.value for member in ItemStatus],
         "total": here.engine.jobs.count_items(job_id, status),
         "page": number,
         "per_page": ITEMS,
     }
+
+
+def _owners(shown: Job) -> Sequence[str]:
+    """Return the owners whose notes a dedup job compares, without those that the key may not name."""
+    if shown.kind is not JobKind.dedup:
+        return ()
+    owners = service.current().engine.jobs.compared_owners(shown.id)
+    return [owner for owner in owners if access.current().may_name(owner)]
 
 
 def _waves(job: Job) -> Sequence[WaveProgress]:

@@ -15,8 +15,11 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal import __version__
-from shoal.errors import NoteError, NotFoundError, QueryError
-from shoal_api import access
+from shoal.access.rights import SERVICE
+from shoal.collections.names import MAIN
+from shoal.errors import EncoderError, NoteError, NotFoundError, QueryError
+from shoal_api import access, request_collection, service
+from shoal_api.problems import for_error
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -32,10 +35,12 @@ at them."""
 PAGES = (
     ("console.search", "Search"),
     ("console.library", "Library"),
+    ("console.verification", "Verify"),
     ("console.notes", "Notes"),
     ("console.jobs", "Jobs"),
     ("console.reefs", "Reefs"),
     ("console.vocabulary", "Vocabulary"),
+    ("console.saved_searches", "Saved"),
 )
 
 blueprint = flask.Blueprint("console", __name__)
@@ -44,12 +49,29 @@ BELONGS_TO = {
     "console.document": "console.library",
     "console.note": "console.notes",
     "console.change_note": "console.notes",
+    "console.new_note": "console.notes",
+    "console.add_note": "console.notes",
+    "console.note_search_steps": "console.notes",
     "console.note_proposals": "console.notes",
     "console.decide_proposal": "console.notes",
     "console.undo_merge": "console.notes",
+    "console.verify_text": "console.verification",
     "console.job": "console.jobs",
+    "console.status": "console.jobs",
     "console.reef": "console.reefs",
     "console.word": "console.vocabulary",
+    "console.saved_search": "console.saved_searches",
+    "console.create_saved_search": "console.saved_searches",
+    "console.change_saved_search": "console.saved_searches",
+    "console.redeliver": "console.saved_searches",
+    "console.queries": "console.saved_searches",
+    "console.synonyms": "console.vocabulary",
+    "console.add_synonym_entry": "console.vocabulary",
+    "console.delete_synonym_entry": "console.vocabulary",
+    "console.decide_acronym": "console.vocabulary",
+    "console.pins": "console.vocabulary",
+    "console.add_pin_entry": "console.vocabulary",
+    "console.delete_pin_entry": "console.vocabulary",
 }
 """The entry of PAGES under which a page is shown."""
 
@@ -73,6 +95,9 @@ def page(view: View[Arguments]) -> Callable[Arguments, Response]:
             return respond("refused.html", {"message": f"{error.field}: {error}"}, status=422)
         except NoteError as error:
             return respond("refused.html", {"message": str(error)}, status=422)
+        except EncoderError as error:
+            problem = for_error(error)
+            drawn = respond("refused.html", {"message": problem.detail}, status=problem.status)
         return drawn if isinstance(drawn, Response) else respond(*drawn)
 
     return draw
@@ -84,7 +109,16 @@ def respond(template: str, shown: Mapping[str, Any], *, status: int = 200) -> Re
     endpoint = flask.request.endpoint or ""
     current = BELONGS_TO.get(endpoint, endpoint)
     text = flask.render_template(
-        f"console/{template}", layout=layout, pages=PAGES, current=current, version=__version__, **shown
+        f"console/{template}",
+        layout=layout,
+        pages=PAGES,
+        current=current,
+        version=__version__,
+        base=request_collection.base(),
+        collection=_collection(),
+        has_keys=access.gate().authenticator.needs_key(),
+        http_status=status,
+        **shown,
     )
     response = Response(text, status=status, content_type="text/html; charset=utf-8")
     response.headers["Content-Security-Policy"] = POLICY
@@ -92,6 +126,18 @@ def respond(template: str, shown: Mapping[str, Any], *, status: int = 200) -> Re
     response.headers["Referrer-Policy"] = "same-origin"
     response.headers["Vary"] = f"{PART}, Authorization"
     return response
+
+
+def _collection() -> str | None:
+    """Return the name of the collection for the frame; None where it is the only one."""
+    name = service.collection_name()
+    if name != MAIN or access.shows_frame_only():
+        return None if name == MAIN else name
+    caller, catalog = access.current(), service.current().collections.catalog
+    if caller.right_in(SERVICE) is None:
+        # Whether there are others is not for this key.
+        return MAIN if len(caller.own_collections()) > 1 else None
+    return MAIN if catalog.existing_database() is not None and catalog.count() > 1 else None
 
 
 @blueprint.app_template_global()

@@ -62,6 +62,7 @@ def library() -> tuple[str, Mapping[str, Any]]:
         "page": number,
         "per_page": DOCUMENTS,
         "max_document": service.current().settings.max_document_bytes,
+        "coverage": engine.coverage(),
         "fetches": bool(service.current().settings.fetch_urls),
     }
 

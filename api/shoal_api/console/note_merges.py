@@ -10,7 +10,7 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal.errors import NoteError, NoteStateError
-from shoal.note_models import PROPOSAL_STATUSES
+from shoal.models.notes import PROPOSAL_STATUSES
 from shoal.notes.drafts import MAX_TEXT_CHARS
 from shoal.notes.service import OwnerNotes
 from shoal_api.console import query_params

@@ -13,8 +13,9 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
 from shoal.errors import NoteError, NoteStateError
-from shoal.note_models import KINDS, Note, NoteScores
+from shoal.models.notes import KINDS, Note, NoteScores
 from shoal.notes.drafts import MAX_TEXT_CHARS
+from shoal.notes.prerequisites import GATES
 from shoal.notes.service import OwnerNotes
 from shoal.search.highlights import Highlighter, find_highlights
 from shoal.search.query_language import folded
@@ -80,7 +81,7 @@ def notes() -> tuple[str, Mapping[str, Any]]:
     of_owner = notes_of(flask.request.args)
     args = flask.request.args
     filters = Filters(*(args.get(name) or None for name in Filters._fields))
-    categories = of_owner.categories()
+    categories = of_owner.categories(limit=CATEGORIES + 1)
     query = args.get("q", "").strip()
     find = _results if query else _listed
     return "notes.html", {
@@ -90,7 +91,7 @@ def notes() -> tuple[str, Mapping[str, Any]]:
         "states": [(state.value, name) for state, name in STATE_NAMES.items()],
         "n_proposals": of_owner.proposals(limit=0).total,
         "categories": categories[:CATEGORIES],
-        "n_categories": len(categories),
+        "has_more_categories": len(categories) > CATEGORIES,
         "is_filtered": any(filters) or bool(args.get("state")),
         **find(of_owner, query, filters),
     }
@@ -112,7 +113,7 @@ def _listed(of_owner: OwnerNotes, _query: str, filters: Filters) -> Mapping[str,
 
 
 def _results(of_owner: OwnerNotes, query: str, filters: Filters) -> Mapping[str, Any]:
-    environment = _environment()
+    environment = environment_given()
     response = of_owner.search(
         query,
         category=filters.category,
@@ -136,14 +137,14 @@ def _results(of_owner: OwnerNotes, query: str, filters: Filters) -> Mapping[str,
 @page
 def note(note_id: int) -> tuple[str, Mapping[str, Any]]:
     """Show a note with its evidence and, for a query, why it is shown."""
-    return "note.html", _values_of_note(notes_of(flask.request.args), note_id)
+    return "note.html", values_of_note(notes_of(flask.request.args), note_id)
 
 
-def _values_of_note(of_owner: OwnerNotes, note_id: int) -> dict[str, Any]:
+def values_of_note(of_owner: OwnerNotes, note_id: int) -> dict[str, Any]:
     shown = of_owner.get(note_id)
     history, feedback = of_owner.history(note_id), of_owner.feedbacks(note_id)
     query = flask.request.args.get("q", "").strip()
-    environment = _environment()
+    environment = environment_given()
     return {
         "owner": of_owner.owner,
         "note": shown,
@@ -162,6 +163,9 @@ def _values_of_note(of_owner: OwnerNotes, note_id: int) -> dict[str, Any]:
         "max_chars": MAX_TEXT_CHARS,
         "problem": None,
         "given": {},
+        "added": None,
+        "gate_names": GATES,
+        "gate_texts": {gate: "\n".join(shown.prerequisites[gate]) for gate in GATES},
     }
 
 
@@ -170,7 +174,7 @@ def _most_frequent(counts: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int
 
 
 def _pin(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
-    of_owner.pin(note_id, tags=_split(form["tags"]))
+    of_owner.pin(note_id, tags=split(form["tags"]))
 
 
 def _unpin(of_owner: OwnerNotes, note_id: int, _form: Form) -> None:
@@ -186,7 +190,7 @@ def _restore(of_owner: OwnerNotes, note_id: int, _form: Form) -> None:
 
 
 def _judge(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
-    tags = _split(form["tags"])
+    tags = split(form["tags"])
     of_owner.feedback(
         note_id,
         applicable=VERDICTS.get(form["applicable"]),  # type: ignore[arg-type]  # None is refused
@@ -200,7 +204,17 @@ def _edit(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
 
 
 def _set_tags(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
-    of_owner.update(note_id, tags=[*form.getlist("tag"), *_split(form["more"])])
+    of_owner.update(note_id, tags=[*form.getlist("tag"), *split(form["more"])])
+
+
+def _set_categories(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
+    added, kept_paths = typed_lines(form["more_categories"]), form.getlist("category")
+    removed = set(of_owner.get(note_id).categories) - {*kept_paths, *added}
+    of_owner.categorize(note_id, add=added, remove=sorted(removed))
+
+
+def _set_prerequisites(of_owner: OwnerNotes, note_id: int, form: Form) -> None:
+    of_owner.update(note_id, prerequisites=typed_prerequisites(form))
 
 
 ACTIONS: Mapping[str, Callable[[OwnerNotes, int, Form], None]] = {
@@ -211,6 +225,8 @@ ACTIONS: Mapping[str, Callable[[OwnerNotes, int, Form], None]] = {
     "feedback": _judge,
     "edit": _edit,
     "tags": _set_tags,
+    "categories": _set_categories,
+    "prerequisites": _set_prerequisites,
 }
 
 
@@ -223,7 +239,7 @@ def change_note(note_id: int, action: str) -> Response:
     try:
         ACTIONS[action](of_owner, note_id, flask.request.form)
     except (NoteError, NoteStateError) as error:
-        values = _values_of_note(of_owner, note_id)
+        values = values_of_note(of_owner, note_id)
         values |= {"problem": str(error), "given": flask.request.form}
         return respond("note.html", values, status=409 if isinstance(error, NoteStateError) else 422)
     return flask.redirect(note_address(note_id), 303)
@@ -234,11 +250,21 @@ def typed_text(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _split(text: str) -> list[str]:
+def typed_lines(text: str) -> list[str]:
+    """Return the lines of a field with one value a line, without blank ones."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def typed_prerequisites(form: Form) -> dict[str, list[str]]:
+    """Return the prerequisites of a form, which has a field for each gate."""
+    return {gate: typed_lines(form[gate]) for gate in GATES}
+
+
+def split(text: str) -> list[str]:
     return [part.strip() for part in text.split(query_params.LIST_SEPARATOR) if part.strip()]
 
 
-def _environment() -> Mapping[str, Any] | None:
+def environment_given() -> Mapping[str, Any] | None:
     """The environment that the query parameters describe; None if they say nothing."""
     args = flask.request.args
     given = {

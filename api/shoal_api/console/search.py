@@ -2,40 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import flask
+from werkzeug.wrappers import Response
 
 from shoal.engine import Engine
-from shoal.errors import NotFoundError
-from shoal.models import DocFormat, SearchMode
+from shoal.errors import FilterError, NotFoundError
+from shoal.models.documents import DocFormat
+from shoal.models.search import DocumentResult, SearchMode, SearchResult
 from shoal.search.explain.explanation import Explanation
 from shoal.search.explain.query_words import Word
-from shoal.search.request import MAX_OFFSET, Expand
+from shoal.search.near_words import TYPO, Typos
+from shoal.search.request import MAX_OFFSET, Expand, GroupBy, Pins, Synonyms, check_has_relevance
+from shoal.support.clock import timestamp
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
 from shoal.support.presets import all_presets
 from shoal_api import service
 from shoal_api.console import query_params
-from shoal_api.console.layout import blueprint, here, page
+from shoal_api.console.facets import asked_facets, shown_facets
+from shoal_api.console.layout import blueprint, here, page, respond
 from shoal_api.trace import trace_id
 
 RESULTS = 10
 TAGS = 60
+RERANKS = (5, 10, 20, 50)
+"""Numbers of first results that the form offers to rerank."""
+SORTS = {
+    "-date": "newest first",
+    "date": "oldest first",
+    "title": "title",
+    "-created": "stored last first",
+}
+"""Orders that the form offers besides relevance."""
+DECAYS = {
+    "date:7:0.2": "of the last weeks",
+    "date:90:0.2": "of the last months",
+    "date:730:0.2": "of the last years",
+}
+"""Preferences for newer documents that the form offers."""
+GROUPINGS = {"group_by": "whole documents", "fold_similar": "similar ones folded"}
 SUBJECTS = 12
 """Reefs listed before the first search."""
 MODE_NAMES = {
     SearchMode.hybrid: "words and reefs",
     SearchMode.lexical: "words alone",
     SearchMode.reef: "reefs alone",
+    SearchMode.dense: "meaning alone",
 }
+WITH_VECTORS = {SearchMode.hybrid: "words, reefs and meaning"}
 PRESET_NAMES = {
     "precise": "words first",
     "conceptual": "topics first",
     "job_matching": "job matching",
 }
 """Presets with a clearer name for people."""
-EVERY_FILTER = ("tags", "archipelago", "format", "min_confidence", "min_relevance", "document")
+SWITCHES = (
+    ("typos", Typos.off, "words as typed"),
+    ("synonyms", Synonyms.off, "without synonyms"),
+    ("pins", Pins.off, "without pins"),
+)
+"""Parameters that switch something off, with the value that does, and what is said then."""
+EVERY_FILTER = ("tags", "archipelago", "format", "min_confidence", "min_relevance", "document", "filter")
 
 
 class Active(NamedTuple):
@@ -64,7 +94,7 @@ class FeedbackDocuments(NamedTuple):
 
 @blueprint.get("/")
 @page
-def search() -> tuple[str, Mapping[str, Any]]:
+def search() -> tuple[str, Mapping[str, Any]] | Response:
     """Search and show the results with their explanation."""
     engine = service.current().engine
     tags = engine.documents.frequent_tags(TAGS)
@@ -72,20 +102,33 @@ def search() -> tuple[str, Mapping[str, Any]]:
         "query_params": flask.request.args,
         "active": list(_active(engine)),
         "tags": tags,
-        "modes": [(mode.value, name) for mode, name in MODE_NAMES.items()],
+        "modes": _modes(engine),
         "presets": _presets(engine),
         "formats": [kind.value for kind in DocFormat],
         "archipelagos": engine.scorer.archipelagos,
+        "reranks": RERANKS if engine.can_rerank else (),
+        "default_rerank": engine.settings.rerank,
+        "sorts": SORTS,
+        "decays": DECAYS,
         "response": None,
+        "filter_error": None,
     }
     query = flask.request.args.get("q", "").strip()
-    return "search.html", {**shown, **(_results(engine, query) if query else _overview(engine))}
+    try:
+        return "search.html", {**shown, **(_results(engine, query) if query else _overview(engine))}
+    except FilterError as error:
+        if error.field != "filter":
+            raise
+        refused = {"filter_error": {"message": str(error), "excerpt": error.excerpt}}
+        return respond("search.html", {**shown, **refused}, status=422)
 
 
 def _results(engine: Engine, query: str) -> Mapping[str, Any]:
     number = query_params.page_number()
     offset = (number - 1) * RESULTS
     mode = query_params.choice("mode", SearchMode, "mode") or SearchMode.hybrid
+    min_relevance = query_params.share("min_relevance") or 0.0
+    check_has_relevance(min_relevance, mode)
     # One more than is shown, to know whether there is a next page.
     response, explanation = engine.search_and_explain(
         query,
@@ -95,15 +138,38 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         include_scores=True,
         expand=Expand.time.value,
         filters=_filters(),
+        filter=flask.request.args.get("filter"),
         mode=mode,
         preset=flask.request.args.get("preset") or DEFAULT_PRESET,
+        rerank=query_params.whole("rerank", 0) if flask.request.args.get("rerank") else None,
+        facets=asked_facets(),
+        typos=flask.request.args.get("typos") or Typos.auto.value,
+        synonyms=flask.request.args.get("synonyms") or Synonyms.on.value,
+        # Reading sentences takes an encoder longer than the search, so the page asks for them afterwards.
+        nearest_sentences="nearest" in flask.request.args,
+        **_order(),
+        group_by=query_params.choice("group_by", GroupBy, "group_by") or GroupBy.chunk,
+        fold_similar=bool(flask.request.args.get("fold_similar")),
+        pins=query_params.choice("pins", Pins, "pins") or Pins.on,
     )
-    service.current().metrics.observe_search(mode.value, response.took_ms / 1000)
-    min_relevance = query_params.share("min_relevance") or 0.0
+    near_words = response.query_info.near_words
+    service.current().metrics.observe_search(mode.value, response.took_ms / 1000, near_words)
+    service.current().metrics.observe_features(response.query_info, flask.request.args)
+    service.current().metrics.observe_rerank(response.rerank)
     # Removed here, not by the search, so that the number of ranked results tells whether a page follows.
-    results = [result for result in response.results[:RESULTS] if result.relevance >= min_relevance]
+    n_found = len(response.results if response.documents is None else response.documents)
+    documents: list[DocumentResult] | None = None
+    if response.documents is not None:
+        documents = list(_relevant_documents(response.documents[:RESULTS], min_relevance))
+        results = [passage for document in documents for passage in document.passages]
+    else:
+        results = [each for each in response.results[:RESULTS] if each.relevance >= min_relevance]
     return {
+        "documents": documents,
+        "n_shown": len(results if documents is None else documents),
+        "awaited": _awaited(engine, results),
         "response": response,
+        "ranked_by_vectors": mode is SearchMode.dense,
         "results": results,
         "kept_pdfs": engine.documents.kept_pdfs(result.document_id for result in results),
         "best": max((result.match_score for result in results), default=0.0),
@@ -111,10 +177,52 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         "pieces": pieces(explanation),
         "feedback": _feedback(explanation),
         "meant": [(word.text, word.suggestions) for word in explanation.words if word.suggestions],
+        "has_typo": any(near.kind == TYPO for near in near_words),
         "page": number,
         "first": offset + 1,
-        "has_next": len(response.results) > RESULTS and offset + RESULTS <= MAX_OFFSET,
+        "has_next": n_found > RESULTS and offset + RESULTS <= MAX_OFFSET,
+        "facets": shown_facets(response.facets or (), flask.request.args.get("filter")),
         "unfiltered": here(**dict.fromkeys(EVERY_FILTER)),
+    }
+
+
+def _relevant_documents(
+    documents: Iterable[DocumentResult], min_relevance: float
+) -> Iterator[DocumentResult]:
+    """Yield the documents whose best passage is relevant enough, with those of their passages that are."""
+    for document in documents:
+        if document.relevance >= min_relevance:
+            passages = [each for each in document.passages if each.relevance >= min_relevance]
+            yield dataclasses.replace(document, passages=tuple(passages))
+
+
+def _awaited(engine: Engine, results: Iterable[SearchResult]) -> frozenset[int]:
+    """Return the ids of the results whose nearest sentence the script of the page asks for."""
+    if not engine.uses_vectors or "nearest" in flask.request.args:
+        return frozenset()
+    return frozenset(result.chunk_id for result in results if "dense" in result.provenance)
+
+
+@blueprint.get("/nearest")
+@page
+def nearest_sentences() -> tuple[str, Mapping[str, Any]]:
+    """Show the sentences of passages that are nearest to a query, for the script of the search page."""
+    chunk_ids = query_params.wholes("chunks")
+    query = flask.request.args.get("q", "").strip()
+    return "nearest.html", {
+        "nearest": service.current().engine.nearest_sentences(query, chunk_ids),
+        "chunk_ids": chunk_ids,
+    }
+
+
+def _order() -> dict[str, Any]:
+    """Return what orders the results besides the signals. Ages count from today, on all pages alike."""
+    args = flask.request.args
+    decay = args.get("decay", "").strip()
+    return {
+        "sort": args.get("sort", "").strip() or None,
+        "decay": f"{decay}@{timestamp()[:10]}" if decay and "@" not in decay else decay or None,
+        "boosts": [text for text in args.getlist("boost") if text.strip()] or None,
     }
 
 
@@ -152,6 +260,13 @@ def _feedback(explanation: Explanation) -> list[FeedbackDocuments]:
     return sorted(documents, key=lambda document: -document.share)
 
 
+def _modes(engine: Engine) -> list[tuple[str, str]]:
+    """Return the modes with their names for people; that by vectors only where there are vectors."""
+    if engine.uses_vectors:
+        return [(mode.value, name) for mode, name in {**MODE_NAMES, **WITH_VECTORS}.items()]
+    return [(mode.value, name) for mode, name in MODE_NAMES.items() if mode is not SearchMode.dense]
+
+
 def _presets(engine: Engine) -> list[tuple[str, str]]:
     """Return the presets with their names for people."""
     return [(preset, PRESET_NAMES.get(preset, preset)) for preset in all_presets(engine.settings.presets)]
@@ -170,15 +285,21 @@ def _filters() -> dict[str, Any]:
     return {name: value for name, value in given.items() if value not in (None, "", [])}
 
 
+ACTIVE_VALUES = {
+    "format": "",
+    "min_confidence": "confidence from ",
+    "min_relevance": "relevance from ",
+    "filter": "",
+    "boost": "preferred ",
+}
+"""Options that are shown with their values, and what is said before these."""
+
+
 def _active(engine: Engine) -> Iterator[Active]:
     """Yield the options and filters in use. Invalid ones are refused elsewhere."""
     args = flask.request.args
-    for mode, name in MODE_NAMES.items():
-        if args.get("mode") == mode.value and mode is not SearchMode.hybrid:
-            yield Active(f"ranked by {name}", here(mode=None))
-    for preset, name in _presets(engine):
-        if preset == args.get("preset") and preset != DEFAULT_PRESET:
-            yield Active(name, here(preset=None))
+    yield from _active_options(engine, args)
+    yield from _active_order(args)
     tags = query_params.texts("tags")
     for tag in tags:
         yield Active(f"tag {tag}", _without("tags", tags, tag))
@@ -186,15 +307,37 @@ def _active(engine: Engine) -> Iterator[Active]:
         wanted = args["archipelago"]
         names = {str(archipelago.id): archipelago.name for archipelago in engine.scorer.archipelagos}
         yield Active(names.get(wanted, wanted), here(archipelago=None))
-    if args.get("format"):
-        yield Active(args["format"], here(format=None))
-    if args.get("min_confidence"):
-        yield Active(f"confidence from {args['min_confidence']}", here(min_confidence=None))
-    if args.get("min_relevance"):
-        yield Active(f"relevance from {args['min_relevance']}", here(min_relevance=None))
+    for name, prefix in ACTIVE_VALUES.items():
+        if args.get(name, "").strip():
+            yield Active(prefix + args[name], here(**{name: None}))
     documents = query_params.texts("document")
     for document in documents:
         yield Active(_title(engine, document), _without("document", documents, document))
+
+
+def _active_options(engine: Engine, args: Mapping[str, str]) -> Iterator[Active]:
+    """Yield the options in use that decide how results are ranked."""
+    if args.get("mode") in set(MODE_NAMES) - {SearchMode.hybrid}:
+        yield Active(f"ranked by {MODE_NAMES[SearchMode(args['mode'])]}", here(mode=None))
+    for name, off, text in SWITCHES:
+        if args.get(name) == off:
+            yield Active(text, here(**{name: None}))
+    for preset, name in _presets(engine):
+        if preset == args.get("preset") and preset != DEFAULT_PRESET:
+            yield Active(name, here(preset=None))
+    if args.get("rerank"):
+        is_off = args["rerank"] == "0"
+        yield Active("not reranked" if is_off else f"first {args['rerank']} reranked", here(rerank=None))
+
+
+def _active_order(args: Mapping[str, str]) -> Iterator[Active]:
+    """Yield what orders, groups and folds the results."""
+    for name, prefix, names in (("sort", "sorted: ", SORTS), ("decay", "preferred ", DECAYS)):
+        if args.get(name):
+            yield Active(prefix + names.get(args[name], args[name]), here(**{name: None}))
+    for name, text in GROUPINGS.items():
+        if args.get(name):
+            yield Active(text, here(**{name: None}))
 
 
 def _without(name: str, values: list[str], removed: str) -> str:

@@ -12,7 +12,7 @@ from shoal.charts.palette import island_colours
 from shoal.charts.reef_map import lay_out, map_svg
 from shoal.errors import NotFoundError
 from shoal.learning.word_details import LearnedWord
-from shoal.models import SearchMode
+from shoal.models.search import SearchMode
 from shoal.search.highlights import Highlighter, find_highlights
 from shoal.search.query_language import folded
 from shoal_api import service

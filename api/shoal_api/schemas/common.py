@@ -36,6 +36,8 @@ class Schema(ma.Schema):
     class Meta:
         unknown = ma.RAISE
 
+    error_messages: dict[str, str] = {"type": "must be an object"}  # noqa: RUF012 - as the base class declares it
+
     def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
         """Add the description in MEANINGS to a field without its own."""
         if field_name in MEANINGS and "description" not in field_obj.metadata:
@@ -194,7 +196,7 @@ class Records(fields.List[Any]):
         return list(map(self._record.members, records))
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:
-        return self.members(value)
+        return None if value is None else self.members(value)
 
 
 class RecordMap(fields.Dict):
@@ -224,7 +226,7 @@ class Unchecked(fields.Nested):
 class AnyOf(fields.Field[Any]):
     """An object of one of several kinds, for the API document alone: see `openapi.describe_alternatives`."""
 
-    def __init__(self, *alternatives: Record, **kwargs: Any) -> None:
+    def __init__(self, *alternatives: fields.Nested, **kwargs: Any) -> None:
         self.alternatives = alternatives
         super().__init__(**kwargs)
 

@@ -7,11 +7,11 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal.file_models import LocatorKind
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
+from shoal.models.files import LocatorKind
 from shoal.search.request import MAX_CONTEXT
 from shoal_api.schemas.common import BoundedList, Moment, PageSchema, Record, Records, Schema, between
-from shoal_api.schemas.filters import ABOUT_FILTERS
+from shoal_api.schemas.filters import ABOUT_FILTER, ABOUT_FILTERS
 
 FORMATS = [doc_format.value for doc_format in DocFormat]
 
@@ -143,13 +143,41 @@ class DocumentQuerySchema(PageSchema):
     file_type = fields.String(
         metadata={"description": ABOUT_FILTERS["file_type"].replace("chunks of documents", "documents")}
     )
+    filter = fields.String(
+        metadata={"description": ABOUT_FILTER.replace("result", "document") + ", over fields of documents"}
+    )
 
 
-class TagQuerySchema(Schema):
+class DeletionQuerySchema(Schema):
     tag = fields.String(
-        required=True,
         validate=validate.Length(min=1, error="must not be empty"),
-        metadata={"description": "every document with this tag is deleted"},
+        metadata={"description": "only documents with this tag; this or `filter` is required"},
+    )
+    filter = fields.String(
+        metadata={"description": "only documents that meet this, over fields of documents"},
+    )
+    dry_run = fields.Boolean(
+        load_default=False,
+        metadata={"description": "only say how many documents would be deleted, and which are the first"},
+    )
+
+
+class NamedDocumentSchema(Schema):
+    """A document by its names."""
+
+    id = fields.Integer(required=True, metadata={"description": "id of the document"})
+    title = fields.String(required=True, metadata={"description": "its title"})
+    source_path = fields.String(
+        required=True, allow_none=True, metadata={"description": "where it came from; null if unknown"}
+    )
+
+
+class DeletionSchema(Schema):
+    """What a deletion would delete."""
+
+    n_documents = fields.Integer(required=True, metadata={"description": "documents that are meant"})
+    documents = Records(
+        NamedDocumentSchema, required=True, metadata={"description": "the first of them by id, at most 100"}
     )
 
 

@@ -44,9 +44,14 @@ SEARCH_EXAMPLES: dict[str, dict[str, Any]] = {
                         "lexical_raw": 7.88177,
                         "reef_raw": 18.0887,
                         "field_boost_parts": None,
+                        "dense": None,
+                        "dense_raw": None,
+                        "decay": None,
+                        "boosts": None,
                     },
                     "provenance": ["lexical", "reef"],
                     "term_coverage": 1.0,
+                    "pinned": False,
                 }
             ],
             "query_info": {
@@ -64,6 +69,9 @@ SEARCH_EXAMPLES: dict[str, dict[str, Any]] = {
                 ],
                 "unknown_words": [],
                 "missing_terms": [],
+                "near_words": [],
+                "synonyms": [],
+                "pins": [],
                 "feedback": [
                     {"chunk_id": 1, "document_id": 1, "document_title": "Tides", "share": 0.483075},
                     {
@@ -80,10 +88,11 @@ SEARCH_EXAMPLES: dict[str, dict[str, Any]] = {
                     },
                 ],
             },
-            "weights": {"lexical": 0.573414, "reef": 0.366227, "field_boost": 0.0603594},
+            "weights": {"lexical": 0.573414, "reef": 0.366227, "field_boost": 0.0603594, "dense": 0.0},
             "trace_id": "e0052418ed7d4a818baba838f6c5e23d",
             "took_ms": 16.114,
             "warnings": [],
+            "next_cursor": None,
         },
     }
 }

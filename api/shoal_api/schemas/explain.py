@@ -5,18 +5,19 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from shoal_api.schemas.common import MAX_ID, Records, Schema, between
-from shoal_api.schemas.search import (
+from shoal_api.schemas.query_info import FeedbackChunkSchema, QueryInfoSchema, QueryReefSchema
+from shoal_api.schemas.scores import (
     RELEVANCE,
     TERM_COVERAGE,
-    FeedbackChunkSchema,
     MatchedTermSchema,
-    QueryInfoSchema,
-    QueryReefSchema,
+    NearestSentenceSchema,
+    RerankInfoSchema,
+    RerankPartsSchema,
     ScoresSchema,
-    SearchArgumentsSchema,
     SharedReefSchema,
     UsedWeightsSchema,
 )
+from shoal_api.schemas.search import SearchArgumentsSchema
 from shoal_api.schemas.vocabulary import LearnedWordSchema
 
 
@@ -78,6 +79,11 @@ class WordSchema(Schema):
         required=True,
         metadata={"description": "similar words of the library, for a word that is unknown"},
     )
+    searched_as = fields.String(
+        required=True,
+        allow_none=True,
+        metadata={"description": "the word that takes its place in the search, if any"},
+    )
 
 
 class KeptOutSchema(Schema):
@@ -103,6 +109,17 @@ class RelevancePartSchema(Schema):
         required=True, metadata={"description": "the contributions add up to ln(relevance / (1 - relevance))"}
     )
     description = fields.String(required=True, metadata={"description": "the value in words"})
+
+
+class NearWordPartSchema(Schema):
+    """What a near word of the query adds to a chunk."""
+
+    typed = fields.String(required=True, metadata={"description": "the word of the query"})
+    word = fields.String(required=True, metadata={"description": "the word of the library"})
+    lexical_raw = fields.Float(
+        required=True,
+        metadata={"description": "its part of `lexical_raw`, without pairs of neighbouring words"},
+    )
 
 
 class TargetSchema(Schema):
@@ -139,6 +156,31 @@ class TargetSchema(Schema):
         metadata={"description": "what each piece of evidence adds to the log odds of `relevance`"},
     )
     term_coverage = fields.Float(required=True, allow_none=True, metadata={"description": TERM_COVERAGE})
+    rerank = fields.Nested(
+        RerankPartsSchema,
+        required=True,
+        allow_none=True,
+        metadata={"description": "what reranking did to it; `rank` is that afterwards. Null without"},
+    )
+    nearest_sentence = fields.Nested(
+        NearestSentenceSchema,
+        required=True,
+        allow_none=True,
+        metadata={"description": "if the dense signal was used and the chunk has a vector"},
+    )
+    near_words = Records(
+        NearWordPartSchema,
+        required=True,
+        metadata={"description": "what words that were not typed add to its BM25"},
+    )
+    sort_values = fields.List(
+        fields.Raw(), required=True, allow_none=True, metadata={"description": "null without `sort`"}
+    )
+    pinned_by = fields.Integer(
+        required=True,
+        allow_none=True,
+        metadata={"description": "the pin that put it first, whatever its score; null if none did"},
+    )
 
 
 class ExplanationSchema(Schema):
@@ -182,3 +224,9 @@ class ExplanationSchema(Schema):
     )
     trace_id = fields.String(required=True)
     took_ms = fields.Float(required=True)
+    rerank = fields.Nested(
+        RerankInfoSchema,
+        required=True,
+        allow_none=True,
+        metadata={"description": "what reranked the results before the target's rank was found; else null"},
+    )

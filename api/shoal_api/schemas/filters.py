@@ -7,8 +7,10 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal.models import DocFormat, SearchFilters, TagsMatch
-from shoal.search.request import FILE_TYPES, MAX_METADATA, N_ARCHIPELAGOS
+from shoal.models.documents import DocFormat
+from shoal.models.search import SearchFilters, TagsMatch
+from shoal.search.request import MAX_METADATA, N_ARCHIPELAGOS
+from shoal.search.value_checks import FILE_TYPES
 from shoal_api import strict_json
 from shoal_api.schemas.common import (
     MAX_ID,
@@ -48,6 +50,25 @@ ABOUT_FILTERS: dict[str, str] = {
     "source path, such as `.py`",
 }
 """Description of each filter."""
+
+
+ABOUT_FILTER = (
+    'a condition that every result meets: an expression such as `tags = "sea" AND year >= 2020 AND NOT '
+    "draft = true`"
+)
+"""Description of `filter`."""
+
+
+def filter_in_body() -> fields.Raw:
+    """Return the field of a filter as an expression or an object; the library checks it."""
+    return fields.Raw(
+        allow_none=True,
+        load_default=None,
+        metadata={
+            "type": ["string", "object"],
+            "description": ABOUT_FILTER + ', or an object such as `{"tags": "sea", "year": {"$gte": 2020}}`',
+        },
+    )
 
 
 class OneOrMany(BoundedList):

@@ -10,7 +10,7 @@ from shoal.grounding.references import MAX_LABEL, MAX_REFERENCES
 from shoal.grounding.statements import MAX_CITATIONS, MAX_STATEMENTS, StatementKind
 from shoal.grounding.verdicts import Verdict
 from shoal.grounding.verification import MAX_STATEMENT_CHARS, MAX_TEXT_CHARS, MIN_COVERAGE
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 from shoal_api.schemas.common import MAX_ID, BoundedList, Record, Records, Schema, StrictFloat, between
 
 COVERAGE = "share of the statement's words that the passages have there, weighted by rarity, 0 to 1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from shoal.jobs.queue.states import Stage
-from shoal.models import ItemStatus, JobKind, JobStatus
+from shoal.models.jobs import ItemStatus, JobKind, JobStatus
 from shoal_api.schemas.common import CommaList, Moment, PageSchema, Schema
 
 JOB_KINDS = tuple(kind.value for kind in JobKind)
@@ -108,8 +108,8 @@ class JobSchema(Schema):
 class NewJobSchema(Schema):
     kind = fields.String(
         required=True,
-        validate=validate.OneOf(["rescore"]),
-        metadata={"description": "`rescore`; use `/documents` to upload and delete documents"},
+        validate=validate.OneOf(["rescore", "embed"]),
+        metadata={"description": "`rescore` or `embed`; use `/documents` to upload and delete documents"},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.models import Modality
+from shoal.models.recordings import Modality
 
 MEANINGS = {
     # Documents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from shoal.note_models import DECIDED_BY, PROPOSAL_STATUSES
+from shoal.models.notes import DECIDED_BY, PROPOSAL_STATUSES
 from shoal.notes.merging import AGENT, MAX_MERGED, PERSON
 from shoal_api.schemas.common import (
     BoundedList,

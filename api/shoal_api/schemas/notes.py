@@ -6,7 +6,7 @@ from typing import Any
 
 from marshmallow import fields, validate
 
-from shoal.note_models import KINDS, SOURCES
+from shoal.models.notes import KINDS, SOURCES
 from shoal.notes.drafts import MAX_CATEGORY_DEPTH, MAX_TAGS, MAX_TEXT_CHARS
 from shoal.notes.service import DEFAULT_TOP_K, MAX_SHOWN, MAX_TOP_K, RECALL_THRESHOLD
 from shoal_api.schemas.common import (

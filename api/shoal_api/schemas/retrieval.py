@@ -6,6 +6,7 @@ from marshmallow import fields
 
 from shoal.search.retrieval import DEFAULT_TOP_K, MAX_TOP_K
 from shoal_api.schemas.common import Records, Schema, StrictFloat
+from shoal_api.schemas.filters import filter_in_body
 
 
 class RetrieveSchema(Schema):
@@ -27,6 +28,7 @@ class RetrieveSchema(Schema):
             "`source` is the source path"
         },
     )
+    filter = filter_in_body()
 
 
 class RetrievedSchema(Schema):

@@ -1,4 +1,4 @@
-"""Schemas of search requests and responses."""
+"""Schemas of search requests."""
 
 from __future__ import annotations
 
@@ -8,30 +8,39 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal.models import SearchMode
+from shoal.models.search import SearchMode
 from shoal.notes.unit_search import UNITS
-from shoal.search.request import Expand, Fusion
+from shoal.search.near_words import Typos
+from shoal.search.request import MAX_RERANK, Expand, Fusion, Pins, Synonyms
 from shoal.support.presets import BUILT_IN, MAX_WEIGHT
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
-from shoal_api.schemas.common import (
-    AnyOf,
-    BoundedList,
-    CommaList,
-    Prepared,
-    Record,
-    Records,
-    Schema,
-    StrictBoolean,
-    StrictFloat,
-    between,
+from shoal_api.schemas.answers import AnswerQuerySchema, PageArgumentsSchema
+from shoal_api.schemas.common import BoundedList, CommaList, Schema, StrictBoolean, StrictFloat, between
+from shoal_api.schemas.facets import facet_limit, facets_in_address, facets_in_body
+from shoal_api.schemas.filters import (
+    ABOUT_FILTER,
+    ABOUT_FILTERS,
+    AddressFiltersSchema,
+    FiltersSchema,
+    filter_in_body,
 )
-from shoal_api.schemas.documents import ContextChunkSchema, FilePlaceSchema, LabelSchema
-from shoal_api.schemas.filters import ABOUT_FILTERS, AddressFiltersSchema, FiltersSchema
-from shoal_api.schemas.notes import NoteSchema
+from shoal_api.schemas.order import (
+    ABOUT_ORDER,
+    boosts_in_address,
+    boosts_in_body,
+    decay_in_address,
+    decay_in_body,
+    group_by_field,
+    sort_in_address,
+    sort_in_body,
+)
 
 MODES = [mode.value for mode in SearchMode]
 FUSIONS = [fusion.value for fusion in Fusion]
+TYPOS = [typos.value for typos in Typos]
 EXPANSIONS = [expansion.value for expansion in Expand]
+SYNONYMS = [use.value for use in Synonyms]
+PINS = [use.value for use in Pins]
 
 DEFAULTS: dict[str, Any] = {
     "top_k": 10,
@@ -44,14 +53,18 @@ DEFAULTS: dict[str, Any] = {
     "fusion": Fusion.blend.value,
     "min_relevance": 0.0,
     "expand": Expand.none.value,
+    "typos": Typos.auto.value,
+    "prefix": False,
+    "synonyms": Synonyms.on.value,
+    "pins": Pins.on.value,
 }
 
 ONLY_HYBRID = "only for mode `hybrid`"
 
 ABOUT: dict[str, str] = {
     "top_k": "most results to return, 1 to 100",
-    "mode": "which signals rank the results: `lexical` (words, by BM25), `reef` (shared topics), or both as "
-    "`hybrid`",
+    "mode": "which signals rank the results: `lexical` (words, by BM25), `reef` (shared topics), `dense` "
+    "(vectors, with an encoder), or all that there are as `hybrid`",
     "preset": f"a set of signal weights: {', '.join(f'`{name}`' for name in BUILT_IN)}, or another that "
     f"`GET /api/v1/status` lists; {ONLY_HYBRID}",
     "weights": f"weights of the signals, in place of a preset; {ONLY_HYBRID}",
@@ -63,9 +76,17 @@ ABOUT: dict[str, str] = {
     "context": "number of chunks before and after each result to return as `before` and `after`, 0 to 10",
     "offset": "results to skip, 0 to 10,000",
     "min_relevance": "lowest `relevance` of a result, 0 to 1. Less relevant results are removed from the "
-    "page; `offset` counts them",
+    "page; `offset` counts them. Not in mode `dense`, which ranks by vectors alone",
     "expand": "`time` adds `evidence` to each result: of a recording, the passages within 15 seconds, or 10 "
     "of a frame",
+    "rerank": "first results, counted from rank 1, that the encoder reads again and reorders, 0 to 100; by "
+    "default the setting `SHOAL_RERANK`. If it fails or takes too long, they keep their order, with a "
+    "warning",
+    "typos": "`auto` searches for the nearest words of the library in place of words that stand nowhere and "
+    "are not known; `off` searches for the words as typed",
+    "prefix": "whether the last word may be the beginning of a word, for search as you type",
+    "synonyms": "whether words also match the synonyms of the library (`GET /api/v1/synonyms`)",
+    "pins": "whether the pins of the library (`GET /api/v1/pins`) put results first and hide others",
     "units": "what to search: passages (`chunk`), notes (`note`), or both, in one order. Of the filters, "
     "notes meet `tags` alone",
     "owner": "whose notes to search, with the unit `note`; default `default`",
@@ -81,6 +102,10 @@ class WeightsSchema(Schema):
     reef = StrictFloat(validate=between(0, MAX_WEIGHT), metadata={"description": "shared reefs"})
     field_boost = StrictFloat(
         validate=between(0, MAX_WEIGHT), metadata={"description": "words in title, headings and tags"}
+    )
+    dense = StrictFloat(
+        validate=between(0, MAX_WEIGHT),
+        metadata={"description": "nearness in meaning, by vectors; without effect where there are none"},
     )
 
 
@@ -132,21 +157,40 @@ class SearchArgumentsSchema(Schema):
         metadata={"description": ABOUT["min_relevance"]},
     )
     expand = _choice("expand", EXPANSIONS)
+    synonyms = _choice("synonyms", SYNONYMS)
+    pins = _choice("pins", PINS)
+    rerank = fields.Integer(
+        strict=True,
+        allow_none=True,
+        load_default=None,
+        validate=between(0, MAX_RERANK),
+        metadata={"description": ABOUT["rerank"]},
+    )
+    typos = _choice("typos", TYPOS)
+    prefix = StrictBoolean(load_default=DEFAULTS["prefix"], metadata={"description": ABOUT["prefix"]})
     filters = fields.Nested(
         FiltersSchema,
         allow_none=True,
         load_default=None,
         metadata={"description": "filters that every result passes; absent or null means no filter"},
     )
+    filter = filter_in_body()
+    sort = sort_in_body()
+    decay = decay_in_body()
+    boosts = boosts_in_body()
+    group_by = group_by_field()
+    fold_similar = StrictBoolean(load_default=False, metadata={"description": ABOUT_ORDER["fold_similar"]})
 
 
-class SearchSchema(SearchArgumentsSchema):
+class SearchSchema(SearchArgumentsSchema, PageArgumentsSchema):
     units = BoundedList(
         fields.String(validate=validate.OneOf(UNITS)),
         load_default=(UNITS[0],),
         metadata={"description": ABOUT["units"]},
     )
     owner = fields.String(metadata={"description": ABOUT["owner"]})
+    facets = facets_in_body()
+    facet_limit = facet_limit(strict=True)
 
 
 class WeightsText(fields.String):
@@ -166,10 +210,11 @@ class WeightsText(fields.String):
         return given
 
 
-class SearchQuerySchema(AddressFiltersSchema):
+class SearchQuerySchema(AddressFiltersSchema, AnswerQuerySchema):
     """A search as query parameters, with the filters beside `q`."""
 
     q = fields.String(required=True, metadata={"description": "the query, up to 4,096 characters"})
+    filter = fields.String(metadata={"description": ABOUT_FILTER})
     top_k = fields.Integer(load_default=DEFAULTS["top_k"], metadata={"description": ABOUT["top_k"]})
     mode = _choice("mode", MODES)
     preset = _preset()
@@ -192,320 +237,23 @@ class SearchQuerySchema(AddressFiltersSchema):
         load_default=DEFAULTS["min_relevance"], metadata={"description": ABOUT["min_relevance"]}
     )
     expand = _choice("expand", EXPANSIONS)
+    synonyms = _choice("synonyms", SYNONYMS)
+    pins = _choice("pins", PINS)
+    rerank = fields.Integer(
+        load_default=None, validate=between(0, MAX_RERANK), metadata={"description": ABOUT["rerank"]}
+    )
+    typos = _choice("typos", TYPOS)
+    prefix = fields.Boolean(load_default=DEFAULTS["prefix"], metadata={"description": ABOUT["prefix"]})
+    sort = sort_in_address()
+    decay = decay_in_address()
+    boosts = boosts_in_address()
+    group_by = group_by_field()
+    fold_similar = fields.Boolean(load_default=False, metadata={"description": ABOUT_ORDER["fold_similar"]})
     units = CommaList(
         fields.String(validate=validate.OneOf(UNITS)),
         load_default=(UNITS[0],),
         metadata={"description": f"{ABOUT['units']}; comma-separated"},
     )
     owner = fields.String(metadata={"description": ABOUT["owner"]})
-
-
-RELEVANCE = (
-    "calibrated probability that it answers the query, 0 to 1, from its words and reefs. Comparable between "
-    "queries, and the same in every mode"
-)
-TERM_COVERAGE = (
-    "share of the query's words and phrases that it holds in text, headings or title, weighted by their "
-    "rarity in the library, 0 to 1. Comparable between queries, unlike `match_score`. Null for a query of "
-    "common words only"
-)
-
-
-class FieldBoostPartsSchema(Schema):
-    """What each field adds to `field_boost`. A term counts once, for the first field that has it."""
-
-    title = fields.Float(required=True, metadata={"description": "words in the title"})
-    heading_path = fields.Float(required=True, metadata={"description": "words in the headings"})
-    tag_overlap = fields.Float(required=True, metadata={"description": "words that are tags"})
-
-
-class ScoresSchema(Schema):
-    """Score of each signal; null for an unused signal."""
-
-    lexical = fields.Float(
-        required=True, allow_none=True, metadata={"description": "0 to 1; null in mode `reef`"}
-    )
-    reef = fields.Float(
-        required=True, allow_none=True, metadata={"description": "0 to 1; null in mode `lexical`"}
-    )
-    field_boost = fields.Float(
-        required=True,
-        metadata={"description": "0 to 1: share of the query's terms in title, headings and tags"},
-    )
-    final = fields.Float(
-        required=True, metadata={"description": "score by which results are ranked, as `match_score`"}
-    )
-    lexical_raw = fields.Float(
-        required=True, allow_none=True, metadata={"description": "null in mode `reef`"}
-    )
-    reef_raw = fields.Float(
-        required=True,
-        allow_none=True,
-        metadata={"description": "overlap of the profiles; null in mode `lexical`"},
-    )
-    field_boost_parts = Record(
-        FieldBoostPartsSchema,
-        required=True,
-        allow_none=True,
-        metadata={"description": "the parts of `field_boost`; null without `include_scores`"},
-    )
-
-
-class SharedReefSchema(Schema):
-    reef_id = fields.Integer(required=True)
-    reef_name = fields.String(required=True)
-    chunk_z = fields.Float(
-        required=True, metadata={"description": "how far the reef stands out in the chunk"}
-    )
-    query_z = fields.Float(required=True, metadata={"description": "how far it stands out in the query"})
-    share = fields.Float(
-        required=True, metadata={"description": "its share of `match_score`; 0 in mode `lexical`"}
-    )
-    probability = fields.Float(
-        required=True,
-        metadata={"description": "that a person would accept the reef as a reason, 0..1"},
-    )
-    is_reason = fields.Boolean(
-        required=True,
-        metadata={"description": "whether it is a reason; the others are background"},
-    )
-    query_words = fields.List(
-        fields.String(),
-        required=True,
-        metadata={"description": "words of the query that show the reef, of a reason; else empty"},
-    )
-    passage_words = fields.List(
-        fields.String(),
-        required=True,
-        metadata={"description": "words of the passage that show the reef, of a reason; else empty"},
-    )
-
-
-class MatchedTermSchema(Schema):
-    """A word, phrase or `title:` term of the query that a chunk holds."""
-
-    term = fields.String(required=True, metadata={"description": "as it was typed"})
-    places = fields.List(
-        fields.String(),
-        required=True,
-        metadata={
-            "description": "`title`, `headings`, `text`, `tag`; all but `text` count for `field_boost`"
-        },
-    )
-    same_stem = fields.String(
-        required=True,
-        allow_none=True,
-        metadata={
-            "description": "other words that match by their stem alone, such as `experience` for "
-            "`experiments`; null if a form of the term itself matches"
-        },
-    )
-
-
-class UsedWeightsSchema(Schema):
-    """Weight of each signal. They sum to 1, or are all 0 if the query has nothing to search for."""
-
-    lexical = fields.Float(required=True, metadata={"description": "words, by BM25"})
-    reef = fields.Float(required=True, metadata={"description": "shared reefs"})
-    field_boost = fields.Float(required=True, metadata={"description": "words in title, headings and tags"})
-
-
-class EvidenceChunkSchema(ContextChunkSchema):
-    """A passage of a recording near a result."""
-
-    modality = fields.String(required=True)
-    time_start = fields.String(required=True)
-    time_end = fields.String(required=True)
-    is_anchor = fields.Boolean(required=True, metadata={"description": "whether it is the result itself"})
-
-
-class EvidenceBundleSchema(Schema):
-    """What is said and seen around a result of a recording."""
-
-    time_start = fields.String(
-        required=True,
-        metadata={"description": "start of the time that the passages overlap, HH:MM:SS"},
-    )
-    time_end = fields.String(
-        required=True, metadata={"description": "its end, HH:MM:SS, not after that of the recording"}
-    )
-    chunks = Records(
-        EvidenceChunkSchema,
-        required=True,
-        metadata={"description": "in time order, always with the result itself; at most 50"},
-    )
-
-
-class ResultSchema(Schema):
-    text = fields.String(required=True)
-    match_score = fields.Float(
-        required=True,
-        metadata={
-            "description": "score by which results are ranked, relative to the best match in the library; it "
-            "can be high for a query that nothing answers, which `relevance` shows"
-        },
-    )
-    relevance = fields.Float(required=True, metadata={"description": RELEVANCE})
-    n_shared_reefs = fields.Integer(required=True)
-    document_id = fields.Integer(required=True)
-    document_title = fields.String(required=True)
-    source_path = fields.String(required=True, allow_none=True)
-    metadata = fields.Dict(
-        keys=fields.String(), required=True, metadata={"description": "of the document, as it was uploaded"}
-    )
-    chunk_id = fields.Integer(required=True)
-    chunk_index = fields.Integer(required=True)
-    start_char = fields.Integer(
-        required=True, metadata={"description": "offset in the document's content, in code points"}
-    )
-    end_char = fields.Integer(required=True)
-    start_line = fields.Integer(required=True, metadata={"description": "from 1"})
-    end_line = fields.Integer(required=True, metadata={"description": "inclusive"})
-    place = Record(FilePlaceSchema, required=True, allow_none=True)
-    modality = fields.String(required=True)
-    time_start = fields.String(required=True, allow_none=True)
-    time_end = fields.String(required=True, allow_none=True)
-    section_path = fields.List(fields.String(), required=True)
-    confidence = fields.Float(
-        required=True, metadata={"description": "z-score of the strongest reef minus that of the second"}
-    )
-    coverage = fields.Float(
-        required=True, metadata={"description": "share of the words that the topic model knows, 0 to 1"}
-    )
-    top_reef_name = fields.String(required=True, allow_none=True)
-    labels = Records(LabelSchema, required=True)
-    awaits_rescore = fields.Boolean(required=True)
-    tags = fields.List(fields.String(), required=True)
-    highlights = fields.List(
-        fields.List(fields.Integer()),
-        required=True,
-        metadata={"description": "[start, end) of the query's words in `text`, code points"},
-    )
-    scores = Record(ScoresSchema, required=True)
-    provenance = fields.List(
-        fields.String(),
-        required=True,
-        metadata={"description": "signals that matched it: `lexical`, `reef`, or both"},
-    )
-    shared_reefs = Records(SharedReefSchema, metadata={"description": "with `include_scores`"})
-    matched_terms = Records(MatchedTermSchema, metadata={"description": "with `include_scores`"})
-    term_coverage = fields.Float(required=True, allow_none=True, metadata={"description": TERM_COVERAGE})
-    before = Records(ContextChunkSchema, metadata={"description": "with `context`"})
-    after = Records(ContextChunkSchema, metadata={"description": "with `context`"})
-    evidence = Record(
-        EvidenceBundleSchema,
-        allow_none=True,
-        metadata={"description": "with `expand=time`; null for a passage without times"},
-    )
-
-
-class QueryReefSchema(Schema):
-    reef_id = fields.Integer(required=True)
-    reef_name = fields.String(required=True)
-    z_score = fields.Float(required=True, metadata={"description": "z-score in the profile used for ranking"})
-    own_z = fields.Float(
-        required=True,
-        metadata={
-            "description": "the part from the query's own words; the rest comes from pseudo-relevance "
-            "feedback"
-        },
-    )
-
-
-class FeedbackChunkSchema(Schema):
-    """A chunk that matches the query's words best, so that its profile is added to the query's
-    (pseudo-relevance feedback)."""
-
-    chunk_id = fields.Integer(required=True)
-    document_id = fields.Integer(required=True)
-    document_title = fields.String(required=True)
-    share = fields.Float(
-        required=True, metadata={"description": "its share of the feedback; the shares sum to 1"}
-    )
-
-
-class QueryInfoSchema(Schema):
-    """The analyzed query: the profile used for ranking."""
-
-    top_reef = fields.String(
-        required=True,
-        allow_none=True,
-        metadata={
-            "description": "name of the strongest reef; null without any word that the topic model knows"
-        },
-    )
-    confidence = fields.Float(
-        required=True,
-        metadata={"description": "z-score of the first of `top_reefs` minus that of the second"},
-    )
-    coverage = fields.Float(required=True)
-    top_reefs = Records(
-        QueryReefSchema,
-        required=True,
-        metadata={"description": "the ten strongest reefs; their `z_score` is `query_z` in `shared_reefs`"},
-    )
-    unknown_words = fields.List(
-        fields.String(), required=True, metadata={"description": "words that the topic model does not know"}
-    )
-    missing_terms = fields.List(
-        fields.String(),
-        required=True,
-        metadata={"description": "words and phrases of the query that no chunk of the library holds"},
-    )
-    feedback = Records(
-        FeedbackChunkSchema,
-        required=True,
-        metadata={
-            "description": "chunks used for pseudo-relevance feedback: the best matches of the query's "
-            "words, whose profiles are added to the query's, best first"
-        },
-    )
-
-
-class NoteHitSchema(Schema):
-    """A note among passages. Its scores can be compared with theirs."""
-
-    note = Record(NoteSchema, required=True, metadata={"description": "the note"})
-    match_score = fields.Float(
-        required=True,
-        metadata={"description": "score by which results are ranked, relative to the best of both kinds"},
-    )
-    relevance = fields.Float(required=True, metadata={"description": RELEVANCE})
-    scores = Record(ScoresSchema, required=True)
-    n_shared_reefs = fields.Integer(required=True)
-    provenance = fields.List(
-        fields.String(),
-        required=True,
-        metadata={"description": "signals that matched it: `lexical`, `reef`, or both"},
-    )
-    term_coverage = fields.Float(required=True, allow_none=True, metadata={"description": TERM_COVERAGE})
-    matched_words = fields.List(
-        fields.String(),
-        required=True,
-        metadata={"description": "words of the query that the note holds, in any inflection"},
-    )
-    highlights = fields.List(
-        fields.List(fields.Integer()),
-        required=True,
-        metadata={"description": "[start, end) of the query's words in the note's text, code points"},
-    )
-    shared_reefs = Records(SharedReefSchema, metadata={"description": "with `include_scores`"})
-
-
-RESULT = Record(ResultSchema)
-NOTE_HIT = Record(NoteHitSchema)
-
-
-class SearchResponseSchema(Schema):
-    results = Prepared(
-        AnyOf(RESULT, NOTE_HIT),
-        required=True,
-        metadata={
-            "description": "best first: passages, and with the unit `note` also notes, which have `note`"
-        },
-    )
-    query_info = Record(QueryInfoSchema, required=True)
-    weights = fields.Nested(UsedWeightsSchema, required=True)
-    trace_id = fields.String(required=True)
-    took_ms = fields.Float(required=True)
-    warnings = fields.List(fields.String(), required=True)
+    facets = facets_in_address()
+    facet_limit = facet_limit(strict=False)

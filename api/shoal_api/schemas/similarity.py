@@ -24,7 +24,8 @@ class SimilarityPartSchema(Schema):
             "description": "`profile`: cosine of the profiles; `words`: share of the terms of either "
             "text that "
             "the other matches; `missing`: weight of the heaviest term that one text lacks; `exchanged`: the "
-            "same where each text has a term of its own"
+            "same where each text has a term of its own; `vectors`, with an encoder: cosine of both vectors, "
+            "0 at the mean of unrelated texts"
         },
     )
     value = fields.Float(required=True, metadata={"description": "the measure, 0 to 1"})

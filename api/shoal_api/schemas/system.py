@@ -5,7 +5,17 @@ from __future__ import annotations
 from marshmallow import fields
 
 from shoal_api.schemas.common import Schema
-from shoal_api.schemas.search import UsedWeightsSchema
+from shoal_api.schemas.scores import UsedWeightsSchema
+
+
+class EncoderSchema(Schema):
+    """The encoder that made the vectors of a library."""
+
+    name = fields.String(required=True, metadata={"description": "name of the model"})
+    revision = fields.String(
+        required=True, metadata={"description": "changes with the weights, the prefixes and the tokens read"}
+    )
+    dimension = fields.Integer(required=True, metadata={"description": "numbers of a vector"})
 
 
 class StatusSchema(Schema):
@@ -18,6 +28,17 @@ class StatusSchema(Schema):
     n_stale_chunks = fields.Integer(
         required=True,
         metadata={"description": "chunks that contain a changed word or were scored with other data"},
+    )
+    n_embedded_chunks = fields.Integer(required=True, metadata={"description": "chunks that have a vector"})
+    n_chunks_to_embed = fields.Integer(
+        required=True,
+        metadata={"description": "chunks that lack a vector; 0 if the library is not embedded"},
+    )
+    encoder = fields.Nested(
+        EncoderSchema,
+        required=True,
+        allow_none=True,
+        metadata={"description": "the encoder of the vectors; null without vectors"},
     )
     n_custom_words = fields.Integer(required=True, metadata={"description": "number of learned words"})
     content_bytes = fields.Integer(required=True, metadata={"description": "size of all documents in UTF-8"})
@@ -53,18 +74,51 @@ class HealthSchema(Schema):
     status = fields.String(required=True, metadata={"description": "`ok`"})
 
 
+class LagSchema(Schema):
+    documents_behind = fields.Integer(
+        required=True, metadata={"description": "documents whose newest state is in no segment of the index"}
+    )
+    seconds_behind = fields.Float(
+        required=True, metadata={"description": "seconds since the oldest of these changes"}
+    )
+
+
+class CollectionLagSchema(LagSchema):
+    name = fields.String(required=True, metadata={"description": "name of the collection"})
+
+
+class IndexLagSchema(LagSchema):
+    collections_behind = fields.Integer(
+        required=True, metadata={"description": "open collections other than `main` that are behind"}
+    )
+    collections = fields.List(
+        fields.Nested(CollectionLagSchema),
+        metadata={
+            "description": "up to ten of them, furthest behind first; only without keys, or for a key that "
+            "may read all collections"
+        },
+    )
+
+
 class ReadySchema(Schema):
     status = fields.String(required=True, metadata={"description": "`ready`"})
     checks = fields.Dict(
         keys=fields.String(),
         values=fields.String(),
         required=True,
-        metadata={"description": "`ok` or `failed` for `database`, `scorer` and `broker`"},
+        metadata={"description": "`ok` or `failed` for `database`, `scorer`, `broker` and `index`"},
     )
     warnings = fields.List(
         fields.String(),
         required=True,
         metadata={"description": "failed checks that do not make the service unready, such as `broker`"},
+    )
+    index = fields.Nested(
+        IndexLagSchema,
+        metadata={
+            "description": "how far the index of this machine is behind the library `main`, and the others; "
+            "only where each machine has an index of its own"
+        },
     )
 
 

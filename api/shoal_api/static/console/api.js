@@ -1,6 +1,9 @@
 // Requests with the key of this tab. It is kept in the tab's session storage and nowhere else.
 const NAME = "shoal-key";
 
+// The prefix of all addresses of this page's collection; empty for `main`.
+export const base = document.documentElement.dataset.base ?? "";
+
 export function hasKey() { return sessionStorage.getItem(NAME) !== null; }
 export function keepKey(key) { sessionStorage.setItem(NAME, key); }
 export function forgetKey() { sessionStorage.removeItem(NAME); }

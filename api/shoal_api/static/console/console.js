@@ -1,8 +1,10 @@
 // Navigation of the console: fetches only the main part of the next page, with the key of this tab if there is one.
 // Without this script, links and forms work as usual.
-import { request, forgetKey, hasKey, keepKey } from "./api.js";
+import { base, request, forgetKey, hasKey, keepKey } from "./api.js";
 import { actOnJobs, watchJob, refreshList } from "./jobs.js";
 import { takeUploads } from "./upload.js";
+import { suggestQueries } from "./suggest.js";
+import { showNearest } from "./nearest.js";
 import { readAlong, changeDocument } from "./document.js";
 
 const WIDE = "(min-width: 62rem)"; // where the page has a column beside the text
@@ -31,7 +33,7 @@ async function turnTo(address, { push = true, focus = true, body = undefined, do
     if (focus) main().focus({ preventScroll: true });
     const target = location.hash && document.getElementById(location.hash.slice(1));
     if (focus) target ? target.scrollIntoView() : scrollTo(0, 0);
-    announce(response.ok ? done : "", "passing");
+    announce(response.ok ? main().querySelector("[data-done-instead]")?.dataset.doneInstead ?? done : "", "passing");
     begin(signal);
   } catch (error) {
     if (error.name !== "AbortError") announce("The service cannot be reached");
@@ -64,7 +66,7 @@ function markCurrent() {
 
 async function askForKey(address) {
   forgetKey();
-  const response = await fetch("/", { headers: { Accept: "text/html" } });
+  const response = await fetch(`${base}/`, { headers: { Accept: "text/html" } });
   show(new DOMParser().parseFromString(await response.text(), "text/html").querySelector("main"));
   begin(turning.signal, address);
   const problem = document.getElementById("key-problem");
@@ -87,6 +89,8 @@ function begin(signal, after = location.pathname + location.search + location.ha
   refreshList(main(), { signal });
   takeUploads(main(), { signal, turnTo, announce });
   readAlong(main(), { signal, turnTo });
+  suggestQueries(main(), { signal });
+  showNearest(main(), { signal });
   changeDocument(main(), { signal, turnTo, again, announce });
   for (const details of main().querySelectorAll("details[data-open-wide]")) {
     details.open = matchMedia(WIDE).matches || `#${details.id}` === location.hash;
@@ -110,8 +114,15 @@ function showCurrentSection() {
   if (current) list.scrollTop = current.offsetTop - list.offsetTop - list.clientHeight / 3;
 }
 
+// A page of another collection is loaded whole, because the links of the frame have its prefix.
 function isOurs(url) {
-  return url.origin === location.origin && !/^\/(api|docs|openapi|metrics|static|health|ready)\b/.test(url.pathname);
+  const [prefix, path] = split(url.pathname);
+  return url.origin === location.origin && prefix === base && !/^\/(api|docs|openapi|metrics|static|health|ready)\b/.test(path);
+}
+
+function split(path) {
+  const [prefix] = /^\/collections\/[^/]+(?=\/|$)/.exec(path) ?? [""];
+  return [prefix, path.slice(prefix.length)];
 }
 
 const FILE = /^\/api\/v1\/documents\/\d+\/file$/;
@@ -132,7 +143,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const url = new URL(link.href.baseVal ?? link.href, location.href);
-  if (hasKey() && url.origin === location.origin && FILE.test(url.pathname)) {
+  if (hasKey() && url.origin === location.origin && FILE.test(split(url.pathname)[1])) {
     event.preventDefault();
     openFile(url);
     return;

@@ -1,5 +1,5 @@
 // The page of a document: navigation by the topic chart, editing of tags, and deletion.
-import { request, problemOf } from "./api.js";
+import { base, request, problemOf } from "./api.js";
 
 export function readAlong(main, { signal, turnTo }) {
   const ribbon = main.querySelector("#ribbon");
@@ -60,7 +60,7 @@ export function changeDocument(main, { signal, turnTo, again, announce }) {
   form?.addEventListener("submit", async (event) => {
     event.preventDefault();
     const tags = new FormData(form).get("tags").split(",").map((tag) => tag.trim()).filter(Boolean);
-    const response = await request(`/api/v1/documents/${form.dataset.document}/tags`, {
+    const response = await request(`${base}/api/v1/documents/${form.dataset.document}/tags`, {
       method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ tags }), signal,
     });
     if (response.ok) again();
@@ -69,7 +69,7 @@ export function changeDocument(main, { signal, turnTo, again, announce }) {
   const button = main.querySelector("#delete-document");
   button?.addEventListener("click", async () => {
     if (!confirm("Delete this document and everything derived from it?")) return;
-    const response = await request(`/api/v1/documents/${button.dataset.document}`, { method: "DELETE", signal });
+    const response = await request(`${base}/api/v1/documents/${button.dataset.document}`, { method: "DELETE", signal });
     if (response.ok) turnTo(button.dataset.after);
     else announce(await problemOf(response));
   }, { signal });

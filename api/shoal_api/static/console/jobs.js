@@ -1,7 +1,7 @@
 // Keeps the page of a job up to date while the job runs: by server-sent events, or by polling without them.
-import { request, problemOf } from "./api.js";
+import { base, request, problemOf } from "./api.js";
 
-const API = "/api/v1/jobs";
+const API = `${base}/api/v1/jobs`;
 const LEAST_PAUSE = 400; // milliseconds between two updates, however fast events arrive
 const PAUSE_WHEN_AWAY = 2000; // milliseconds before the next attempt while the service is unreachable
 

@@ -1,7 +1,7 @@
 // Uploads of dropped or chosen files, folders and archives. A panel above every page shows their progress.
-import { authorised } from "./api.js";
+import { authorised, base } from "./api.js";
 
-const BULK = "/api/v1/documents/bulk";
+const BULK = `${base}/api/v1/documents/bulk`;
 const TEXTS = /\.(md|markdown|txt)$/i;
 const ARCHIVES = { zip: "application/zip", gz: "application/gzip", tgz: "application/gzip" };
 const RATE_SECONDS = 3; // interval over which the rate of an upload is measured
@@ -36,7 +36,7 @@ export function takeUploads(main, { signal, turnTo, announce }) {
     if (signal.aborted || jobs.length < bodies.length) return;
     for (const { id } of jobs) document.getElementById(`upload-of-${id}`)?.remove();
     showPanel();
-    turnTo(jobs.length === 1 ? `/jobs/${jobs[0].id}` : "/jobs");
+    turnTo(jobs.length === 1 ? `${base}/jobs/${jobs[0].id}` : `${base}/jobs`);
   };
   drop.querySelector("#fetch")?.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -113,7 +113,7 @@ function enqueue(upload) {
     line.root.id = `upload-of-${job.id}`;
     line.tell("uploaded: ");
     const link = document.createElement("a");
-    link.href = `/jobs/${job.id}`;
+    link.href = `${base}/jobs/${job.id}`;
     link.textContent = `job ${job.id}`;
     line.text.append(link);
     return job;

@@ -1,0 +1,121 @@
+"""Responses to searches as JSON values, whole or line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import flask
+from werkzeug.wrappers import Response
+
+from shoal.models.notes import NoteHit, UnitResponse
+from shoal.models.search import DocumentResult, SearchResponse, SearchResult
+from shoal.search.request import Expand
+from shoal.search.selected_fields import SelectedFields
+from shoal_api import service
+from shoal_api.schemas.results import DOCUMENT, NOTE_HIT, RESULT, SearchResponseSchema
+from shoal_api.trace import trace_id
+
+LINES = "application/x-ndjson"
+AT_THE_END = ("warnings", "next_cursor", "tokens", "prompt", "took_ms")
+"""Members of a response that its last line has."""
+
+
+def represent(
+    response: SearchResponse | UnitResponse, options: Mapping[str, Any], selected: SelectedFields
+) -> dict[str, Any]:
+    """Return the members of a response, and count the search. `options`: the arguments of the search."""
+    metrics = service.current().metrics
+    metrics.observe_search(str(options["mode"]), response.took_ms / 1000, response.query_info.near_words)
+    metrics.observe_features(response.query_info, options)
+    members = {
+        "results": [selected.of(result_members(result, options)) for result in response.results],
+        "query_info": response.query_info,
+        "weights": response.weights,
+        "trace_id": trace_id(),
+        "took_ms": round(response.took_ms, 3),
+        "warnings": response.warnings,
+    }
+    if not isinstance(response, SearchResponse):
+        return members
+    metrics.observe_rerank(response.rerank)
+    if response.rerank is not None:
+        members["rerank"] = response.rerank
+    if response.facets is not None:
+        members["facets"] = response.facets
+    if response.documents is not None:
+        members["documents"] = [_document(document, options, selected) for document in response.documents]
+    if response.now is not None:
+        members["now"] = response.now
+    members["next_cursor"] = response.next_cursor
+    if response.tokens is not None:
+        members["tokens"] = response.tokens
+    if options.get("prompt"):
+        members["prompt"] = response.prompt
+    return members
+
+
+def _document(
+    document: DocumentResult, options: Mapping[str, Any], selected: SelectedFields
+) -> dict[str, Any]:
+    values = _without_unused(DOCUMENT.members(document), ("sort_values", "folded"))
+    values["passages"] = [selected.of(result_members(passage, options)) for passage in document.passages]
+    return values
+
+
+def result_members(result: SearchResult | NoteHit, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result with its requested optional fields only."""
+    values: dict[str, Any]
+    if isinstance(result, NoteHit):
+        values = NOTE_HIT.members(result)
+        if not options["include_scores"]:
+            del values["shared_reefs"]
+        return values
+    values = RESULT.members(result)
+    if not options["include_scores"]:
+        del values["shared_reefs"], values["matched_terms"], values["nearest_sentence"]
+    if not options["context"]:
+        del values["before"], values["after"]
+    if options["expand"] == Expand.none:
+        del values["evidence"]
+    return _without_unused(values, ("rerank", "text_span", "sort_values", "folded"))
+
+
+def _without_unused(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Without those of these members that only some searches have."""
+    for name in names:
+        if values[name] is None:
+            del values[name]
+    return values
+
+
+def as_requested(members: dict[str, Any]) -> dict[str, Any] | Response:
+    """Return a response as it is, or as lines if the request prefers them."""
+    if not wants_lines():
+        return members
+    values = SearchResponseSchema().dump(members)
+    return lines_response(_lines_of(values))
+
+
+def wants_lines() -> bool:
+    """Whether the request prefers NDJSON to JSON."""
+    return flask.request.accept_mimetypes.best_match(["application/json", LINES]) == LINES
+
+
+def lines_response(values: Iterable[Mapping[str, Any]]) -> Response:
+    """Return a response that sends each value as a line as soon as there is one."""
+    dumps = flask.current_app.json.dumps
+    lines = (dumps(value, indent=None) + "\n" for value in values)
+    response = Response(flask.stream_with_context(lines), content_type=LINES)
+    # Otherwise nginx buffers lines until it has a page of them.
+    response.headers["X-Accel-Buffering"] = "no"
+    return response
+
+
+def _lines_of(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    end = {name: values[name] for name in AT_THE_END if name in values}
+    head = {name: value for name, value in values.items() if name not in (*AT_THE_END, "results")}
+    yield {"head": head}
+    for result in values["results"]:
+        yield {"result": result}
+    yield {"end": {"n_results": len(values["results"]), **end}}
