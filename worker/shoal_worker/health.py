@@ -1,43 +1,51 @@
 """`python -m shoal_worker.health`: check for a recent heartbeat of a worker on this machine.
 
-For container health checks, where the host name is that of the container. The heartbeat is a database row
-that every worker process renews, so a healthy result also means that the database is reachable.
+For container health checks. The heartbeat is a database row that every worker process renews, so a healthy
+result also means that the database is reachable. `--ready`: also check that the worker is not outdated.
 """
 
 from __future__ import annotations
 
 import socket
 import sys
-import time
+from contextlib import closing
 
 from shoal.errors import ShoalError
 from shoal.jobs.queue import statements
 from shoal.settings import Settings
-from shoal.storage.database import Database
-from shoal_worker.reconciler import HEARTBEAT_SECONDS
+from shoal.storage.opening import open_database
+from shoal_worker.outdated import ADVICE, is_outdated
+from shoal_worker.reconciler import HEARTBEAT_SECONDS, worker_host
 
 MISSED_HEARTBEATS = 3
 """Heartbeats that may be missing: one may wait for the write lock and for the preceding reconciliation."""
 
 
-def seconds_since_heartbeat(settings: Settings, hostname: str) -> float | None:
-    """Return the age of the last heartbeat on a machine, None if there is none. Raises StorageError."""
-    database = Database(settings.database_url)
-    try:
-        with database.snapshot() as snapshot:
-            rows = snapshot.rows(statements.WORKERS, {"since": 0.0})
-    finally:
-        database.close()
-    heartbeats = [row["seen_at"] for row in rows if row["hostname"] == hostname]
-    return time.time() - max(heartbeats) if heartbeats else None
+def seconds_since_heartbeat(settings: Settings) -> float | None:
+    """Return the age of the last heartbeat of a worker on this machine and in this process namespace, by the
+    store's clock; None if there is none. Raises StorageError."""
+    with (
+        closing(open_database(settings.database_url, settings.data_path)) as database,
+        database.snapshot() as snapshot,
+    ):
+        rows, now = snapshot.rows(statements.WORKERS, {"since": 0.0}), snapshot.now()
+    heartbeats = [row["seen_at"] for row in rows if row["name"].startswith(f"{worker_host()}:")]
+    return now - max(heartbeats) if heartbeats else None
 
 
 def main() -> int:
-    """Return 0 if the worker is healthy, else 1 with the reason on stderr."""
+    """Return 0 if the worker is healthy, else 1 with the reason on stderr.
+
+    A worker is alive while it waits because a newer version has migrated the database, as a restart would
+    not help. It is not ready: with `--ready` the result is 1.
+    """
     hostname = socket.gethostname()
     try:
         settings = Settings.from_environment()
-        silence = seconds_since_heartbeat(settings, hostname)
+        if is_outdated(settings):
+            sys.stderr.write(f"outdated: a newer version has migrated the database; {ADVICE}\n")
+            return int("--ready" in sys.argv[1:])
+        silence = seconds_since_heartbeat(settings)
     except ShoalError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -13,29 +13,35 @@ import socket
 import threading
 import time
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import billiard
 import structlog
 from celery import Celery, signals
 from celery.platforms import SecurityWarning
 
-from shoal.errors import StorageError
+from shoal.collections.names import MAIN
+from shoal.errors import CollectionNotFoundError, StorageError
 from shoal.jobs.queue import lease, statements
+from shoal.jobs.queue.claims import has_claimable_work
 from shoal.jobs.queue.counters import Counters
-from shoal.jobs.stages.contract import Handlers
-from shoal.jobs.stages.runner import handlers_for
 from shoal.jobs.transport.broker import TASK_WORK, make_celery, worker_notifier
 from shoal.scorer import Scorer
 from shoal.service import log_setup
 from shoal.service.garbage_collection import reduce_collections
 from shoal.settings import Settings
 from shoal.storage import migrate
-from shoal.storage.database import Database
-from shoal_worker.note_keeper import NoteKeeper
+from shoal.storage.opening import open_database
+from shoal_worker.collection_keeper import CollectionKeeper
+from shoal_worker.libraries import Libraries
+from shoal_worker.listener import WorkListener
+from shoal_worker.outdated import is_outdated, wait_while_outdated
 from shoal_worker.reconciler import Reconciler, worker_name
 from shoal_worker.watchdog import Slots, WatchdogProcess
 from shoal_worker.work import process_next_batch
+
+if TYPE_CHECKING:
+    from shoal.encoders.contract import Encoder
 
 QUIET_LOGGERS = ("celery.app.trace", "celery.worker.strategy", "celery.pool")
 """Celery loggers that write a line for every task; the worker logs its batches itself."""
@@ -43,8 +49,12 @@ QUIET_LOGGERS = ("celery.app.trace", "celery.worker.strategy", "celery.pool")
 OUT_OF_MEMORY_EXIT_CODE = 1
 """Exit code of a child that exceeded its memory limit."""
 
+LOOKS = 16
+"""Collections that a process looks at for one message."""
+
 STOP_SECONDS = 30
 """Time a stopping worker has to finish its batches: less than `shoal up` and containers wait."""
+OUTDATED_POLL_SECONDS = 0.5
 KILLED_EXIT_CODE = 1
 """Exit code of a worker that exceeded STOP_SECONDS."""
 
@@ -54,15 +64,21 @@ log = structlog.get_logger(__name__)
 def main(settings: Settings | None = None, *, scorer: Scorer | None = None) -> int:
     """Work until SIGTERM or Ctrl-C, finish the current batches within STOP_SECONDS, and return the exit code.
 
+    If a newer version migrates the database, the worker stops its processes and waits to be stopped.
+
     Loads the scorer (lagoon's packaged data by default) before the fork, so that all children share its
     pages. Raises ShoalError if the settings, the database or the data cannot be used.
     """
     settings = settings or Settings.from_environment()
     log_setup.configure(settings, service="worker")
+    if is_outdated(settings):
+        wait_while_outdated(settings)
+        return 0
     _check_database(settings)
     scorer = scorer if scorer is not None else _load_scorer()
     watchdog = WatchdogProcess(settings)
-    app = make_worker(settings, scorer, watchdog.slots)
+    ending = Ending()
+    app = make_worker(settings, scorer, watchdog.slots, ending)
     worker = app.Worker(
         hostname=f"shoal-{os.getpid()}@{socket.gethostname()}",
         pool_cls="prefork",
@@ -77,17 +93,57 @@ def main(settings: Settings | None = None, *, scorer: Scorer | None = None) -> i
     # collector from touching, and so copying, their pages.
     gc.collect()
     gc.freeze()
+    gc.enable()
     watchdog.start()
+    threading.Thread(target=_stop_when_outdated, args=(ending,), name="outdated", daemon=True).start()
     worker.start()
     watchdog.end()
+    if ending.is_outdated:
+        signal.alarm(0)
+        wait_while_outdated(settings)
+        return 0
     _unregister(settings)
     return int(worker.exitcode or 0)
 
 
-def make_worker(settings: Settings, scorer: Scorer, slots: Slots) -> Celery:
+class Ending:
+    """Why the worker is stopping, in memory that parent and children share."""
+
+    def __init__(self) -> None:
+        self._flags = mmap.mmap(-1, 2)
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self._flags[0])
+
+    def begin(self) -> None:
+        self._flags[0] = 1
+
+    @property
+    def is_outdated(self) -> bool:
+        return bool(self._flags[1])
+
+    def set_outdated(self) -> None:
+        """Note that a newer version has migrated the database. A worker that is being stopped just ends."""
+        if not self.has_begun:
+            self._flags[1] = 1
+
+    def forget_outdated(self) -> None:
+        """Let an outdated worker end rather than wait."""
+        self._flags[1] = 0
+
+
+def _stop_when_outdated(ending: Ending) -> None:
+    """Stop this worker, in its parent process, once a child has found that it is outdated."""
+    while not ending.is_outdated:
+        time.sleep(OUTDATED_POLL_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def make_worker(settings: Settings, scorer: Scorer, slots: Slots, ending: Ending) -> Celery:
     """Return the Celery application with its one task. Opens no database: only the children may do so."""
     app = make_celery(settings, consumer=True)
-    child = _Child(settings, scorer, make_celery(settings), slots)
+    child = _Child(settings, scorer, make_celery(settings), slots, ending)
     app.task(child.work, name=TASK_WORK, shared=False)
     signals.worker_process_init.connect(child.start, weak=False)
     signals.worker_process_shutdown.connect(child.stop, weak=False)
@@ -105,26 +161,32 @@ def make_worker(settings: Settings, scorer: Scorer, slots: Slots) -> Celery:
 class _Child:
     """State of one worker process. Before the fork it holds only what all processes share."""
 
-    def __init__(self, settings: Settings, scorer: Scorer, sender: Celery, slots: Slots) -> None:
+    def __init__(
+        self, settings: Settings, scorer: Scorer, sender: Celery, slots: Slots, ending: Ending
+    ) -> None:
         self._settings = settings
         self._slots = slots
         self._scorer = scorer
         self._notify = worker_notifier(sender)
         self._busy = threading.Lock()
-        self._database: Database | None = None
-        self._handlers: Handlers = {}
+        self._libraries: Libraries | None = None
         self._counters = Counters()
-        # One byte shared by parent and children: 1 once the worker is stopping.
-        self._ending = mmap.mmap(-1, 1)
+        # Looks without a batch since the last one, so that collections whose work waits cause no endless
+        # turn.
+        self._n_fruitless = 0
+        self._encoders: list[Encoder | None] = []
+        self._ending = ending
 
     def end(self, **_: Any) -> None:
         """Stop the worker (runs in the parent). Later messages cause no claim.
 
         A second Ctrl-C kills the worker; Celery alone would keep waiting.
         """
-        if self._ending[0]:
+        if self._ending.has_begun:
+            # A worker that stops because it is outdated would wait; this signal ends it.
+            self._ending.forget_outdated()
             return
-        self._ending[0] = 1
+        self._ending.begin()
         for number in (signal.SIGALRM, signal.SIGINT, signal.SIGQUIT):
             signal.signal(number, _kill_worker)
         signal.alarm(STOP_SECONDS)
@@ -135,25 +197,38 @@ class _Child:
             # Limit private memory, not the address space, most of which is the mapped model.
             hard_limit = resource.getrlimit(resource.RLIMIT_DATA)[1]
             resource.setrlimit(resource.RLIMIT_DATA, (self._settings.worker_memory_bytes, hard_limit))
-        self._database = Database(self._settings.database_url)
-        self._handlers = handlers_for(self._database, self._scorer, self._settings)
+        libraries = Libraries(self._settings, self._scorer, self._encoder, self._notify)
+        if self._settings.embed and self._encoder() is None:
+            log.warning("SHOAL_EMBED=1 has no effect: SHOAL_ENCODER names no encoder")
+        assert libraries.main.handlers, "loads what work needs, before the first message"
+        self._libraries = libraries
+        keeper = CollectionKeeper(libraries, self._settings, self._notify, self._counters)
+        # The threads below may take work at once.
         Reconciler(
-            self._database,
+            libraries.main.database,
             self._settings,
             self._notify,
             self._busy,
             self._process_without_message,
             self._counters,
+            libraries.main.look,
+            self._ending.set_outdated,
+            keeper.has_waiting,
         ).start()
-        NoteKeeper(self._database, self._settings, self._scorer).start()
+        take = self._process_without_message
+        WorkListener.of_main(libraries.main.database, self._busy, take).start()
+        WorkListener.of_collections(libraries.registry.catalog, self._busy, take).start()
+        libraries.main.notes.start()
+        libraries.main.searches.start()
+        keeper.start()
         log.info("worker process ready", pid=os.getpid(), parent=os.getppid())
 
     def stop(self, **_: Any) -> None:
         """Write the counts since the reconciler's last write."""
-        if self._database is None:
+        if self._libraries is None:
             return
         try:
-            self._counters.write(self._database)
+            self._counters.write(self._libraries.main.database)
         except StorageError as error:
             log.warning("counts of the last seconds lost", reason=str(error))
 
@@ -177,21 +252,64 @@ class _Child:
             self._busy.release()
 
     def _process_next_batch(self) -> bool:
-        assert self._database is not None, "a child works only after it has started"
-        if self._ending[0]:
+        assert self._libraries is not None, "a child works only after it has started"
+        if self._ending.has_begun or self._ending.is_outdated:
             return False
+        turn = self._libraries.turn()
+        for collection_id in turn[:LOOKS]:
+            if self._process_batch_of(collection_id, self._libraries):
+                self._libraries.served(collection_id)
+                self._n_fruitless = 0
+                if len(turn) > 1:
+                    # Another collection may have work, too.
+                    self._notify()
+                return True
+            self._libraries.served(collection_id)
+            self._n_fruitless += 1
+        if len(turn) > LOOKS and self._n_fruitless <= len(turn):
+            self._notify()
+        return False
+
+    def _process_batch_of(self, collection_id: str, libraries: Libraries) -> bool:
+        """Process a batch of a collection; False if it has none, or was deleted."""
         owner, slot = lease.new_owner(), billiard.current_process().index
-        self._slots.set(slot, owner)
+        self._slots.set(slot, owner, collection_id)
         try:
-            return process_next_batch(
-                self._database, self._handlers, self._settings, self._notify, self._counters, owner=owner
-            )
+            with libraries.lent(collection_id) as library:
+                # Loading the parsers takes a second, so only for work that is there.
+                if collection_id != MAIN and not has_claimable_work(library.database):
+                    return False
+                worked = process_next_batch(
+                    library.database,
+                    library.handlers,
+                    library.settings,
+                    self._notify,
+                    self._counters,
+                    owner=owner,
+                )
+                try:
+                    library.look()
+                except StorageError as error:
+                    # The reconciler looks again.
+                    log.warning("embedding not begun", reason=str(error))
+                return worked
+        except (CollectionNotFoundError, StorageError) as error:
+            log.warning("work postponed", collection=collection_id, reason=str(error))
+            return False
         except MemoryError:
             # Its lease is reclaimed as after any other crash, and a fresh process repeats the work.
             log.critical("out of memory: this process exits", limit=self._settings.worker_memory_bytes)
             os._exit(OUT_OF_MEMORY_EXIT_CODE)
         finally:
             self._slots.set(slot, "")
+
+    def _encoder(self) -> Encoder | None:
+        """The encoder of the settings, which all libraries of this process share."""
+        if not self._encoders:
+            from shoal.encoders.opening import open_encoder
+
+            self._encoders.append(open_encoder(self._settings))
+        return self._encoders[0]
 
 
 def _kill_worker(*_: Any) -> None:
@@ -206,23 +324,19 @@ def _kill_worker(*_: Any) -> None:
 
 
 def _check_database(settings: Settings) -> None:
-    database = Database(settings.database_url)
-    try:
+    with contextlib.closing(open_database(settings.database_url, settings.data_path)) as database:
         migrate.check(database)
-    finally:
-        database.close()
 
 
 def _unregister(settings: Settings) -> None:
     """Remove the worker from the list of workers. The children are gone, so SQLite may be opened here."""
-    database = Database(settings.database_url)
-    try:
-        with database.write() as transaction:
-            transaction.execute(statements.DELETE_WORKER, {"name": worker_name(os.getpid())})
-    except StorageError as error:
-        log.warning("the stopped worker is still listed", reason=str(error))
-    finally:
-        database.close()
+    with contextlib.closing(open_database(settings.database_url, settings.data_path)) as database:
+        database.write_guard = migrate.check_writable
+        try:
+            with database.write() as transaction:
+                transaction.execute(statements.DELETE_WORKER, {"name": worker_name(os.getpid())})
+        except StorageError as error:
+            log.warning("the stopped worker is still listed", reason=str(error))
 
 
 def _load_scorer() -> Any:

@@ -7,7 +7,6 @@ to the process, but its record of them would be copied. The parent forks wheneve
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import threading
 import time
@@ -17,14 +16,16 @@ import structlog
 
 import shoal
 from shoal.errors import StorageError
-from shoal.jobs.queue import statements
+from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.claims import has_claimable_work
 from shoal.jobs.queue.counters import LEASES_LOST, Counters
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.transport.broker import remove_stale_messages
 from shoal.settings import Settings
+from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal.support.clock import timestamp
+from shoal_worker.background import block_sigterm
 
 FORGET_SECONDS = 86_400.0
 """A worker without a heartbeat for a day is no longer listed."""
@@ -41,8 +42,27 @@ log = structlog.get_logger(__name__)
 
 
 def worker_name(parent: int) -> str:
-    """Return the name of the worker whose parent process has this pid on this machine."""
-    return f"{socket.gethostname()}:{parent}"
+    """Return the name of the worker whose parent process has this pid on this machine.
+
+    Containers may share the name of a host, and number their processes alike.
+    """
+    return f"{worker_host()}:{parent}"
+
+
+def worker_host() -> str:
+    """Return the beginning of the names of workers on this machine and in this process namespace."""
+    return f"{socket.gethostname()}:{lease.host()}"
+
+
+def recover(
+    database: Database, settings: Settings, notify: Callable[[], None], counters: Counters, **context: str
+) -> None:
+    """Recover interrupted work of a library once, count and log it. Raises StorageError."""
+    result = reconcile(database, settings, notify)
+    counters.add(LEASES_LOST, "", result.reclaimed + result.failed)
+    if result.reclaimed or result.failed or result.dropped:
+        numbers = {"reclaimed": result.reclaimed, "failed": result.failed, "dropped": result.dropped}
+        log.info("reconciled", **context, **numbers)
 
 
 class Reconciler:
@@ -56,9 +76,14 @@ class Reconciler:
         busy: threading.Lock,
         work: Callable[[], bool],
         counters: Counters,
+        look: Callable[[], None],
+        set_outdated: Callable[[], None],
+        has_waiting: Callable[[], bool] = lambda: False,
     ) -> None:
         """`busy` is held while this process works on a batch. `work` processes a batch unless the process is
-        busy, and returns whether it did. `counters` are those of this process.
+        busy, and returns whether it did. `counters` are those of this process. `look` has documents embedded
+        that lack vectors. `set_outdated` is called when a newer version has migrated the database; then this
+        thread ends. `has_waiting`: whether work waits in a collection other than `main`.
         """
         self._database = database
         self._settings = settings
@@ -66,32 +91,32 @@ class Reconciler:
         self._busy = busy
         self._counters = counters
         self._work = work
+        self._look = look
+        self._has_waiting = has_waiting
+        self._set_outdated = set_outdated
         self._idle_since: float | None = None
         self._parent = os.getppid()
-        self._heartbeat_at = 0.0
+        self._heartbeat_at = -HEARTBEAT_SECONDS
         self._started_at = timestamp()
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="reconciler", daemon=True).start()
 
     def _run(self) -> None:
-        # Only the main thread may receive SIGTERM: Celery blocks it there while the process holds a lock
-        # shared by the pool. In this thread it would end the process together with the lock.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        block_sigterm()
         # The first round runs at once: this process may replace one that died at work.
         while True:
             if os.getppid() != self._parent:
                 self._exit_when_idle()
             worked = False
             try:
-                result = reconcile(self._database, self._settings, self._notify)
-                self._counters.add(LEASES_LOST, "", result.reclaimed + result.failed)
-                if result.reclaimed or result.failed or result.dropped:
-                    log.info(
-                        "reconciled", reclaimed=result.reclaimed, failed=result.failed, dropped=result.dropped
-                    )
+                if migrate.is_outdated(self._database):
+                    self._set_outdated()
+                    return
+                recover(self._database, self._settings, self._notify, self._counters)
                 self._send_heartbeat()
                 remove_stale_messages(self._settings)
+                self._look()
                 worked = self._claim_without_message()
             except StorageError as error:
                 log.warning("not reconciled", reason=str(error))
@@ -104,7 +129,7 @@ class Reconciler:
     def _claim_without_message(self) -> bool:
         """Process a batch if work has been waiting while this process is idle; True if it did."""
         now = time.monotonic()
-        if self._busy.locked() or not has_claimable_work(self._database):
+        if self._busy.locked() or not (has_claimable_work(self._database) or self._has_waiting()):
             self._idle_since = None
             return False
         if self._idle_since is None:
@@ -117,10 +142,10 @@ class Reconciler:
         return worked
 
     def _send_heartbeat(self) -> None:
-        now = time.time()
-        if now - self._heartbeat_at < HEARTBEAT_SECONDS:
+        if time.monotonic() - self._heartbeat_at < HEARTBEAT_SECONDS:
             return
         with self._database.write() as transaction:
+            now = transaction.now()
             transaction.execute(
                 statements.UPSERT_WORKER,
                 {
@@ -135,7 +160,7 @@ class Reconciler:
             )
             transaction.execute(statements.DELETE_STALE_WORKERS, {"moment": now - FORGET_SECONDS})
         self._counters.write(self._database)
-        self._heartbeat_at = now
+        self._heartbeat_at = time.monotonic()
 
     def _exit_when_idle(self) -> None:
         """Exit after the current batch: without a parent this process gets no messages and never ends."""

@@ -19,11 +19,15 @@ import time
 import structlog
 
 from shoal.cli.supervisor import environment_of
-from shoal.errors import StorageError
+from shoal.collections.names import MAIN, is_id
+from shoal.collections.registry import Registry
+from shoal.errors import DatabaseUnavailableError, StorageError
 from shoal.jobs.queue.watchdog import Watchdog, round_seconds
 from shoal.service import log_setup
 from shoal.settings import Settings
+from shoal.storage import migrate
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 SLOT_BYTES = 512
 """More than the length of any owner (`shoal.jobs.queue.lease`)."""
@@ -40,19 +44,60 @@ class Slots:
         """`file` is the descriptor of the mapped file, with SLOT_BYTES for each child."""
         self._memory = mmap.mmap(file, 0)
 
-    def set(self, index: int, owner: str) -> None:
-        """Set the owner of child `index`, empty for none.
+    def set(self, index: int, owner: str, collection_id: str = MAIN) -> None:
+        """Set the owner of child `index` and the collection it works in, empty for none.
 
         A reader may briefly see a partial owner, which holds no lease.
         """
         start = index * SLOT_BYTES
-        self._memory[start : start + SLOT_BYTES] = owner.encode().ljust(SLOT_BYTES, b"\0")
+        text = f"{collection_id} {owner}" if owner else ""
+        self._memory[start : start + SLOT_BYTES] = text.encode().ljust(SLOT_BYTES, b"\0")
 
-    def owners(self) -> list[str]:
-        """Return the owners that are working."""
+    def owners(self) -> dict[str, list[str]]:
+        """Return the owners that are working, by the id of their collection."""
         offsets = range(0, len(self._memory), SLOT_BYTES)
         texts = [self._memory[offset : offset + SLOT_BYTES].rstrip(b"\0") for offset in offsets]
-        return [text.decode(errors="replace") for text in texts if text]
+        owners: dict[str, list[str]] = {}
+        for text in texts:
+            collection_id, _, owner = text.decode(errors="replace").partition(" ")
+            if owner:
+                owners.setdefault(collection_id, []).append(owner)
+        return owners
+
+
+class Watchdogs:
+    """A watchdog for each collection in which a child works, and always one for `main`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._registry = Registry(settings)
+        self._open: dict[str, tuple[Database, Watchdog]] = {}
+
+    def watch(self, owners: dict[str, list[str]]) -> None:
+        """Run one round. An error in one collection is logged and stops no other."""
+        for collection_id in {MAIN, *owners}:
+            if collection_id != MAIN and not is_id(collection_id):
+                # A slot that is being written.
+                continue
+            try:
+                self._watchdog(collection_id).watch(owners.get(collection_id, []))
+            except StorageError as error:
+                log.warning("leases not renewed", collection=collection_id, reason=str(error))
+            except Exception:
+                # The worker's time limits depend on this process, so no error may end it.
+                log.exception("leases not renewed", collection=collection_id)
+        for collection_id in self._open.keys() - {MAIN, *owners}:
+            self._open.pop(collection_id)[0].close()
+
+    def _watchdog(self, collection_id: str) -> Watchdog:
+        if collection_id not in self._open:
+            # The child that works there keeps the files of a deleted collection.
+            if collection_id != MAIN and not self._registry.has_database(collection_id):
+                raise DatabaseUnavailableError("the database of the collection is gone")
+            settings = self._registry.settings_by_id(collection_id)
+            database = open_database(settings.database_url, settings.data_path)
+            database.write_guard = migrate.check_writable
+            self._open[collection_id] = database, Watchdog(database, settings)
+        return self._open[collection_id][1]
 
 
 class WatchdogProcess:
@@ -107,15 +152,9 @@ def main(file: int, parent: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     settings = Settings.from_environment()
     log_setup.configure(settings, service="worker")
-    slots, watchdog = Slots(file), Watchdog(Database(settings.database_url), settings)
+    slots, watchdogs = Slots(file), Watchdogs(settings)
     while os.getppid() == parent:
-        try:
-            watchdog.watch(slots.owners())
-        except StorageError as error:
-            log.warning("leases not renewed", reason=str(error))
-        except Exception:
-            # The worker's time limits depend on this process, so no error may end it.
-            log.exception("leases not renewed")
+        watchdogs.watch(slots.owners())
         time.sleep(round_seconds(settings))
 
 
