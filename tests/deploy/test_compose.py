@@ -24,6 +24,7 @@ from shoal.jobs.queue import statements
 from shoal.settings import Settings, describe
 from shoal.storage.database import Database
 from shoal_api.server import STOP_SECONDS
+from shoal_worker.reconciler import worker_host
 
 LONG_RUNNING = {"api", "worker", "redis"}
 
@@ -136,7 +137,13 @@ def test_an_api_without_keys_is_published_to_this_machine_only(services: dict[st
 
 
 def _write_heartbeat(database: Database, hostname: str, seen_at: float) -> None:
-    worker = {"name": f"{hostname}:7", "hostname": hostname, "pid": 7, "processes": 1, "version": "0"}
+    worker = {
+        "name": f"{worker_host()}:7" if hostname == socket.gethostname() else f"{hostname}:7",
+        "hostname": hostname,
+        "pid": 7,
+        "processes": 1,
+        "version": "0",
+    }
     with database.write() as transaction:
         transaction.execute(
             statements.UPSERT_WORKER, {**worker, "started_at": "2026-01-31T00:00:00.000Z", "seen_at": seen_at}
