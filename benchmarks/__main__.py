@@ -44,6 +44,9 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "Decisions about notes", _script("note_decisions")
     yield "Hooks of agents", _module("hooks")
     yield "Notes that hooks show", _module("hook_relevance")
+    yield "Console pages of many notes", _module("note_pages")
+    yield "Suggestions while typing", _module("suggest")
+    yield "Searches with typing errors", _module("typing_errors") if collections else None
     yield "Topic boundaries", _script("topic_boundaries", running) if running else None
     yield "Articles and their archipelagos", _script("archipelagos", running) if running else None
     yield "Exactness of chunks", _script("chunk_audit", *texts)
@@ -55,6 +58,9 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "Maintenance of a library", _script("operation", texts[0])
     yield "Search from a cold start", _script("cold_start", database)
     yield "Costs and plans of the steps of a search", _script("search_plans", database)
+    yield "Statements of searches", _module("search_statements", f"sqlite:///{database}")
+    encoders = [folder for name in ("fp32", "int8") if (folder := Path("build/encoders") / name).is_dir()]
+    yield "Speed of local encoders", _module("encoder_speed", *encoders) if encoders else None
     yield "Filters on metadata in a large library", _module("metadata_filter")
     yield "Bulk upload, embedded broker, 1 worker", _script("ingest_service", texts[0])
     redis = os.environ.get("SHOAL_TEST_REDIS_URL", DEFAULT_REDIS)

@@ -38,8 +38,9 @@ from shoal import Engine
 from shoal.cli.json_form import json_form
 from shoal.client.decoding import decode
 from shoal.conversion.drafts import draft_of_file
-from shoal.file_models import LocatorKind, timecode
-from shoal.models import Modality, SearchResponse, SearchResult
+from shoal.models.files import LocatorKind, timecode
+from shoal.models.recordings import Modality
+from shoal.models.search import SearchResponse, SearchResult
 from shoal.search.library_index import IndexCache
 
 QUERIES_PER_KIND = 30

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 import lagoon
 from shoal.chunking.analysis import score_document
 from shoal.formats.drafts import draft_from_file
-from shoal.models import Chunk
+from shoal.models.documents import Chunk
 from shoal.settings import Settings
 from shoal.storage.profiles import Profiles
 

@@ -26,7 +26,7 @@ from shoal.formats.file_types import FORMAT_OF_SUFFIX
 from shoal.formats.markdown import read_blocks
 from shoal.formats.masking import mask, mask_formulas
 from shoal.formats.parsing import parse
-from shoal.models import DocFormat, DocumentDraft, ScoredDocument
+from shoal.models.documents import DocFormat, DocumentDraft, ScoredDocument
 from shoal.settings import Settings
 
 

@@ -39,7 +39,7 @@ from lagoon.build.encode import Encoder
 from shoal import Engine
 
 QUERIES_TIMED = 50
-N_REREAD = 20
+N_RERANKED = 20
 
 
 def main() -> None:
@@ -145,14 +145,14 @@ def rankings(library: JudgedLibrary, cosines: Doubles) -> list[tuple[str, Double
         ("words and vectors, parts", of_best(lexical) + nearest),
         ("shoal", shoal),
         ("shoal and vectors", of_best(shoal) + nearest),
-        ("shoal, first 20 reread", reread(shoal, nearest)),
-        ("words, first 20 reread", reread(lexical, nearest)),
+        ("shoal, first 20 reranked", rerank(shoal, nearest)),
+        ("words, first 20 reranked", rerank(lexical, nearest)),
     ]
 
 
-def reread(scores: Doubles, nearest: Doubles) -> Doubles:
+def rerank(scores: Doubles, nearest: Doubles) -> Doubles:
     """(q, c): the best scores of each row reranked by the sum of both scores, above all others."""
-    last = -np.partition(-scores, N_REREAD - 1, axis=1)[:, N_REREAD - 1 : N_REREAD]
+    last = -np.partition(-scores, N_RERANKED - 1, axis=1)[:, N_RERANKED - 1 : N_RERANKED]
     read = (scores > 0) & (scores >= last)
     return of_best(scores) + np.where(read, 1.0 + nearest, 0.0)
 

@@ -37,7 +37,7 @@ from shoal.conversion.drafts import draft_of_file
 from shoal.conversion.recognition import recognise
 from shoal.engine import Engine
 from shoal.errors import ShoalError
-from shoal.file_models import FilePlace, LocatorKind
+from shoal.models.files import FilePlace, LocatorKind
 from shoal.storage.records import StoredChunk
 
 ENOUGH_WORDS = 0.9

@@ -46,12 +46,16 @@ class Running:
 
 @contextlib.contextmanager
 def running(folder: Path, workers: int, broker: str | None = None, /, **settings: str) -> Iterator[Running]:
-    """Run `shoal up` on the database `bench.db` in `folder`. `settings`: further variables."""
+    """Run `shoal up` on the database `bench.db` in `folder`, or on that of `SHOAL_DATABASE_URL`.
+
+    `settings`: further variables.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = dict(os.environ) | settings | ({"SHOAL_BROKER_URL": broker} if broker else {})
-    command = [*SHOAL, "--db", str(folder / "bench.db"), "up", "--port", str(port), "--workers", str(workers)]
+    library = settings.get("SHOAL_DATABASE_URL", str(folder / "bench.db"))
+    command = [*SHOAL, "--db", library, "up", "--port", str(port), "--workers", str(workers)]
     with (folder / "up.log").open("w") as log:
         began = time.monotonic()
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)

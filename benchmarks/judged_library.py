@@ -89,7 +89,7 @@ class JudgedLibrary:
             self.demanded = np.ones((len(self.texts), len(rows)), dtype=np.bool_)
             self.queries = [self._understand(snapshot, i, text) for i, text in enumerate(self.texts)]
         names = [same[rows[start][2]] for start in self.starts]
-        self._gains = [[_gains(relevant, ids) for ids in names] for relevant in judged]
+        self.gains = [[_gains(relevant, ids) for ids in names] for relevant in judged]
         self._ideal = [
             _discounted(sorted((2**rel - 1 for rel in relevant.values()), reverse=True))
             for relevant in judged
@@ -102,7 +102,7 @@ class JudgedLibrary:
             scorer_for(parsed.about, snapshot, self.engine.scorer),
             reefs_per_query=self.engine.settings.reefs_per_query,
         )
-        demands = CompiledFilters({}, {}).and_of_query(parsed, with_required=True)
+        demands = CompiledFilters().and_of_query(parsed, with_required=True)
         self.demanded[number] = demands.met_by(snapshot, self.index)[self._places]
         for reef in profile.reefs:
             self.own[number, reef.reef_id] = reef.z_score
@@ -172,6 +172,12 @@ class JudgedLibrary:
         match."""
         return float(np.mean(self.ndcgs(scores, candidates)))
 
+    def ndcg_of_chunks(self, query: int, chunk_ids: Sequence[int]) -> float:
+        """nDCG@10 of the documents of some chunks, best first, for a query by its number."""
+        numbers = self.document[np.searchsorted(self.chunk_ids, list(chunk_ids))].tolist()
+        gains = [gain for document in dict.fromkeys(numbers) for gain in self.gains[query][document]]
+        return _discounted(gains) / self._ideal[query] if self._ideal[query] else 0.0
+
     def ndcgs(self, scores: Doubles, candidates: Ints | None = None) -> Doubles:
         """(q,): nDCG@10 of each query."""
         ndcgs = []
@@ -182,7 +188,7 @@ class JudgedLibrary:
             chunks = order if candidates is None else candidates[i, order]
             ranked = [chunk for chunk, _ in sorted(zip(chunks, -row[order], strict=True), key=_by_score)]
             documents = dict.fromkeys(self.document[[chunk for chunk in ranked if chunk >= 0]].tolist())
-            gains = [gain for document in documents for gain in self._gains[i][document]]
+            gains = [gain for document in documents for gain in self.gains[i][document]]
             ndcgs.append(_discounted(gains) / self._ideal[i] if self._ideal[i] else 0.0)
         return np.array(ndcgs)
 

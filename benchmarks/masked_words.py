@@ -39,7 +39,7 @@ from shoal.formats.drafts import draft_from_file, make_draft
 from shoal.formats.file_types import FORMAT_OF_SUFFIX
 from shoal.learning import Evidence, EvidenceRow, LearnedWord, discover, learn
 from shoal.learning.associations import EXCESS, INTERCEPT, OCCURRENCES, STRENGTH
-from shoal.models import DocumentDraft
+from shoal.models.documents import DocumentDraft
 from shoal.settings import Settings
 
 BUCKETS = (3, 10, 30, 100)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from shoal import Engine
-from shoal.note_models import MergeProposal
+from shoal.models.notes import MergeProposal
 from shoal.notes.service import OwnerNotes
 
 TEXTS = Path(__file__).parent / "judgements" / "similar_texts.jsonl"

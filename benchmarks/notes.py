@@ -8,8 +8,10 @@ FOLDER has texts as for benchmarks/scale.py; a note is two sentences of them. Pr
 `add` while another process adds notes without a pause. For `--owners` owners: the 95th percentile of recalls
 with an index in memory and without, and the number of notes of other owners in these, in `--recalls` recalls
 of random owners with queries of one or two words, and in 1,000 recalls of hostile owners. The random recalls
-run in `--processes` processes. The notes of these owners are stored as an import stores them. Each line has
-the target behind the number. Exits 1 if a foreign note was returned.
+run in `--processes` processes, each with its share of the owners; every one is a call of `OwnerNotes.recall`.
+A process goes through its owners in groups, so that their indexes stay in memory, and alternates between the
+owners of a group at random. The notes of these owners are stored as an import stores them. Each line has the
+target behind the number. Exits 1 if a foreign note was returned.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from shoal.notes.note_records import ImportedNote, checked_note, store_notes
 SEARCHES = 400
 ADDS = 300
 HOSTILE = 1_000
+RECALLED_TOGETHER = 50
+"""Owners between whom the random recalls alternate."""
 STORED_TOGETHER = 500
 """Notes of one transaction of the owners' notes."""
 TAGS = [f"tag{number}" for number in range(60)]
@@ -170,7 +174,8 @@ def fill_owners(database: Path, folder: Path, owners: Sequence[int], per_owner: 
                 for item in itertools.islice(source, max(0, missing))
             ]
             if len(waiting) >= STORED_TOGETHER or number == owners[-1]:
-                n_stored += store_notes(engine.database, engine.scorer, engine.settings, waiting)
+                stored = store_notes(engine.database, engine.scorer, engine.settings, waiting)
+                n_stored += sum(note.is_new for note in stored)
                 waiting.clear()
     return n_stored
 
@@ -199,14 +204,18 @@ class Recalls:
 
 
 def recall_at_random(
-    database: Path, sample: Sequence[str], seed: int, n_owners: int, n_recalls: int
+    database: Path, sample: Sequence[str], numbers: range, n_recalls: int
 ) -> tuple[list[float], int, int]:
-    """Return the seconds of recalls of random owners, and the numbers of notes and of foreign notes."""
+    """Return the seconds of recalls of random owners among those with these numbers, and how many notes and
+    foreign notes they found."""
     with Engine(database) as engine:
         _ = engine.scorer
-        recalls = Recalls(engine, seed, sample)
-        owners = [f"owner{recalls.generator.randrange(n_owners)}" for _ in range(n_recalls)]
-        seconds = [recalls.run(owner, most_words=recalls.generator.randint(1, 2)) for owner in owners]
+        recalls = Recalls(engine, numbers, sample)
+        drawn = [recalls.generator.choice(numbers) for _ in range(n_recalls)]
+        drawn.sort(key=lambda number: number // RECALLED_TOGETHER)
+        seconds = [
+            recalls.run(f"owner{number}", most_words=recalls.generator.randint(1, 2)) for number in drawn
+        ]
         return seconds, recalls.n_notes, recalls.n_foreign
 
 
@@ -244,16 +253,21 @@ def measure_owners(
                 f"({n_refused} refused): {n_foreign}  target: 0",
                 flush=True,
             )
-        each = n_recalls // n_processes
+        each, began = n_recalls // n_processes, time.perf_counter()
         jobs = [
-            pool.submit(recall_at_random, database, sample, seed, n_owners, each)
-            for seed in range(n_processes)
+            pool.submit(recall_at_random, database, sample, range(first, end), each)
+            for first, end in itertools.pairwise(bounds)
         ]
         done = [job.result() for job in jobs]
+        minutes = (time.perf_counter() - began) / 60
     everyone = [second for seconds, _, _ in done for second in seconds]
     line(f"{size}: {len(everyone):,} random recalls", everyone, "target: p95 <= 30 ms")
     n_found, n_random = sum(n for _, n, _ in done), sum(n for _, _, n in done)
-    print(f"foreign notes among {n_found:,} in {len(everyone):,} random recalls: {n_random}  target: 0")
+    print(
+        f"foreign notes among {n_found:,} in {len(everyone):,} random recalls, in {minutes:.1f} minutes: "
+        f"{n_random}  target: 0",
+        flush=True,
+    )
     return n_foreign + n_random
 
 

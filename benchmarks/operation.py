@@ -25,7 +25,7 @@ from shoal.maintenance.backup import create_backup, size_of
 from shoal.maintenance.doctor import CheckContext, run_checks
 from shoal.maintenance.restore import restore
 from shoal.settings import Settings
-from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 TOUCH = "UPDATE learning SET revision = revision"
 """A write without effect."""
@@ -35,7 +35,7 @@ class Writer:
     """Writes repeatedly and records the longest duration."""
 
     def __init__(self, path: Path) -> None:
-        self._database = Database(f"sqlite:///{path}")
+        self._database = open_database(f"sqlite:///{path}")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._write)
         self.longest = 0.0

@@ -9,7 +9,7 @@ from pathlib import Path
 import tantivy
 
 from benchmarks.scale_corpus import Query
-from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 HEAP_BYTES = 256_000_000
 BEST = 10
@@ -46,7 +46,7 @@ class TantivyIndex:
 
 
 def _chunks(database: Path) -> Iterator[tuple[int, str, str]]:
-    opened = Database(f"sqlite:///{database}")
+    opened = open_database(f"sqlite:///{database}")
     try:
         with opened.snapshot() as snapshot:
             for document_id, title in snapshot.tuples("SELECT id, title FROM documents ORDER BY id"):

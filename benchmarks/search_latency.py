@@ -31,6 +31,7 @@ from typing import Any
 import httpx
 
 from benchmarks.ingest_service import SHOAL, service
+from shoal.storage.database import Snapshot
 
 MODES = ("hybrid", "reef", "lexical")
 CLIENTS = 8
@@ -40,18 +41,24 @@ WORD = re.compile(r"[^\W_]+")
 
 
 def draw(database: Path, n: int, seed: int) -> list[str]:
-    """Runs of words of random passages, without the line breaks between them."""
-    from shoal.storage.database import Database
+    """Queries of a library on SQLite."""
+    from shoal.storage.opening import open_database
 
-    generator = random.Random(seed)
-    opened = Database(f"sqlite:///{database}")
+    opened = open_database(f"sqlite:///{database}")
     with opened.snapshot() as snapshot:
-        ids = [row[0] for row in snapshot.tuples("SELECT id FROM chunks ORDER BY id")]
-        texts = [
-            snapshot.value("SELECT text FROM chunks WHERE id = :id", {"id": chunk_id})
-            for chunk_id in generator.choices(ids, k=n)
-        ]
+        queries = draw_from(snapshot, n, seed)
     opened.close()
+    return queries
+
+
+def draw_from(snapshot: Snapshot, n: int, seed: int) -> list[str]:
+    """Runs of words of random passages, without the line breaks between them."""
+    generator = random.Random(seed)
+    ids = [row[0] for row in snapshot.tuples("SELECT id FROM chunks ORDER BY id")]
+    texts = [
+        snapshot.value("SELECT text FROM chunks WHERE id = :id", {"id": chunk_id})
+        for chunk_id in generator.choices(ids, k=n)
+    ]
     queries = []
     for text in texts:
         words = WORD.findall(text)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal import Engine
-from shoal.models import SearchFilters
+from shoal.models.search import SearchFilters
 from shoal.search import field_boost, lexical_ranking, reef_ranking, results
 from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.library_index import IndexCache
@@ -77,7 +77,7 @@ def main() -> int:
             scores = lexical_ranking.score_chunks(library, parsed, matches)
             best = library.index.chunk_ids(scores.argsort()[:-11:-1]).tolist()
             ids, cited = listed("id", best)
-            ranking = rank_for(snapshot, library, query, CompiledFilters({}, {}), request)
+            ranking = rank_for(snapshot, library, query, CompiledFilters(), request)
             ranked = ranking.first(request.top_k, request.max_per_document)
             tagged = compile_filters(SearchFilters(tags=("book",)), engine.scorer, label_threshold=0.5)
             steps: dict[str, Callable[[], object]] = {
@@ -89,6 +89,7 @@ def main() -> int:
                 "analyzing the query, with feedback": lambda: analyze_query(
                     snapshot, library, engine.scorer, engine.settings, request
                 ),
+                "a filter": lambda: tagged.met_by(snapshot, library),
                 "every overlap of reefs": lambda: reef_ranking.overlaps(library, query.reefs),
                 "words in title, headings and tags": lambda: field_boost.field_counts(
                     snapshot, library, matches
@@ -98,7 +99,6 @@ def main() -> int:
                 ),
             }
             statements: dict[str, tuple[str, Mapping[str, Any]]] = {
-                "a filter": (f"SELECT group_concat(id) FROM ({tagged.eligible})", tagged.parameters),
                 "ten citations, with profiles": (results.CITE.format(ids=ids), cited),
             }
             report = {

@@ -1,6 +1,6 @@
 """Truth of similarities: paraphrases against opposites and other texts, and answers of questions.
 
-usage: python -m benchmarks.similarity [--fit]
+usage: python -m benchmarks.similarity [--fit] [--encoder FOLDER]
 
 `judgements/similar_texts.jsonl` has 130 statements (`text`) of 13 domains, in the style of lessons of coding
 agents, facts about a user and general knowledge. To each belong texts that were written for it:
@@ -21,6 +21,11 @@ texts, is in the half `choose`, from which `--fit` computes the constants of `sh
 figures are of the half `report`. A text of one half is never compared with one of the other. The rules of
 `opposites` were drawn up with the errors of both halves in view once, and refined on `choose` alone; so 24
 `fresh` statements of 8 other domains were written when rules and constants were fixed.
+
+With `--encoder`, a folder as `SHOAL_ENCODER=local:FOLDER` takes it, texts have vectors: `--fit` computes
+`SAME_BY_VECTORS`, and the figures are of texts with vectors. `OPPOSITE_AT_LEAST_BY_VECTORS` is the largest of
+0.3, 0.25, 0.2 and so on with which no more pairs of opposites in `choose` count as duplicates than without
+vectors.
 """
 
 from __future__ import annotations
@@ -37,8 +42,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import lagoon
+from shoal.encoders.opening import open_encoder
+from shoal.encoders.vector_cache import VectorCache
 from shoal.notes import opposites, similarity
+from shoal.notes.note_vectors import with_vectors
 from shoal.notes.similarity import SAME, TextFeatures, Weights, similarities
+from shoal.search.query_vectors import LOADING_SECONDS, QueryVectors
+from shoal.settings import Settings
 
 TEXTS = Path(__file__).parent / "judgements" / "similar_texts.jsonl"
 THRESHOLDS = (0.5, 0.7, 0.85)
@@ -68,10 +78,15 @@ class Pair:
 class Groups:
     """The labelled texts, and their features."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self.rows = [json.loads(line) for line in TEXTS.read_text(encoding="utf-8").splitlines()]
         self.scorer = lagoon.load()
-        self.features = functools.cache(functools.partial(TextFeatures.of, self.scorer))
+        self._get_vectors = functools.cache(functools.partial(_text_vectors, folder))
+        self.features = functools.cache(self._features)
+
+    def _features(self, text: str) -> TextFeatures:
+        plain = TextFeatures.of(self.scorer, text)
+        return with_vectors([plain], [text], self._get_vectors, LOADING_SECONDS)[0]
 
     def half(self, name: str) -> list[dict[str, str]]:
         if name == "fresh":
@@ -82,6 +97,14 @@ class Groups:
 
     def other_domains(self, domain: str) -> list[dict[str, str]]:
         return [row for row in self.rows if row["domain"] != domain and not row.get("fresh")]
+
+
+def _text_vectors(folder: Path | None) -> QueryVectors | None:
+    if folder is None:
+        return None
+    encoder = open_encoder(Settings.from_environment(encoder=f"local:{folder.absolute()}"))
+    assert encoder is not None, "a folder was given"
+    return QueryVectors(encoder, VectorCache())
 
 
 def pairs(rows: Sequence[dict[str, str]]) -> Iterator[Pair]:
@@ -153,6 +176,16 @@ def fit_same(groups: Groups, rows: Sequence[dict[str, str]]) -> Weights:
     is_true = np.array([pair.label in SAME_CLASSES for pair in used], dtype=float)
     weights = np.array([FAR_WEIGHT if pair.label == "far" else 1.0 for pair in used])
     return fit(measures, is_true, weights, (1, 1, -1, -1))
+
+
+def fit_same_by_vectors(groups: Groups, rows: Sequence[dict[str, str]]) -> Weights:
+    """Fit the similarity of texts with vectors, as `fit_same` does."""
+    used = [pair for pair in pairs(rows) if not pair.label.startswith("opposite")]
+    cosines = _measured(groups, used, lambda *texts: similarity._cosines(*texts)[:, None])
+    measures = np.c_[_measured(groups, used, similarity._measures), cosines]
+    is_true = np.array([pair.label in SAME_CLASSES for pair in used], dtype=float)
+    weights = np.array([FAR_WEIGHT if pair.label == "far" else 1.0 for pair in used])
+    return fit(measures, is_true, weights, (1, 1, -1, -1, 1))
 
 
 def fit_opposite(groups: Groups, rows: Sequence[dict[str, str]], same: Weights) -> Weights:
@@ -237,6 +270,7 @@ def report(title: str, measured: Sequence[tuple[Pair, float, bool]]) -> None:
         print(f"{label:26}{at.sum():5}{shares}{flags[at].mean():9.2f}")
     for each in THRESHOLDS:
         above = (values >= each) & ~flags
+        print(f"opposites at {each:.2f}, not flagged: {(above & is_opposite).sum()}")
         if above.any():
             common = is_same & (labels != "far")
             print(
@@ -305,8 +339,15 @@ def measure(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fit", action="store_true", help="print the constants of the half `choose`")
+    parser.add_argument("--encoder", type=Path)
     options = parser.parse_args()
-    groups = Groups()
+    groups = Groups(options.encoder)
+    if options.encoder:
+        if options.fit:
+            print("SAME_BY_VECTORS =", fit_same_by_vectors(groups, groups.half("choose")))
+        for half in ("choose", "report", "fresh"):
+            report(f"`{half}`, with vectors", measure(groups, groups.half(half)))
+        return 0
     if options.fit:
         choose = groups.half("choose")
         same = fit_same(groups, choose)

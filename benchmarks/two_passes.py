@@ -34,7 +34,8 @@ from shoal.formats.decoding import decode
 from shoal.jobs import embedded
 from shoal.jobs.stages import score
 from shoal.service.garbage_collection import reduce_collections
-from shoal.settings import MIB, Settings
+from shoal.settings import Settings
+from shoal.support.byte_units import MIB
 
 
 def documents(source: Path) -> Iterator[dict[str, Any]]:

@@ -34,7 +34,7 @@ from shoal.errors import DocumentError
 from shoal.formats.drafts import draft_from_file, make_draft
 from shoal.formats.file_types import FORMAT_OF_SUFFIX
 from shoal.learning import Evidence, EvidenceRow, Kind, LearnedWord, discover, learn, with_vocabulary
-from shoal.models import DocumentDraft
+from shoal.models.documents import DocumentDraft
 from shoal.settings import Settings
 
 KEEP = 38

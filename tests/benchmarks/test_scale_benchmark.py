@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import subprocess
 import sys
@@ -18,6 +19,9 @@ from benchmarks.scale_report import draw, table
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "shoal" / "sample_corpus"
+WITH_PROCESSES = "start,clients,cli,upload"
+"""The lines that start further services and commands, which takes most of the time."""
+LONG = pytest.mark.skipif(not os.environ.get("SHOAL_TEST_LONG"), reason="takes minutes: SHOAL_TEST_LONG=1")
 
 
 @pytest.fixture(scope="module")
@@ -126,11 +130,20 @@ def test_table_and_curves_leave_out_what_was_not_measured() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_run_measures_every_line_of_a_tiny_library(corpora: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lines", "n_latencies"),
+    [
+        ("ingest,search,filters,similar,console,memory", 19),
+        pytest.param(f"ingest,search,filters,similar,console,memory,{WITH_PROCESSES}", 22, marks=LONG),
+    ],
+    ids=["short", "long"],
+)
+def test_run_measures_the_lines_of_a_tiny_library(
+    corpora: Path, tmp_path: Path, lines: str, n_latencies: int
+) -> None:
     numbers, picture, kept = tmp_path / "numbers.json", tmp_path / "curves.svg", tmp_path / "kept"
     command = [sys.executable, "-m", "benchmarks.scale", str(corpora), "--sizes", "50", "--keep", str(kept)]
-    lines = "ingest,start,search,filters,similar,clients,console,memory,cli,upload"
-    options = ["--lines", lines, "--queries", "10", "--seconds", "0.2", "--runs", "1", "--json", str(numbers)]
+    options = ["--lines", lines, "--queries", "5", "--seconds", "0.2", "--runs", "1", "--json", str(numbers)]
     done = subprocess.run(
         [*command, *options, "--svg", str(picture)], cwd=ROOT, capture_output=True, text=True
     )
@@ -142,9 +155,9 @@ def test_run_measures_every_line_of_a_tiny_library(corpora: Path, tmp_path: Path
     assert measured["size_ratio"] > 1
     assert measured["memory_mb"] > 10
     latencies = [value for value in measured.values() if isinstance(value, dict)]
-    assert len(latencies) == 22
+    assert len(latencies) == n_latencies
     assert all(value["failed"] == 0 and value["p50_ms"] > 0 for value in latencies)
-    assert "hybrid while a bulk job runs" in done.stdout
+    assert ("hybrid while a bulk job runs" in done.stdout) == ("upload" in lines)
     assert picture.read_text().startswith("<svg")
     again = subprocess.run(
         [*command, "--lines", "", "--json", str(numbers)], cwd=ROOT, capture_output=True, text=True
