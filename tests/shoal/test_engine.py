@@ -25,7 +25,7 @@ from shoal.errors import (
     UnknownFormatError,
 )
 from shoal.formats.drafts import make_draft
-from shoal.models import DocumentFields
+from shoal.models.documents import DocumentFields
 from shoal.settings import Settings
 
 RAIN = (
@@ -443,7 +443,7 @@ def test_settings_come_from_the_environment_unless_given(
     with pytest.raises(SettingsError):
         Engine(db_path="a.db", database_url="sqlite:///b.db")
     with pytest.raises(SettingsError):
-        Engine(database_url="postgresql://somewhere")
+        Engine(database_url="mysql://somewhere")
     monkeypatch.setenv("SHOAL_LEARNING", "0")
     with Engine(db_path=tmp_path / "given.db", scorer=FakeScorer(), learning=True) as engine:
         assert engine.settings.learning

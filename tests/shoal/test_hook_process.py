@@ -22,7 +22,7 @@ from shoal import Engine, hook
 from shoal.errors import SchemaError
 from shoal.service import address_file
 from shoal.service.address_file import announced
-from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 SCRIPT = "from shoal.cli import main; main()"  # the console script
 SHOAL = [sys.executable, "-m", "shoal.cli"]
@@ -145,7 +145,7 @@ def test_database_of_another_version_is_left_alone(tmp_path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(SchemaError, match="shoal migrate"):
         asked("prompt", "--db", str(path))
-    with Database(f"sqlite:///{path}").snapshot() as snapshot:
+    with open_database(f"sqlite:///{path}").snapshot() as snapshot:
         assert snapshot.value("SELECT COUNT(*) FROM sqlite_master") == 0
 
 

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import pytest
+from examples import examples
 from fake_scorer import FakeScorer
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from shoal.chunking.analysis import MAX_GAP_CHARS, MAX_LEFT_OUT, analyze, score_document
 from shoal.errors import DocumentTooLargeError, EmptyDocumentError
 from shoal.formats.drafts import make_draft
-from shoal.models import ScoredDocument
+from shoal.models.documents import ScoredDocument
 from shoal.settings import Settings
 from shoal.storage.profiles import RECORD, Profiles
 
@@ -212,7 +213,7 @@ PARTS = st.sampled_from(
 
 
 @given(st.lists(PARTS, max_size=40).map("".join), st.sampled_from(["markdown", "plaintext"]))
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=examples(150), deadline=None)
 def test_any_text_with_a_sentence_becomes_valid_chunks(content: str, format: str) -> None:  # noqa: A002
     try:
         document = scored(f"Begin it.\n\n{content}", format=format, max_chunk_chars=2000)

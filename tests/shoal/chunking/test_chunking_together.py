@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from teaching_texts import about
@@ -21,7 +22,7 @@ from shoal.chunking.analysis import (
     scored_document,
 )
 from shoal.chunking.packed_documents import pack, unpack
-from shoal.models import DocFormat, DocumentDraft, ScoredDocument
+from shoal.models.documents import DocFormat, DocumentDraft, ScoredDocument
 from shoal.settings import Settings
 
 OPTIONS = Settings(database_url="sqlite:///unused.db")
@@ -63,7 +64,7 @@ def parsed(text: str, cuts: list[int]) -> AnalyzedDocument:
     return document
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=5))
 def test_drafts_analyzed_together_equal_drafts_analyzed_alone(
     scorer: ReefScorer, cuts: dict[str, list[int]], texts: list[str]
@@ -112,7 +113,7 @@ def test_documents_packed_with_other_data_are_read_again(scorer: ReefScorer) -> 
     assert unpack(packed, draft(LONG), "another build", OPTIONS) is None
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(
     st.text(max_size=300),
     st.lists(st.sampled_from(["zorblat", "frob tandle", "Zorblat's"])),

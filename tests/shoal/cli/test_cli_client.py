@@ -11,6 +11,7 @@ from scripted_service import BROKEN, JOB, PROGRESS, ScriptedService, problem, sc
 
 from shoal.cli.app import run
 from shoal.client import Client
+from shoal.service.address_file import announced
 
 
 @pytest.fixture
@@ -39,6 +40,7 @@ def _set_patience(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         (["jobs"], "shoal jobs"),
         (["jobs", "7", "--wait"], "shoal jobs"),
         (["rescore"], "shoal rescore"),
+        (["note", "dedup"], "shoal note dedup"),
     ],
 )
 def test_unreachable_service_error_names_the_command_and_how_to_start_the_service(
@@ -54,7 +56,8 @@ def test_unreachable_service_error_names_the_command_and_how_to_start_the_servic
     assert run([*arguments, "--server", "http://127.0.0.1:9"]) == 1
     assert capsys.readouterr().err == (
         f"error: `{command}` cannot reach a service at http://127.0.0.1:9; start one with "
-        f"`shoal up --port 9` in another terminal, then run `{command}` again\n"
+        f"`shoal up --port 9` in another terminal, or name another address with --server, then run `{command}` "
+        "again\n"
     )
 
 
@@ -82,6 +85,30 @@ def test_job_error_says_that_the_job_is_safe_when_the_service_goes_away(
     errors = capsys.readouterr().err
     assert "job 7 was accepted and is safe; it continues when the service is back" in errors
     assert f"`shoal jobs 7 --server {server.url}`" in errors
+
+
+def test_the_suggested_command_names_the_collection(
+    server: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "note.txt").write_text("a note")
+    server.will_respond((202, {}, {"job": {**JOB, "status": "enqueued"}}))
+    arguments = ["upload", str(tmp_path / "note.txt"), "--collection", "birds", "--server", server.url]
+    assert run(arguments) == 0
+    assert f"`shoal jobs 7 --collection birds --server {server.url}`" in capsys.readouterr().out
+
+
+def test_the_service_of_the_database_is_found_at_its_port(
+    server: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "note.txt").write_text("a note")
+    listed = {"jobs": [], "total": 0, "limit": 20, "offset": 0}
+    server.will_respond((202, {}, {"job": {**JOB, "status": "enqueued"}}), (200, {}, listed))
+    database = tmp_path / "library.db"
+    with announced(database, server.url):
+        assert run(["--db", str(database), "upload", str(tmp_path / "note.txt")]) == 0
+        assert run(["--db", str(database), "jobs"]) == 0
+    assert f"`shoal jobs 7 --server {server.url}`" in capsys.readouterr().out
+    assert len(server.requests) == 2
 
 
 def test_reason_for_retries_is_printed_once(
@@ -220,6 +247,35 @@ def test_progress_of_a_job_is_printed_as_lines_without_a_terminal(
     (line,) = capsys.readouterr().err.splitlines()
     assert line == "job 7 score: 2 of 4 items, 2.0 of 8.0 MB, 50% of the work done, about 1 min 15 s left"
     assert positions == [4_000_000, 4_000_000], "the bar moves with the work, not with stored documents"
+
+
+@pytest.mark.parametrize(("status", "code"), [("succeeded", 0), ("partial", 1)])
+def test_notes_are_compared_by_a_service_and_the_job_is_followed(
+    server: ScriptedService, capsys: pytest.CaptureFixture[str], status: str, code: int
+) -> None:
+    dedup = {**JOB, "kind": "dedup"}
+    progress = {**PROGRESS, "total": 1, "done": 1, "failed": 0}
+    server.will_respond(
+        (202, {}, {"job": {**dedup, "status": "enqueued"}}),
+        (200, {}, {**dedup, "status": "processing"}),
+        (200, {}, {**dedup, "status": status, "progress": progress}),
+        (200, {}, {"proposals": [], "total": 2}),
+    )
+    arguments = ["note", "dedup", "--owner", "ann", "--recheck", "--server", server.url]
+    assert run(arguments) == code
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"job 7 {status}")
+    assert printed.endswith("2 open proposals to merge notes of ann\n")
+
+
+def test_an_embed_job_stores_no_documents(
+    server: ScriptedService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress = {**PROGRESS, "total": 4, "done": 3, "failed": 1}
+    embedding = {**JOB, "kind": "embed", "status": "canceled", "progress": {**progress, "canceled": 1}}
+    server.will_respond((200, {}, {"job": embedding}), (200, {}, embedding))
+    assert run(["jobs", "7", "--cancel", "--server", server.url]) == 0
+    assert capsys.readouterr().out == "job 7 canceled: 1 done, 1 failed, 1 canceled, 1 to do\n"
 
 
 def test_canceled_items_are_not_counted_as_stored(

@@ -71,6 +71,41 @@ def db(library: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(library, tmp_path / "copy.db"))
 
 
+def test_filter_selects_results_and_marks_the_place_of_an_error(shoal: Shoal, library: Path) -> None:
+    searched = shoal(
+        "--db", library, "search", "volcanoes and juries", "--filter", "title CONTAINS volcan", "--json"
+    )
+    assert {each["document_title"] for each in json.loads(searched.out)["results"]} == {"Volcanoes"}
+    listed = shoal(
+        "--db", library, "list", "--filter", "tags = sample AND source_path CONTAINS bees", "--json"
+    )
+    assert json.loads(listed.out)["total"] == 1
+    refused = shoal("--db", library, "search", "x", "--filter", "tags = sample AND titel = x")
+    assert refused.code == 2
+    line, excerpt, mark = refused.err.splitlines()
+    assert line.startswith("error: --filter: character 19: there is no field titel; did you mean title?")
+    assert excerpt[mark.index("^") : mark.rindex("^") + 1] == "titel"
+    explained = shoal(
+        "--db",
+        library,
+        "explain",
+        "lava",
+        "--document",
+        "1",
+        "--filter",
+        "tags = sample AND id > 99",
+        "--json",
+    )
+    (reason,) = json.loads(explained.out)["target"]["kept_out"]
+    assert reason["message"] == "it does not meet the filter id > 99"
+
+
+def test_suggest_completes_the_beginning_of_a_query(shoal: Shoal, library: Path) -> None:
+    answer = shoal("--db", library, "--json", "suggest", "vol", "--limit", "3").json
+    assert 0 < len(answer["suggestions"]) <= 3
+    assert answer["suggestions"][0]["text"] in shoal("--db", library, "suggest", "vol").out
+
+
 def test_similarity_says_how_similar_texts_are_and_why(shoal: Shoal, library: Path) -> None:
     texts = "Use tabs, not spaces", "Use spaces, not tabs"
     assert shoal("--db", library, "--json", "similarity", *texts).json["is_opposite"]
@@ -121,8 +156,10 @@ def test_wrong_usage_exits_with_2_and_a_reason_and_creates_no_database(
     ("arguments", "message"),
     [
         (["--top-k", "1000"], "--top-k: must be between 1 and 100"),
-        (["--mode", "dense"], "--mode: 'dense' is not one of"),
+        (["--mode", "sideways"], "--mode: 'sideways' is not one of"),
+        (["--mode", "dense"], "--mode: dense needs an encoder"),
         (["--preset", "bold"], "--preset: 'bold' is not one of"),
+        (["--rerank", "101"], "--rerank"),
     ],
 )
 def test_invalid_search_names_the_option(
@@ -165,6 +202,9 @@ def test_ingest_reports_every_file_and_stores_the_good_ones(shoal: Shoal, tmp_pa
         assert f"failed: {tmp_path / name}: " in result.err
     assert "ingest-dir" in result.err
     assert shoal("status", "--json").json["n_documents"] == 1
+    failed = shoal("ingest", tmp_path)
+    assert failed.out.splitlines()[-1] == "0 stored, 0 duplicates, 1 failed"
+    assert shoal("ingest", tmp_path / "picture.txt", "--json").json["bytes"] == 0
 
 
 def test_stored_file_is_a_duplicate_and_its_tags_are_added(shoal: Shoal, tmp_path: Path) -> None:
@@ -305,7 +345,8 @@ def test_output_for_people_says_passage_and_never_chunk(
 @pytest.mark.parametrize("command", [name for names in MODULES.values() for name in names])
 def test_help_says_chunk_only_in_names(shoal: Shoal, command: str) -> None:
     text = shoal(command, "--help").out
-    assert "chunk" not in re.sub(r"--chunk(-id)?|`chunk_id`", "", text).lower()
+    values = r"chunk,note|chunk/document|\(chunk\)|\[default:\s*chunk\]"
+    assert "chunk" not in re.sub(rf"--chunk(-id)?|`chunk_id`|{values}", "", text).lower()
 
 
 @pytest.mark.parametrize("before", [True, False])

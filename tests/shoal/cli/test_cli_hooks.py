@@ -75,6 +75,18 @@ def test_configuration_of_no_database_is_an_error(tmp_path: Path, capsys: pytest
     assert "there is no database" in capsys.readouterr().err
 
 
+def test_configuration_of_a_library_on_a_server_names_its_service(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ("hook", "--print-config", "--db", "postgresql://ann:secret@db.example/library")
+    assert run(list(options)) == 1
+    assert "--server http://127.0.0.1:8000" in capsys.readouterr().err
+    configurations = emitted(capsys, *options, "--server", "https://shoal.example")
+    for configuration in configurations:
+        assert "--server=https://shoal.example" in configuration["text"]
+        assert "--db" not in configuration["text"]
+
+
 def test_agent_answers_the_question_of_a_transcript(
     library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import re
 import signal
 import socket
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from scripted_service import JOB, scripted
 from waiting import DEADLINE_SECONDS, until
 
-N_FILES = 300
-"""Enough files to interrupt the command before it ends, even on a busy machine."""
+from shoal.jobs.stages.runner import WRITE_ITEMS
+
+N_FILES = 2 * WRITE_ITEMS + 10
+"""Files of three transactions: the test locks the database after the first."""
+N_ONE_BY_ONE = 12
+"""The same for `ingest`, which stores each file by itself."""
 BIG = 32_000_000
 """Bytes; larger than any buffer of a connection."""
 UPLOAD = [sys.executable, "-m", "shoal.cli", "upload"]
 STORED = "SELECT COUNT(*) FROM documents"
-# Small steps, so that the first document is stored well before the last.
-STEPS = {"SHOAL_WAVE_BYTES": "1", "SHOAL_BATCH_ITEMS": "1"}
 INTERRUPTED_AT_IMPORT = """
 import sys
 class CtrlC:
@@ -40,21 +43,15 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "texts"
     folder.mkdir()
     for i in range(N_FILES):
-        (folder / f"{i}.txt").write_text(f"The bees carry pollen home, for the {i}. time. " * 20)
+        (folder / f"{i}.txt").write_text(f"The bees carry pollen home, for the {i}. time.")
     return folder
 
 
-def start(program: list[str], **environment: str) -> subprocess.Popen[str]:
+def start(program: list[str]) -> subprocess.Popen[str]:
     """Start a program that receives Ctrl-C, even if this process inherited an ignored SIGINT."""
     previous_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return subprocess.Popen(
-            program,
-            env={**os.environ, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     finally:
         signal.signal(signal.SIGINT, previous_handler)
 
@@ -71,27 +68,37 @@ def n_stored(database: Path) -> int:
         connection.close()
 
 
+@contextlib.contextmanager
+def locked(database: Path) -> Iterator[None]:
+    """Keep every other process from storing anything."""
+    with contextlib.closing(sqlite3.connect(database, timeout=DEADLINE_SECONDS)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+
+
 @pytest.mark.parametrize("command", ["ingest", "ingest-dir", "sync"])
 def test_ctrl_c_reports_stored_files_and_a_second_run_stores_the_rest(
     folder: Path, tmp_path: Path, command: str
 ) -> None:
     database = tmp_path / "shoal.db"
-    paths = sorted(folder.iterdir()) if command == "ingest" else [folder]
+    paths = sorted(folder.iterdir())[:N_ONE_BY_ONE] if command == "ingest" else [folder]
+    n_files = N_ONE_BY_ONE if command == "ingest" else N_FILES
     program = [sys.executable, "-m", "shoal.cli", "--db", str(database), command, *map(str, paths)]
-    process = start(program, **STEPS)
+    process = start(program)
     until(lambda: n_stored(database) > 1)
-    process.send_signal(signal.SIGINT)
+    with locked(database):
+        process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 130, errors
     (line,) = [line for line in errors.splitlines() if line.startswith("interrupted")]
-    assert (match := re.search(rf"of {N_FILES} .*files? (\d+) (?:is|are) stored.*running it again", line))
+    assert (match := re.search(rf"of {n_files} .*files? (\d+) (?:is|are) stored.*running it again", line))
     # `ingest` stores named files one by one: a file may be stored but not yet counted.
     assert 0 <= n_stored(database) - int(match[1]) <= (command == "ingest")
-    assert 1 < n_stored(database) < N_FILES
+    assert 1 < n_stored(database) < n_files
     assert "Traceback" not in errors
     again = subprocess.run(program, capture_output=True, text=True, timeout=DEADLINE_SECONDS)
     assert again.returncode == 0
-    assert n_stored(database) == N_FILES
+    assert n_stored(database) == n_files
 
 
 def test_ctrl_c_while_waiting_for_a_job_says_that_it_continues(folder: Path) -> None:

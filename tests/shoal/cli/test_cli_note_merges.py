@@ -82,7 +82,7 @@ def test_contradicting_notes_need_a_text(note: Note) -> None:
     assert "may contradict each other; give --text" in note("proposals")[1]
     code, _, err = note("accept", "1")
     assert code == 2
-    assert "give the text that holds" in err
+    assert "--text: notes 1 and 2 may contradict each other; give the text that holds" in err
     assert note("accept", "1", "--text", "Use both maps.")[0] == 0
     assert as_json(note("show", "1", "--json"))["text"] == "Use both maps."
 
@@ -111,7 +111,7 @@ def test_failed_endpoint_is_an_error_that_says_what_waits(
 ) -> None:
     monkeypatch.setenv("SHOAL_LLM_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("SHOAL_LLM_MODEL", "judge")
-    monkeypatch.setattr("shoal.notes.chat_endpoint.FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr("shoal.support.http_endpoints.FIRST_PAUSE_SECONDS", 0.001)
     for text in (LAVA, SAME):
         note("add", text)
     code, _, err = note("dedup")

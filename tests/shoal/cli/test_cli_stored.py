@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Callable
@@ -86,6 +87,31 @@ def test_document_is_found_by_number_path_or_title(shoal: Shoal, reference: str,
     assert shoal("show", reference, "--json").json["document"]["id"] == number
     assert shoal("tags", reference, "new").out == f"document {number}: tags new\n"
     assert shoal("delete", reference).out == f"document {number} is deleted\n"
+
+
+@pytest.mark.parametrize("what", [["Weather"], ["--filter", "title = Weather"]])
+def test_deletion_asks_at_a_terminal_alone(
+    shoal: Shoal, monkeypatch: pytest.MonkeyPatch, what: list[str]
+) -> None:
+    def total() -> int:
+        number: int = shoal("list", "--json").json["total"]
+        return number
+
+    monkeypatch.setattr("shoal.cli.stored.may_ask", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    refused = shoal("delete", *what)
+    assert refused.code != 0
+    assert refused.err.startswith("Delete ")
+    assert total() == 7
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert shoal("delete", *what).code == 0
+    assert total() == 6
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert shoal("delete", "Tides", "--yes").code == 1, "nothing is asked; two have this title"
+    assert shoal("delete", "5", "--yes").code == 0
+    monkeypatch.setattr("shoal.cli.stored.may_ask", lambda: False)
+    assert shoal("delete", "6").code == 0
+    assert total() == 4
 
 
 def test_document_is_found_by_a_path_relative_to_the_working_directory(

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cli.terminal import ClosedPipeError, console, display_path, one_line, plain
+from shoal.cli.terminal import ClosedPipeError, console, display_path
+from shoal.support.plain_text import one_line, plain
 
 
 @pytest.mark.parametrize(

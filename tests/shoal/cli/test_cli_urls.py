@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from empty_library import put_empty_library
 from fake_scorer import FakeScorer
 from live_service import LiveService, live
 from web_server import WebServer, running
@@ -65,7 +65,7 @@ def test_ingest_names_what_is_wrong_with_a_url(
 @pytest.fixture
 def service(settings: Settings, migrated_file: Path) -> Iterator[LiveService]:
     settings = dataclasses.replace(settings, fetch_urls="*:*", fetch_private="*")
-    shutil.copyfile(migrated_file, settings.database_path)
+    put_empty_library(migrated_file, settings)
     with Engine(settings=settings, scorer=FakeScorer()) as engine, live(engine) as started:
         yield started
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from empty_library import put_empty_library
 from fake_scorer import FakeScorer
 from live_service import LiveService, live
 from scripted_service import ScriptedService, scripted
@@ -23,8 +24,9 @@ def server() -> Iterator[ScriptedService]:
 
 @pytest.fixture
 def engine(settings: Settings, migrated_file: Path) -> Iterator[Engine]:
-    shutil.copyfile(migrated_file, settings.database_path)
-    with Engine(settings=settings, scorer=FakeScorer()) as opened:
+    put_empty_library(migrated_file, settings)
+    watching = replace(settings, webhook_hosts="example.org")
+    with Engine(settings=watching, scorer=FakeScorer()) as opened:
         yield opened
 
 

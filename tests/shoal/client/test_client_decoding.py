@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from shoal.client.decoding import UnexpectedError, decode
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 
 class Point(NamedTuple):

@@ -8,7 +8,6 @@ import datetime as dt
 import inspect
 import pydoc
 import re
-import shutil
 import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from empty_library import put_empty_library
 from fake_scorer import FakeScorer
 from live_service import LiveService, live
 from waiting import DEADLINE_SECONDS, until
@@ -38,13 +38,21 @@ from shoal.client import (
     TooLargeError,
 )
 from shoal.engine import Engine
-from shoal.models import DocumentFields, SearchFilters
+from shoal.models.documents import DocumentFields
+from shoal.models.scores import RerankFallback
+from shoal.models.search import SearchFilters
 from shoal.settings import Settings
 
 VOLCANO = "Lava rose in the volcano. Ash fell on the rock. The magma was hot."
 LAW = "The judge read the law to the court. A witness spoke."
-NOT_CALLED = {("GET", "/api/v1/search"), ("GET", "/api/v1/jobs/{}/events"), ("POST", "/api/v1/hooks/{}")}
-"""Equivalent to `POST /search`, and to `watch_job`, which needs no slot of an event stream; and what `shoal hook`
+TRACE = "0123456789abcdef" * 2
+NOT_CALLED = {
+    ("GET", "/api/v1/search"),
+    ("GET", "/api/v1/facets"),
+    ("GET", "/api/v1/jobs/{}/events"),
+    ("POST", "/api/v1/hooks/{}"),
+}
+"""Equivalent to `POST /search` and `POST /facets`, and to `watch_job`, which needs no slot of an event stream; and what `shoal hook`
 asks with the standard library alone."""
 
 
@@ -58,6 +66,27 @@ def notes(tmp_path: Path) -> list[Path]:
     (folder / "c.txt").write_text("A flower grows from a seed.")
     (folder / "d.txt").write_bytes(b"\x00\x01\x02" * 50)
     return sorted(folder.iterdir())
+
+
+def check_batches(client: Client) -> None:
+    """A batch, a fused one, and selected fields."""
+    batch = client.search_many(["lava", {"query": "rock", "tags": ["n"]}, {"query": ""}])
+    assert [answer.index for answer in batch.answers] == [0, 1, 2]
+    first = batch.answers[0].response
+    assert first is not None
+    assert first.results == client.search("lava").results
+    assert isinstance(batch.answers[2].error, InvalidError)
+    assert list(batch.answers[2].error.errors) == ["query"]
+    fused = client.search_many(["lava", "rock"], fused=True, max_tokens=500, prompt=True)
+    assert fused.fused
+    assert fused.tokens
+    assert fused.prompt
+    assert fused.fused[0].found_by[0].query in ("lava", "rock")
+    page = client.search("lava", top_k=1, max_tokens=200, prompt=True, text="snippet")
+    assert page.tokens
+    assert page.prompt
+    assert client.search("lava", top_k=1, cursor=page.next_cursor).results
+    assert client.search_json("lava", include=["chunk_id"])["results"][0].keys() == {"chunk_id"}
 
 
 def test_every_operation_of_the_api_has_a_method(
@@ -109,16 +138,28 @@ def test_every_operation_of_the_api_has_a_method(
         assert client.content(stored.id) == "Lava moves."
         assert client.delete_document(stored.id)
         assert not client.delete_document(stored.id)
+        planned = client.count_deletion(tag="z", filter="tags = z")
+        assert planned.n_documents == len(planned.documents) > 0
         assert client.wait_for_job(client.delete_documents(tag="z")).succeeded
+        assert client.count_deletion(filter="tags = z").n_documents == 0
 
         use_notes(client)
+        use_saved_searches(client)
+        use_synonyms(client)
+        use_collections(client)
+        use_keys(client)
+        use_pins(client)
         assert client.retrieve("lava").results
         assert client.search("lava").results
+        assert client.facets(["tags"]).n_documents
+        check_batches(client)
         assert client.explain("lava").words[0].text == "lava"
         assert client.similarity("Lava is hot.", "Lava is hot.").is_duplicate
+        client.suggest("lav")
         assert client.verify("Ash fell on the rock [1].").n_unsupported == 1
         assert client.vocabulary().total == 0
         assert client.wait_for_job(client.rescore()).succeeded
+        assert client.embed().kind == "embed"
         assert client.status().n_documents == 5
         assert client.reefs().reefs[0].name
         assert client.health()
@@ -132,9 +173,138 @@ def test_every_operation_of_the_api_has_a_method(
     }
     assert (
         offered
-        - {(method, re.sub(r"/\d+|(?<=/users)/ann", "/{}", path)) for method, path in service.requests}
+        - {
+            (
+                method,
+                re.sub(
+                    rf"/[0-9a-f]{{8}}-[0-9a-f-]{{27}}|/{TRACE}|/\d+|(?<=/users)/ann|(?<=/collections)/(birds|fish)",
+                    "/{}",
+                    path,
+                ),
+            )
+            for method, path in service.requests
+        }
         == NOT_CALLED
     )
+
+
+def use_saved_searches(client: Client) -> None:
+    """Call every operation on saved searches and the query log once."""
+    created = client.create_saved_search("Fire", {"query": "lava"}, url="https://example.org/hook")
+    search = created.saved_search
+    assert created.secret
+    assert client.saved_search(search.id) == search == client.saved_searches().saved_searches[0]
+    assert list(client.each_saved_search()) == [search]
+    assert client.change_saved_search(search.id, is_active=False).is_active is False
+    delivery = client.test_saved_search(search.id)
+    assert client.webhook_deliveries(search.id, status="waiting").total == 1
+    assert client.webhook_delivery(search.id, delivery.delivery_id).body == delivery.body
+    assert client.redeliver_webhook(search.id, delivery.delivery_id).status == "waiting"
+    client.delete_saved_search(search.id)
+    with pytest.raises(NotFoundError):
+        client.saved_search(search.id)
+    assert client.queries(only_empty=True).total == 0
+    assert list(client.each_query()) == []
+    assert client.frequent_queries(prefix="l").queries == client.judged_queries().queries == ()
+    with pytest.raises(NotFoundError, match="off"):
+        client.report_click(TRACE, document_id=1)
+    assert client.clear_queries() == 0
+
+
+def use_collections(client: Client) -> None:
+    """Call every operation on collections once."""
+    assert client.create_collection("birds").name == "birds"
+    assert client.rename_collection("birds", "fish").name == "fish"
+    assert client.create_collection("birds").created_at is not None
+    swapped = client.swap_collections("birds", "fish").collections
+    assert [each.name for each in swapped] == ["birds", "fish"]
+    assert client.describe_collection("fish").n_documents == 0
+    assert client.collections(limit=2).total == 3
+    assert [each.name for each in client.each_collection()] == ["main", "birds", "fish"]
+    with Client(client.server, collection="fish") as inside:
+        job = inside.upload_documents([{"title": "Line", "content": "Rock and ash."}])
+        assert inside.job(job.id).links["self"].startswith("/api/v1/collections/fish/")
+        assert inside.collections().total == 3
+        assert inside.documents().total == 0
+    with pytest.raises(ClientError):
+        Client(client.server, collection="../main")
+    assert client.delete_collection("fish")
+    assert not client.delete_collection("fish")
+    with Client(client.server, collection="fish") as gone, pytest.raises(NotFoundError):
+        gone.documents()
+
+
+def use_keys(client: Client) -> None:
+    """Call every operation on keys of a service that has none: the first one is made on its machine."""
+    for call in (
+        lambda: client.create_key("web", {"main": "read"}),
+        lambda: client.keys(only_active=True),
+        lambda: client.key_details("1"),
+        lambda: client.revoke_key("1"),
+        lambda: client.rotate_key("1"),
+    ):
+        with pytest.raises(KeyRefusedError, match="shoal key create"):
+            call()
+
+
+def test_keys_are_managed_with_a_key(engine: Engine) -> None:
+    admin = "admin-0123456789abcdef"
+    with (
+        Engine(settings=replace(engine.settings, api_keys=f"admin:{admin}"), scorer=engine.scorer) as keyed,
+        live(keyed) as service,
+        Client(service.url, key=admin) as client,
+    ):
+        expiry = dt.datetime(2050, 1, 31, tzinfo=dt.UTC)
+        created = client.create_key(
+            "web", {"main": "read"}, owners=["ann"], expires_at=expiry, requests_per_second=50
+        )
+        assert created.details == client.key_details(created.details.id)
+        assert created.details.expires_at == "2050-01-31T00:00:00.000Z"
+        assert client.keys().keys == tuple(client.each_key()) == (created.details,)
+        with Client(service.url, key=created.key) as web:
+            assert web.documents().total == 0
+            with pytest.raises(KeyRefusedError):
+                web.add_document("Lava.")
+            with pytest.raises(KeyRefusedError, match="'ann'"):
+                web.notes(owner="ben")
+        rotated = client.rotate_key(created.details.id, grace_seconds=60)
+        client.revoke_key(rotated.details.id)
+        assert client.key_details(rotated.details.id).state == "revoked"
+        assert client.keys(only_active=True).total == 1
+        with pytest.raises(InvalidError) as caught:
+            client.create_key("web", {"nope": "read"})
+        assert list(caught.value.errors) == ["scopes"]
+
+
+def use_pins(client: Client) -> None:
+    """Call every operation on pins once."""
+    (document, *_) = client.documents().documents
+    pin = client.add_pin("lava flows", [document.id], match="contains")
+    assert client.pin(pin.id) == pin
+    assert client.replace_pin(pin.id, "lava", hidden=pin.pinned).hidden == pin.pinned
+    assert client.pins(q="lava").total == 1
+    assert [each.id for each in client.each_pin()] == [pin.id]
+    assert client.delete_pin(pin.id)
+    assert not client.delete_pin(pin.id)
+
+
+def use_synonyms(client: Client) -> None:
+    """Call every operation on synonyms and acronyms once."""
+    document = client.add_document("The World Lava Organization (WLO) met.", title="W")
+    entry = client.add_synonym(["lava"], root="magma")
+    assert client.synonym(entry.id) == entry
+    assert client.replace_synonym(entry.id, ["lava", "magma"]).root is None
+    assert client.synonyms(q="lava").total == 1
+    assert [each.id for each in client.each_synonym()] == [entry.id]
+    assert client.import_synonyms(client.export_synonyms()).duplicates == 1
+    assert client.delete_synonym(entry.id)
+    assert not client.delete_synonym(entry.id)
+    assert client.scan_acronyms(max_seconds=5).new == 1
+    (acronym,) = client.acronyms().acronyms
+    assert client.acronym(acronym.id) == acronym
+    assert client.confirm_acronym(acronym.id).status == "confirmed"
+    assert client.reject_acronym(acronym.id).status == "rejected"
+    assert client.delete_document(document.id)
 
 
 def use_notes(client: Client) -> None:
@@ -194,7 +364,9 @@ def use_merges(client: Client) -> None:
         ("get", "/jobs/{job_id}/items", Client.items),
         ("get", "/vocabulary", Client.vocabulary),
         ("post", "/search", Client.search),
+        ("post", "/facets", Client.facets),
         ("post", "/similarity", Client.similarity),
+        ("get", "/suggest", Client.suggest),
         ("post", "/verify", Client.verify),
         ("post", "/notes", Client.add_note),
         ("get", "/notes", Client.notes),
@@ -226,7 +398,7 @@ def test_methods_accept_every_parameter_of_the_api(
         names |= schema["properties"].keys()
     assert names
     if call is Client.search:
-        names -= {"units", "owner"}  # those of `search_units`
+        names -= {"units", "owner", "include", "exclude"}  # those of `search_units` and `search_json`
     parameters = inspect.signature(call).parameters.keys()
     accepted = parameters | DocumentFields.__annotations__.keys() if "fields" in parameters else parameters
     if call is Client.add_document:
@@ -273,6 +445,12 @@ def test_responses_equal_those_of_the_library(service: LiveService) -> None:
         assert list(remote.results) == list(local.results)
         assert remote.query_info == local.query_info
         assert remote.weights == local.weights
+        # Without an encoder, reranking falls back with a warning.
+        remote, local = client.search("lava ash", rerank=5), service.engine.search("lava ash", rerank=5)
+        assert remote.rerank is not None
+        assert local.rerank is not None
+        assert remote.rerank.fallback is local.rerank.fallback is RerankFallback.no_encoder
+        assert remote.warnings == local.warnings
         local_explanation = service.engine.explain("lava", document_id=1)
         explanation = client.explain("lava", document_id=1)
         assert replace(explanation, trace_id="", took_ms=0.0) == replace(
@@ -280,6 +458,7 @@ def test_responses_equal_those_of_the_library(service: LiveService) -> None:
         )
         texts = "The lava is hot, not cold.", "The lava is cold, not hot."
         assert client.similarity(*texts) == service.engine.similarity(*texts)
+        assert client.suggest("la", limit=3) == service.engine.suggest("la", limit=3)
         assert client.chunks(1).chunks == service.engine.documents.chunks(1, limit=50).chunks
         assert client.documents() == service.engine.documents.list()
         status = service.engine.status()
@@ -335,7 +514,7 @@ def test_add_document_follows_the_job_of_a_slow_document(
 
 def test_urls_are_fetched_by_the_service(settings: Settings, migrated_file: Path) -> None:
     settings = replace(settings, fetch_urls="*:*", fetch_private="*")
-    shutil.copyfile(migrated_file, settings.database_path)
+    put_empty_library(migrated_file, settings)
     with (
         running() as server,
         Engine(settings=settings, scorer=FakeScorer()) as engine,
@@ -471,7 +650,7 @@ def test_key_and_limit_errors_have_different_classes(
         assert caught.value.status == 401
         with Client(service.url, key=reader) as client:
             assert client.search("lava").results == ()
-            with pytest.raises(KeyRefusedError, match="read") as caught:
+            with pytest.raises(KeyRefusedError, match="right `write`") as caught:
                 client.upload(notes)
             assert caught.value.status == 403
         client = stack.enter_context(Client(service.url, key=writer, patience=0.5))

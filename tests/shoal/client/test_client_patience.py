@@ -230,6 +230,21 @@ def test_retry_after_may_be_a_date(server: ScriptedService) -> None:
     assert 3500 < caught.value.retry_after <= 3600
 
 
+def test_an_unknown_commit_is_repeated_only_if_that_stores_nothing_twice(server: ScriptedService) -> None:
+    status, headers, body = problem(503, "it may be stored or not")
+    unknown: Response = (status, headers, {**body, "code": "commit_unknown"})
+    server.will_respond(unknown, ACCEPTED)
+    with Client(server.url) as client:
+        client.submit_document("a note")
+        assert len(server.requests) == 2
+        server.requests.clear()
+        server.will_respond(unknown, ACCEPTED)
+        with pytest.raises(UnavailableError) as caught:
+            client.create_collection("a")
+    assert caught.value.code == "commit_unknown"
+    assert len(server.requests) == 1
+
+
 def test_retries_of_an_upload_send_the_same_key_and_bytes(server: ScriptedService, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_bytes(b"a note " * 100_000)
     reported: list[int] = []

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import assert_type
 
 from shoal.client import AsyncClient, Client, Item, Job, Stored
-from shoal.models import SearchResponse, SearchResult
+from shoal.models.search import SearchResponse, SearchResult
 from shoal.search.explain.explanation import Explanation
 from shoal.storage.records import StoredDocument
 

@@ -8,7 +8,7 @@ import pytest
 
 from shoal.formats.markdown import parse_markdown
 from shoal.formats.plaintext import parse_plaintext
-from shoal.models import ParsedDocument
+from shoal.models.documents import ParsedDocument
 
 Parser = Callable[[str], ParsedDocument]
 PARSERS = pytest.mark.parametrize("parse", [parse_markdown, parse_plaintext])

@@ -19,7 +19,7 @@ from shoal.errors import (
     UnknownFormatError,
 )
 from shoal.formats.drafts import draft_from_bytes, draft_from_file, make_draft
-from shoal.models import DocFormat, DocumentDraft
+from shoal.models.documents import DocFormat, DocumentDraft
 from shoal.settings import Settings
 
 

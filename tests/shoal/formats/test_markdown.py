@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal.formats.markdown import parse_markdown
-from shoal.models import ParsedDocument
+from shoal.models.documents import ParsedDocument
 
 
 def paths(content: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from examples import examples
 from growth import FACTOR, assert_not_quadratic
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from shoal.formats.decoding import clean
 from shoal.formats.markdown import parse_markdown
 from shoal.formats.plaintext import parse_plaintext
-from shoal.models import ParsedDocument
+from shoal.models.documents import ParsedDocument
 
 Parser = Callable[[str], ParsedDocument]
 PARSERS = pytest.mark.parametrize("parse", [parse_markdown, parse_plaintext])
@@ -63,14 +64,14 @@ def check(content: str, parsed: ParsedDocument) -> None:
 
 @PARSERS
 @given(content=TEXTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_every_character_is_in_one_sentence_or_left_out_span(parse: Parser, content: str) -> None:
     check(content, parse(content))
 
 
 @PARSERS
 @given(content=TEXTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_every_character_of_cleaned_text_is_used_once(parse: Parser, content: str) -> None:
     stored = clean(content)
     check(stored, parse(stored))
@@ -78,7 +79,7 @@ def test_every_character_of_cleaned_text_is_used_once(parse: Parser, content: st
 
 @PARSERS
 @given(content=TEXTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_only_known_kinds_of_spans_are_left_out(parse: Parser, content: str) -> None:
     """Comments, rules, link definitions, front matter, headings and boilerplate are left out, nothing else."""
     reasons = {span.reason for span in parse(content).left_out}

@@ -15,7 +15,7 @@ from shoal.grounding.statements import (
     make_statement,
     parse_statements,
 )
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 CLAIM, HEADING, QUESTION, CODE, OTHER = StatementKind
 

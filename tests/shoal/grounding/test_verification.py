@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from examples import examples
 from fake_scorer import FakeScorer
 from hypothesis import HealthCheck, given
 from hypothesis import settings as given_settings
@@ -268,7 +269,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS, min_size=1, max_size=20).map(" ".join).filter(str.strip), st.floats(0, 1))
-@given_settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given_settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_verdicts_are_consistent(engine: Engine, text: str, min_coverage: float) -> None:
     references = [{"chunk_id": chunk(engine, "species")}, {"document_id": 2}]
     verification = engine.verify(text, references=references, min_coverage=min_coverage)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from index_model import TERMS, ModelChunk, ModelDocument, ModelIndex, kernels_of
 
@@ -65,7 +66,7 @@ def kernel(request: pytest.FixtureRequest):
 
 
 @given(st.data(), libraries())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_merged_bytes_equal_those_built_at_once(data: st.DataObject, documents: list[ModelDocument]) -> None:
     n_segments = data.draw(st.integers(1, 4))
     home = [data.draw(st.integers(0, n_segments - 1)) for _ in documents]
@@ -81,7 +82,7 @@ def test_merged_bytes_equal_those_built_at_once(data: st.DataObject, documents: 
 @pytest.mark.usefixtures("kernel")
 class TestSearch:
     @given(st.data(), libraries(), st.lists(index_terms, min_size=1, max_size=4, unique=True))
-    @settings(deadline=None, max_examples=50)
+    @settings(deadline=None, max_examples=examples(50))
     def test_scores_are_those_of_the_model(
         self, data: st.DataObject, documents: list[ModelDocument], terms: list[IndexTerm]
     ) -> None:
@@ -111,7 +112,7 @@ class TestSearch:
             assert totals.get(chunk_id, 0) == (sum(expected) if is_match else 0)
 
     @given(st.data(), libraries(), st.dictionaries(st.integers(0, 8), st.floats(0.1, 50), max_size=5))
-    @settings(deadline=None, max_examples=50)
+    @settings(deadline=None, max_examples=examples(50))
     def test_overlaps_are_those_of_the_model(
         self, data: st.DataObject, documents: list[ModelDocument], query_z: dict[int, float]
     ) -> None:
@@ -127,7 +128,7 @@ class TestSearch:
 
 @pytest.mark.parametrize("kernel", ["numpy", "compiled"])
 @given(st.data(), libraries(), st.lists(index_terms, max_size=3))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_masks_are_those_of_the_model(
     kernel: str, data: st.DataObject, documents: list[ModelDocument], terms: list[IndexTerm]
 ) -> None:
@@ -160,7 +161,7 @@ def test_masks_are_those_of_the_model(
 
 
 @given(st.data(), libraries())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_chunks_and_documents_are_found(data: st.DataObject, documents: list[ModelDocument]) -> None:
     index, model = draw_index(data, documents)
     assert index.totals.n_chunks == len(model.fields)
@@ -187,7 +188,7 @@ signals = st.lists(
 
 
 @given(signals, st.tuples(*[st.floats(0, 1)] * 3))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_blends_have_the_same_bits_with_all_kernels(
     rows: list[tuple[int, ...]], weights: tuple[float, float, float]
 ) -> None:
@@ -205,6 +206,33 @@ def test_blends_have_the_same_bits_with_all_kernels(
         assert final.tolist() == [a + b + c for a, b, c in sums]
         assert is_found.tolist() == [
             score > 0 and (row[0] > 0 or row[3] > 0) for score, row in zip(final, rows, strict=True)
+        ]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**6), st.booleans(), st.floats(0, 1), st.booleans()), max_size=20),
+    st.tuples(st.floats(0, 1), st.floats(0, 2)),
+)
+@settings(deadline=None, max_examples=examples(50))
+def test_dense_parts_have_the_same_bits_with_all_kernels(
+    rows: list[tuple[int, bool, float, bool]], factors: tuple[float, float]
+) -> None:
+    weight, estimate = factors
+    raw = np.array([score if has_vector else 0 for score, has_vector, _, _ in rows], dtype=np.int64)
+    has_vectors = np.array([row[1] for row in rows], dtype=np.bool_)
+    best = float(raw.max(initial=1))
+    expected = [
+        final + weight * (int(score) / best if has_vector else final * estimate)
+        for score, (_, has_vector, final, _) in zip(raw, rows, strict=True)
+    ]
+    for name in ("numpy", "compiled"):
+        final = np.array([row[2] for row in rows], dtype=np.float64)
+        is_found = np.array([row[3] for row in rows], dtype=np.bool_)
+        with kernels_of(name):
+            kernels.active().add_dense(final, is_found, raw, has_vectors, best, weight, estimate)
+        assert final.tolist() == expected
+        assert is_found.tolist() == [
+            was_found or score > 0 for score, (*_, was_found) in zip(raw, rows, strict=True)
         ]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from empty_library import put_empty_library
 from fake_scorer import FakeScorer
 from live_service import live
 
@@ -19,7 +19,7 @@ TEXT = "Lava rose in the volcano.\n\nAsh fell on the rock. The magma was hot."
 
 @pytest.fixture
 def engine(settings: Settings, migrated_file: Path) -> Iterator[Engine]:
-    shutil.copyfile(migrated_file, settings.database_path)
+    put_empty_library(migrated_file, settings)
     with Engine(settings=settings, scorer=FakeScorer()) as opened:
         opened.ingest(
             content=TEXT,

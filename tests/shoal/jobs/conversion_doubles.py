@@ -8,7 +8,7 @@ import time
 from shoal.conversion import progress
 from shoal.conversion.converted import ConversionError, Converted, Locator, LocatorKind, Removed
 from shoal.conversion.file_kinds import FileKind
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 KIND = FileKind("double", "a double", (".double",), (), "conversion_doubles:convert")
 

@@ -14,8 +14,9 @@ from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import process
 from shoal.jobs.stages.score import Deleting, ItemScorer, Scoring, Segments
-from shoal.models import Chunk, DocFormat, DocumentDraft, ScoredDocument, Section
+from shoal.models.documents import Chunk, DocFormat, DocumentDraft, ScoredDocument, Section
 from shoal.settings import Settings
+from shoal.storage.copies.progress import last_ids
 from shoal.storage.database import Database
 from shoal.storage.profiles import pack
 
@@ -112,6 +113,12 @@ def value(database: Database, sql: str, **values: object) -> object:
     return rows(database, sql, **values)[0][0]
 
 
+def last_ids_of(database: Database) -> dict[str, int]:
+    """The last id that was given in each table, to a row that is deleted as well."""
+    with database.snapshot() as snapshot:
+        return last_ids(snapshot)
+
+
 def statuses(database: Database, job_id: int) -> list[str]:
     sql = "SELECT status FROM job_items WHERE job_id = :job_id ORDER BY seq"
     return [str(row[0]) for row in rows(database, sql, job_id=job_id)]
@@ -136,12 +143,14 @@ def assert_consistent(database: Database) -> None:
         """SELECT j.id FROM jobs j JOIN job_items i ON i.job_id = j.id
            WHERE j.status NOT IN ('receiving', 'dropped')
            GROUP BY j.id HAVING j.total <> COUNT(*)
-               OR j.n_succeeded <> SUM(i.status = 'succeeded') OR j.n_failed <> SUM(i.status = 'failed')
-               OR j.n_duplicate <> SUM(i.status = 'duplicate')
+               OR j.n_succeeded <> COUNT(*) FILTER (WHERE i.status = 'succeeded') OR j.n_failed <> COUNT(*) FILTER (WHERE i.status = 'failed')
+               OR j.n_duplicate <> COUNT(*) FILTER (WHERE i.status = 'duplicate')
                OR j.bytes_done <>
-                  SUM(i.n_bytes * (i.status IN ('succeeded', 'failed', 'duplicate', 'canceled')))
+                  SUM(CASE WHEN i.status IN ('succeeded', 'failed', 'duplicate', 'canceled')
+                      THEN i.n_bytes ELSE 0 END)
                OR (j.status IN ('enqueued', 'processing')) <>
-                  (SUM(i.status IN ('enqueued', 'discovering', 'discovered', 'scoring')) > 0)""",
+                  (COUNT(*) FILTER (
+                      WHERE i.status IN ('enqueued', 'discovering', 'discovered', 'scoring')) > 0)""",
     )
     assert wrong_counts == []
     leased = "status IN ('discovering', 'scoring')"

@@ -22,12 +22,15 @@ from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.learning import Evidence
-from shoal.models import DocumentDraft
+from shoal.models.documents import DocumentDraft
 from shoal.settings import Settings
-from shoal.storage import database as database_module
 from shoal.storage import evidence, observations, vocabulary_queries
 from shoal.storage.database import Database, Transaction
 from shoal.storage.export import export
+from shoal.storage.postgres import database as postgres_module
+from shoal.storage.postgres.database import PostgresDatabase, PostgresTransaction
+from shoal.storage.sqlite import database as database_module
+from shoal.storage.sqlite.database import SqliteTransaction
 
 
 @cache
@@ -114,7 +117,7 @@ def killed_at(database: Database, n: int) -> Iterator[Callable[[], bool]]:
             raise KilledError
         left -= 1
 
-    class MortalTransaction(Transaction):
+    class MortalTransaction(SqliteTransaction):
         def _execute(self, *arguments: Any) -> Any:
             count()
             return super()._execute(*arguments)
@@ -128,8 +131,28 @@ def killed_at(database: Database, n: int) -> Iterator[Callable[[], bool]]:
             # The commit follows.
             count()
 
+    class MortalPostgresTransaction(PostgresTransaction):
+        def _execute(self, *arguments: Any) -> Any:
+            count()
+            return super()._execute(*arguments)
+
+        def write_many(self, *arguments: Any) -> int:
+            count()
+            return super().write_many(*arguments)
+
+    write_of = PostgresDatabase.write
+
+    @contextlib.contextmanager
+    def write(opened: PostgresDatabase) -> Iterator[Transaction]:
+        with write_of(opened) as transaction:
+            yield transaction
+            # The commit follows.
+            count()
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database_module, "Transaction", MortalTransaction)
+        patch.setattr(database_module, "SqliteTransaction", MortalTransaction)
+        patch.setattr(postgres_module, "PostgresTransaction", MortalPostgresTransaction)
+        patch.setattr(PostgresDatabase, "write", write)
         yield lambda: died
 
 

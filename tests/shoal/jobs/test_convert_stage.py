@@ -13,7 +13,6 @@ from job_parts import assert_consistent, claim_now, rows, statuses, value
 
 import lagoon
 from shoal.errors import CONVERSION_CODES
-from shoal.file_models import FileDraft, Locator, LocatorKind, SourceFile
 from shoal.formats.drafts import make_draft, make_file_draft
 from shoal.jobs import embedded
 from shoal.jobs.queue import lease, queries
@@ -25,7 +24,8 @@ from shoal.jobs.queue.submission import Upload, submit_replacement
 from shoal.jobs.stages import convert, runner
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import handlers_for, process
-from shoal.models import JobStatus
+from shoal.models.files import FileDraft, Locator, LocatorKind, SourceFile
+from shoal.models.jobs import JobStatus
 from shoal.settings import Settings
 from shoal.storage import source_files
 from shoal.storage.chunk_queries import get_chunks

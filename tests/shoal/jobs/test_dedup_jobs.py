@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from chat_server import ChatServer, chat_server
+from empty_library import put_empty_library
 from fake_scorer import FakeScorer
 from job_parts import claim_now, run_job
 
@@ -19,10 +19,10 @@ from shoal.jobs.queue.claims import leases
 from shoal.jobs.queue.recovery import reclaim_expired_leases
 from shoal.jobs.queue.watchdog import time_limit
 from shoal.jobs.stages.runner import handlers_for, process
-from shoal.models import ItemStatus, JobKind, JobStatus
-from shoal.notes import chat_endpoint
+from shoal.models.jobs import ItemStatus, JobKind, JobStatus
 from shoal.settings import Settings
 from shoal.storage import note_merges
+from shoal.support import http_endpoints
 
 LAVA = "Lava of a volcano cools to basalt."
 SAME = "The lava of volcanoes cools and becomes basalt."
@@ -32,7 +32,7 @@ WET = "On the coast, rain and storm fall in the season of the monsoon."
 
 @pytest.fixture
 def engine(settings: Settings, migrated_file: Path) -> Iterator[Engine]:
-    shutil.copyfile(migrated_file, settings.database_path)
+    put_empty_library(migrated_file, settings)
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         yield engine
 
@@ -40,7 +40,7 @@ def engine(settings: Settings, migrated_file: Path) -> Iterator[Engine]:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     """An endpoint that calls all notes of a question the same."""
-    monkeypatch.setattr(chat_endpoint, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(http_endpoints, "FIRST_PAUSE_SECONDS", 0.001)
 
     def answer(question: dict[str, list[dict[str, object]]]) -> str:
         ids = [note["id"] for note in (*question["waiting"], *question["others"])]

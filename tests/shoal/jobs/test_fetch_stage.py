@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import LONG
 from fake_scorer import FakeScorer
+from faked_clock import fake_clock
 from faults import DONE, KILLED, killed_at
 from job_parts import assert_consistent, rows, statuses, value
 from replacing_parts import FIRE, PLANT, TIDE, contents
@@ -31,11 +33,14 @@ from shoal.jobs.queue.submission import Upload, submit_delete, submit_document, 
 from shoal.jobs.stages import fetch
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.maintenance.doctor import CheckContext, run_checks
-from shoal.models import DocumentDraft, UrlDraft
+from shoal.models.documents import DocumentDraft, UrlDraft
 from shoal.settings import Settings
 from shoal.storage import document_queries
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
+STRIDE = 1 if LONG else 3
+"""Every which write is one to die at."""
 PAGE = "<!doctype html><html><title>A Page</title><main>{}</main></html>"
 
 
@@ -250,7 +255,7 @@ def test_failure_for_a_time_is_tried_again_later(
     assert 0 < pause - time.time() <= fetch.MAX_PAUSE  # type: ignore[operator]
     server.page("/a.md", FIRE)
     later = time.time() + fetch.MAX_PAUSE
-    monkeypatch.setattr(time, "time", lambda: later)
+    fake_clock(monkeypatch, lambda: later)
     worker.work()
     assert statuses(database, job_id) == ["succeeded"]
     assert get_items(database, job_id)[0].attempts == 0
@@ -352,9 +357,9 @@ def test_worker_killed_at_any_write_leaves_one_document(
     url = server.page("/fire.md", FIRE, ETag='"1"')
     worker.submit(draft_of_url(url, settings=settings))
     database.close()
-    place, code = 0, KILLED
+    place, code = 1 - STRIDE, KILLED
     while code == KILLED:
-        place += 1
+        place += STRIDE
         copy = tmp_path / f"copy-{place}.db"
         for suffix in ("", "-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
@@ -362,11 +367,11 @@ def test_worker_killed_at_any_write_leaves_one_document(
         own = dataclasses.replace(settings, database_url=f"sqlite:///{copy}")
 
         def work(own: Settings = own) -> None:
-            Worker(Database(own.database_url), own).work()
+            Worker(open_database(own.database_url), own).work()
 
         code, message = killed_at(place, work)
         assert code in (KILLED, DONE), message
-        survivor = Worker(Database(own.database_url), own)
+        survivor = Worker(open_database(own.database_url), own)
         reconcile(survivor.database, own)
         survivor.work()
         assert contents(survivor.database) == {1: FIRE}

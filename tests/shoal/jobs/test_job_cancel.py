@@ -23,7 +23,7 @@ from shoal.jobs.queue import queries
 from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.jobs.stages.runner import process
-from shoal.models import ItemStatus, JobStatus
+from shoal.models.jobs import ItemStatus, JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

@@ -27,13 +27,15 @@ from shoal.jobs.queue.claims import has_claimable_work, leases, release, renew
 from shoal.jobs.queue.submission import Upload, submit_document
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.jobs.stages.runner import process
-from shoal.models import DocumentDraft, ItemStatus, ScoredDocument
+from shoal.models.documents import DocumentDraft, ScoredDocument
+from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 
 def _claim_all(settings: Settings, mine: list[tuple[int, ...]]) -> None:
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     while batch := claim_now(database, settings):
         mine.append(tuple(item.id for item in batch.items))
     database.close()

@@ -30,13 +30,13 @@ from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, has_claimable_work
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.states import FINAL, Stage
 from shoal.jobs.queue.submission import Upload, submit_document
-from shoal.jobs.queue.transitions import Outcome, finish_item, finish_wave
+from shoal.jobs.queue.transitions import Outcome, finish_items, finish_wave
 from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
 from shoal.jobs.stages.runner import process
-from shoal.models import ItemStatus
+from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
 from shoal.storage import migrate
-from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 CONTENTS = st.sampled_from(["a", "bb", "ccc", "bad", "dddd"])
 REFUSED_CONTENT = "bad"
@@ -61,7 +61,7 @@ class Protocol(RuleBasedStateMachine):
             batch_items=3,
             max_attempts=2,
         )
-        self.database = Database(self.settings.database_url)
+        self.database = open_database(self.settings.database_url)
         self.held: list[tuple[Batch, list[WorkItem]]] = []
         self.dead: set[str] = set()
         self.job_ids: list[int] = []
@@ -168,7 +168,7 @@ class Protocol(RuleBasedStateMachine):
         with self.database.write() as transaction:
             if not isinstance(prepared, Outcome):
                 prepared = handler.store(transaction, item, prepared)
-            finish_item(transaction, item, batch.owner, prepared)
+            finish_items(transaction, [(item, prepared)], batch.owner)
 
     @precondition(lambda self: self.job_ids)
     @rule(data=st.data())
@@ -231,7 +231,7 @@ class LearningProtocol(Protocol):
 
 def _run(machine: type[Protocol], tmp_path: Path) -> None:
     template = tmp_path / "template.db"
-    database = Database(f"sqlite:///{template}")
+    database = open_database(f"sqlite:///{template}")
     migrate.upgrade(database)
     database.close()
     machine.template = template

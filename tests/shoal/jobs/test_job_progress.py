@@ -19,7 +19,7 @@ from shoal.jobs.queue.queries import Job, Progress, WaveProgress
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.runner import handlers_for, process
-from shoal.models import JobKind, JobStatus
+from shoal.models.jobs import JobKind, JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.support.clock import timestamp
@@ -237,3 +237,11 @@ def test_large_document_counts_by_its_bytes(database: Database, settings: Settin
     assert [one.bytes_pending for one in queries.get_waves(database, job_id)] == [None]
     local = embedded.progress(database, job_id)
     assert local.bytes_done == local.bytes_total
+
+
+def test_the_last_stage_counts_documents_that_are_in_the_middle_of_it() -> None:
+    plan = (Stage.embed,)
+    started = job(done=1, total=2, bytes_done=100, plan=plan)
+    wave = WaveProgress(Stage.embed, total=2, pending=1, bytes=1000, bytes_pending=900, bytes_running=450.0)
+    assert fraction_done(started, [wave]) == pytest.approx(0.55)
+    assert fraction_done(started, [dataclasses.replace(wave, bytes_running=900.0)]) == 1.0

@@ -27,6 +27,7 @@ from job_parts import (
     upload,
     value,
 )
+from postgres_schemas import sqlite_only
 from waiting import until
 
 from shoal.errors import BrokerUnavailableError
@@ -34,9 +35,11 @@ from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.submission import submit_document
 from shoal.jobs.stages.runner import process
-from shoal.models import DocumentDraft, JobStatus, ScoredDocument
+from shoal.models.documents import DocumentDraft, ScoredDocument
+from shoal.models.jobs import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -48,14 +51,14 @@ def _score_or_die(document: DocumentDraft) -> ScoredDocument:
 
 
 def _claim_and_die(settings: Settings, times: int = 1) -> None:
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     for _ in range(times):
         assert claim_now(database, settings) is not None
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _work_or_die(settings: Settings) -> None:
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     run_job(database, settings, handlers(database, _score_or_die))
 
 
@@ -276,17 +279,18 @@ def _work_and_stop(settings: Settings, n: int, sign: Path) -> None:
         left -= 1
         return scored(document)
 
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     run_job(database, settings, handlers(database, score))
 
 
+@sqlite_only
 def test_idle_reconciler_shrinks_the_file(database: Database, settings: Settings) -> None:
     submit_document(database, settings, draft("word " * 4_000_000))
     batch = must_claim(database, settings)
     size = value(database, "SELECT page_count FROM pragma_page_count")
     with database.write() as transaction:
         from shoal.jobs.queue.transitions import Outcome, finish_items
-        from shoal.models import ItemStatus
+        from shoal.models.jobs import ItemStatus
 
         finish_items(transaction, [(batch.items[0], Outcome(ItemStatus.canceled))], batch.owner)
     for _ in range(5):

@@ -24,17 +24,18 @@ from job_parts import (
     value,
 )
 
-from shoal.errors import DocumentError, LeaseLostError
+from shoal.errors import DatabaseUnavailableError, DocumentError, LeaseLostError
 from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, has_claimable_work
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import submit_document
-from shoal.jobs.queue.transitions import Advance, Outcome, finish_item, finish_items
+from shoal.jobs.queue.transitions import Advance, Outcome, finish_items
 from shoal.jobs.stages import runner
 from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
 from shoal.jobs.stages.runner import process
-from shoal.models import DocumentDraft, ItemStatus, JobStatus, ScoredDocument
+from shoal.models.documents import DocumentDraft, ScoredDocument
+from shoal.models.jobs import ItemStatus, JobStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.database import Database
@@ -46,9 +47,9 @@ def test_repeated_result_counts_once(database: Database, settings: Settings) -> 
     job_id = upload(database, settings, ["a", "b"])
     batch = must_claim(database, settings)
     with database.write() as transaction:
-        finish_item(transaction, batch.items[0], batch.owner, SUCCEEDED)
+        finish_items(transaction, [(batch.items[0], SUCCEEDED)], batch.owner)
     with pytest.raises(LeaseLostError), database.write() as transaction:
-        finish_item(transaction, batch.items[0], batch.owner, SUCCEEDED)
+        finish_items(transaction, [(batch.items[0], SUCCEEDED)], batch.owner)
     assert_consistent(database)
     assert queries.get_job(database, job_id).progress.done == 1
 
@@ -61,7 +62,7 @@ def test_lost_lease_rolls_the_result_back(database: Database, settings: Settings
     def write_late() -> None:
         with database.write() as transaction:
             document_writer.insert_document(transaction, scored(draft("a")), now="2026-01-01T00:00:00.000Z")
-            finish_item(transaction, batch.items[0], batch.owner, SUCCEEDED)
+            finish_items(transaction, [(batch.items[0], SUCCEEDED)], batch.owner)
 
     with pytest.raises(LeaseLostError):
         write_late()
@@ -254,6 +255,30 @@ def test_finished_work_waits_for_the_disk_and_logs_once(
     assert statuses(database, job_id) == ["succeeded"]
     waiting = [record.getMessage() for record in caplog.records if "wait" in record.getMessage()]
     assert waiting == ["result waits, for 60 s at most: full", "the result that waited is stored"]
+
+
+def test_work_is_released_when_the_database_is_back(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = upload(database, settings, ["a"])
+    write, tries = type(database).write, []
+
+    def away(self: Database) -> Any:
+        tries.append(1)
+        if len(tries) <= 2:
+            raise DatabaseUnavailableError("away")
+        return write(self)
+
+    def score(_: DocumentDraft) -> ScoredDocument:
+        monkeypatch.setattr(type(database), "write", away)
+        raise DatabaseUnavailableError("away")
+
+    monkeypatch.setattr(runner.time, "sleep", lambda _: None)
+    with pytest.raises(DatabaseUnavailableError):
+        process(must_claim(database, settings), database, handlers(database, score), settings)
+    assert rows(database, "SELECT status, attempts FROM job_items") == [("enqueued", 0)]
+    run_job(database, settings)
+    assert statuses(database, job_id) == ["succeeded"]
 
 
 class Learner:

@@ -15,7 +15,7 @@ from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.retention import drop_expired_jobs
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.runner import process
-from shoal.models import JobStatus
+from shoal.models.jobs import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

@@ -54,9 +54,11 @@ from shoal.jobs.queue.submission import Upload, submit_delete, submit_replacemen
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.jobs.stages.contract import Handlers, ItemHandler
 from shoal.jobs.stages.runner import process
-from shoal.models import DocumentDraft, ItemStatus, JobStatus, ScoredDocument
+from shoal.models.documents import DocumentDraft, ScoredDocument
+from shoal.models.jobs import ItemStatus, JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 
 def refuse_poison(document: DocumentDraft) -> ScoredDocument:
@@ -349,7 +351,7 @@ def copy_database(settings: Settings, name: str) -> tuple[Database, Settings]:
     path = settings.database_path.with_name(name)
     own = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
     shutil.copyfile(settings.database_path, path)
-    return Database(own.database_url), own
+    return open_database(own.database_url), own
 
 
 @pytest.mark.parametrize("stage", [Stage.discover, Stage.score])

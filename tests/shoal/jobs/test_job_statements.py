@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from postgres_schemas import sqlite_only
 
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.metrics import OPEN_STATES, WAITING
@@ -37,6 +38,7 @@ def query_plan(database: Database, statement: str) -> list[str]:
         return [row[3] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {statement}", parameters)]
 
 
+@sqlite_only
 @pytest.mark.parametrize("name", OFTEN)
 def test_statements_of_every_round_use_an_index(database: Database, name: str) -> None:
     plan = query_plan(database, getattr(statements, name).format(has_status=statements.HAS_STATUS))
@@ -46,6 +48,7 @@ def test_statements_of_every_round_use_an_index(database: Database, name: str) -
     assert whole == [], plan
 
 
+@sqlite_only
 def test_pages_of_items_and_metrics_read_an_index_alone(database: Database) -> None:
     for has_status in ("", statements.HAS_STATUS):
         plan = query_plan(database, statements.ITEMS.format(has_status=has_status))
@@ -72,6 +75,7 @@ OF_LEARNING = {
 }
 
 
+@sqlite_only
 @pytest.mark.parametrize("name", OF_LEARNING)
 def test_statements_of_every_learn_stage_use_an_index(database: Database, name: str) -> None:
     """Their cost grows with the new documents, not with the library."""

@@ -8,6 +8,7 @@ import time
 
 import pytest
 from job_parts import assert_consistent, claim_now, draft, rows, run_job, statuses, upload, value
+from postgres_schemas import sqlite_only
 from waiting import DEADLINE_SECONDS
 
 from shoal.errors import (
@@ -21,7 +22,7 @@ from shoal.errors import (
 from shoal.jobs.queue import queries
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.submission import FLUSH_ITEMS, Upload, submit_delete, submit_document
-from shoal.models import JobKind, JobStatus
+from shoal.models.jobs import JobKind, JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.statistics import jobs_by_status
@@ -147,6 +148,7 @@ def test_too_many_items_are_refused(database: Database, settings: Settings) -> N
         opened.add(draft("three"))
 
 
+@sqlite_only
 def test_full_disk_accepts_no_upload(database: Database, settings: Settings) -> None:
     with database.write() as transaction:
         # The limit is that of the connection, which the pool lends again.

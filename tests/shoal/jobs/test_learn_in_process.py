@@ -27,7 +27,7 @@ from shoal import Engine
 from shoal.jobs import embedded
 from shoal.learning import scorers
 from shoal.settings import Settings
-from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 CONTENTS = [
     about("fire", "zorblat"),
@@ -63,7 +63,7 @@ def test_engine_and_service_build_the_same_library(
     path = tmp_path / "service.db"
     path.write_bytes(migrated_file.read_bytes())
     of_service = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
-    service = Database(of_service.database_url)
+    service = open_database(of_service.database_url)
     upload(service, of_service, CONTENTS)
     with service.snapshot() as snapshot:
         assert snapshot.value("SELECT COUNT(*) FROM waves") > 2

@@ -40,6 +40,7 @@ from shoal.jobs.stages.runner import process
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 MANY = hypothesis_settings(
     max_examples=150 if os.environ.get("SHOAL_TEST_LONG") else 6,
@@ -62,7 +63,7 @@ def empty_library(template: Path, settings: Settings) -> Iterator[tuple[Database
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
         path = shutil.copyfile(template, Path(folder, "shoal.db"))
         own = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
-        database = Database(own.database_url)
+        database = open_database(own.database_url)
         yield database, own
         database.close()
 

@@ -36,11 +36,12 @@ from shoal.jobs.queue.submission import Upload, submit_delete
 from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.learning.scorers import Vocabularies
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 from shoal.settings import Settings
 from shoal.storage import document_writer, migrate
 from shoal.storage.chunk_queries import get_chunks, packed_profiles
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 FIRE, LAW, SEA = about("fire", "zorblat"), about("law", "quendle"), about("sea", "mirthog")
 BEES = about("bees", "varnisk")
@@ -312,7 +313,7 @@ def test_pruning_observations_does_not_change_the_library(
     def history(retention: str) -> list[str]:
         path = shutil.copyfile(migrated_file, tmp_path / retention)
         own = dataclasses.replace(settings, database_url=f"sqlite:///{path}", observations=retention)
-        library = Database(own.database_url)
+        library = open_database(own.database_url)
         ingest(library, own, [FIRE, LAW, SEA])
         submit_delete(library, own, [1])
         run_job(library, own)
@@ -442,7 +443,7 @@ def test_short_texts_processed_together_give_the_same_results(
         )
     url = f"sqlite:///{tmp_path}/together.db"
     other = dataclasses.replace(wide, database_url=url, batch_items=100, batch_bytes=100_000)
-    together = Database(other.database_url)
+    together = open_database(other.database_url)
     migrate.upgrade(together)
     ingest(together, other, texts)
     assert canonical(together) == canonical(database)

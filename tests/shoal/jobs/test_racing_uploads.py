@@ -18,9 +18,10 @@ from shoal.jobs.queue.queries import get_items, list_jobs
 from shoal.jobs.queue.states import FINAL
 from shoal.jobs.queue.submission import Upload, submit_document
 from shoal.jobs.stages.runner import handlers_for, process
-from shoal.models import ItemStatus, JobStatus
+from shoal.models.jobs import ItemStatus, JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 N_PROCESSES = 2
 TIMEOUT_SECONDS = 120
@@ -30,7 +31,7 @@ TEXTS = [f"Document {n}. The volcano and the lava. Magma rises to the crater num
 def upload_and_work(url: str, number: int, barrier: Any, results: Any) -> None:
     """Submit half of the texts one by one, then all shuffled in one upload, and process all jobs."""
     settings = Settings(database_url=url, learning=False, batch_items=3)
-    database = Database(url)
+    database = open_database(url)
     drafts = [make_draft(content=text, tags=[f"p{number}"], settings=settings) for text in TEXTS]
     handlers = handlers_for(database, FakeScorer(), settings)
     barrier.wait(TIMEOUT_SECONDS)

@@ -11,7 +11,7 @@ from fake_scorer import FakeScorer
 from hypothesis import given
 from hypothesis import strategies as st
 from indexed_library import assert_indexed, chunks_with
-from job_parts import value
+from job_parts import last_ids_of
 from replacing_parts import COURT, FIRE, PLANT, TIDE, chunks_of, found_chunks, ranked, text_of
 
 from shoal.engine import Engine
@@ -108,7 +108,7 @@ def test_replacing_with_the_same_content_only_updates_its_fields(engine: Engine)
     document_id = engine.ingest(content=FIRE, title="Fire", tags=["a"]).id
     assert document_id is not None
     before = engine.documents.chunks(document_id)
-    last_job = value(engine.database, "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'")
+    given = last_ids_of(engine.database)
     updated = engine.documents.get(document_id).document.updated_at
 
     assert engine.documents.replace(document_id, content=FIRE).id == document_id
@@ -117,7 +117,7 @@ def test_replacing_with_the_same_content_only_updates_its_fields(engine: Engine)
     document = engine.documents.get(document_id).document
     assert (document.tags, document.metadata) == (("b",), {"seen": True})
     assert engine.documents.chunks(document_id) == before
-    assert value(engine.database, "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'") == last_job
+    assert last_ids_of(engine.database) == given
 
 
 def test_new_title_alone_rescores_the_same_chunks(engine: Engine) -> None:

@@ -36,9 +36,10 @@ from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import submit_replacement, submit_rescore
 from shoal.jobs.stages import rescore as rescore_stage
 from shoal.jobs.stages.runner import process
-from shoal.models import DocumentDraft
+from shoal.models.documents import DocumentDraft
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def test_replacement_removes_old_words_and_learns_new_ones(
 
     fresh_settings = learning_settings(learning, database_url=f"sqlite:///{tmp_path / 'fresh.db'}")
     (tmp_path / "fresh.db").write_bytes(migrated_file.read_bytes())
-    fresh = Database(fresh_settings.database_url)
+    fresh = open_database(fresh_settings.database_url)
     with contextlib.closing(fresh):
         ingest(fresh, fresh_settings, [*OLD[1:], NEW])
         rescore(fresh, fresh_settings)

@@ -35,7 +35,7 @@ from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
 from shoal.jobs.stages import rescore as rescore_stage
 from shoal.jobs.stages.runner import handlers_for, process
-from shoal.models import JobKind, JobStatus
+from shoal.models.jobs import JobKind, JobStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.database import Database, Transaction

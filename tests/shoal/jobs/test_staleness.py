@@ -15,9 +15,10 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
+from examples import LONG
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
-from job_parts import rows, value
+from job_parts import last_ids_of, rows, value
 from learning_parts import (
     Crew,
     KilledError,
@@ -42,20 +43,23 @@ from shoal.jobs.queue.submission import submit_delete, submit_rescore
 from shoal.jobs.stages.runner import process
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 from shoal.storage.staleness import count_stale
 
+STRIDE = 1 if LONG else 3
+"""Every which statement is one to die at."""
 PLAIN = "A court and a jury heard the witness of the crime."
 MARK_ALL = (
     "DELETE FROM stale_documents",
     """INSERT INTO stale_documents (document_id, n_chunks, chunks)
-        SELECT id, n_chunks, x'FF' FROM documents""",
+        SELECT id, n_chunks, :all FROM documents""",
 )
 PROFILES = """
     SELECT d.content_hash, c.chunk_index, c.profile, c.confidence, c.coverage, c.matched_words, d.coverage
     FROM chunks c JOIN documents d ON d.id = c.document_id ORDER BY 1, 2
 """
 MANY = hypothesis_settings(
-    max_examples=100 if os.environ.get("SHOAL_TEST_LONG") else 5,
+    max_examples=100 if LONG else 5,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
@@ -75,7 +79,7 @@ def opened_copy(of: Path, settings: Settings) -> Iterator[tuple[Database, Settin
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
         path = shutil.copyfile(of, Path(folder, "shoal.db"))
         own = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
-        database = Database(own.database_url)
+        database = open_database(own.database_url)
         yield database, own
         database.close()
 
@@ -86,14 +90,14 @@ def stale(database: Database) -> int:
 
 
 def marked(database: Database) -> list[tuple[object, ...]]:
-    return rows(database, "SELECT document_id, n_chunks, hex(chunks) FROM stale_documents ORDER BY 1")
+    return rows(database, "SELECT document_id, n_chunks, chunks FROM stale_documents ORDER BY 1")
 
 
 def rescore_fully(database: Database, settings: Settings) -> None:
     """Score every document with the present words."""
     with database.write() as transaction:
         for statement in MARK_ALL:
-            transaction.execute(statement)
+            transaction.execute(statement, {"all": b"\xff"})
     submit_rescore(database, dataclasses.replace(settings, learning=False))
     run_job(database, settings)
     assert stale(database) == 0
@@ -118,7 +122,7 @@ def test_only_chunks_with_changed_words_become_stale(database: Database, setting
     with_word = "SELECT document_id, chunk_index FROM chunks WHERE text LIKE '%zorblat %'"
     [(document_id, chunk_index)] = rows(database, with_word)
     assert isinstance(chunk_index, int)
-    assert marked(database) == [(document_id, 1, f"{0x80 >> chunk_index:02X}")]
+    assert marked(database) == [(document_id, 1, bytes([0x80 >> chunk_index]))]
     assert stale(database) == 1
 
 
@@ -211,7 +215,7 @@ def test_rescore_of_stale_documents_survives_death_at_every_statement(
     with opened_copy(settings.database_path, settings) as (whole, own):
         run_job(whole, own)
         expected = rows(whole, PROFILES), canonical(whole)
-    for n in itertools.count():
+    for n in itertools.count(step=STRIDE):
         with (
             opened_copy(settings.database_path, settings) as (library, own),
             Crew(library, own).simulate_deaths() as crew,
@@ -255,11 +259,11 @@ def test_rescore_with_nothing_to_do_writes_nothing(settings: Settings) -> None:
         assert engine.maintenance.rescore().n_documents > 0
         assert engine.status()["n_stale_chunks"] == 0
         database = engine.database
-        before = list(engine.maintenance.export()), rows(database, "SELECT * FROM sqlite_sequence")
+        before = list(engine.maintenance.export()), last_ids_of(database)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rescoring, "submit_rescore", None)
             assert engine.maintenance.rescore().n_documents == 0
-        assert (list(engine.maintenance.export()), rows(database, "SELECT * FROM sqlite_sequence")) == before
+        assert (list(engine.maintenance.export()), last_ids_of(database)) == before
         job = engine.jobs.submit_rescore()
         assert job.ended
         assert job.progress.total == 0

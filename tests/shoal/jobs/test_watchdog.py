@@ -21,12 +21,15 @@ from shoal.jobs.queue.claims import Batch, claim, leases
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_rescore
-from shoal.jobs.queue.transitions import Outcome, finish_item
+from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.jobs.queue.watchdog import Watchdog, renewing_leases, time_limit
 from shoal.jobs.stages.runner import process
-from shoal.models import DocumentDraft, ItemStatus, JobStatus, ScoredDocument
-from shoal.settings import MIB, Settings
+from shoal.models.documents import DocumentDraft, ScoredDocument
+from shoal.models.jobs import ItemStatus, JobStatus
+from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
+from shoal.support.byte_units import MIB
 
 SPAWN = multiprocessing.get_context("spawn")
 ENDLESS = "endless"
@@ -59,12 +62,12 @@ def score_or_hold(document: DocumentDraft) -> ScoredDocument:
 
 
 def work(settings: Settings) -> None:
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     run_job(database, settings, handlers(database, score_or_hold))
 
 
 def work_on_local_job(settings: Settings, job_id: int) -> None:
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     embedded._run_job(database, job_id, handlers(database, score_or_hold), settings)
 
 
@@ -126,7 +129,7 @@ def test_every_ended_item_restarts_the_time(
     for item in batch.items[:2]:
         watch_for(dog, clock, [batch.owner], limit)
         with database.write() as transaction:
-            finish_item(transaction, item, batch.owner, Outcome(ItemStatus.failed, error="x"))
+            finish_items(transaction, [(item, Outcome(ItemStatus.failed, error="x"))], batch.owner)
     watch_for(dog, clock, [batch.owner], limit + 1)
     assert killed == []
     watch_for(dog, clock, [batch.owner], 1)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,7 +47,7 @@ def total(documents: list[list[EvidenceRow]]) -> Evidence:
     return Evidence.of(row for rows in documents for row in rows)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(documents, st.randoms(use_true_random=False))
 def test_the_order_of_documents_and_rows_does_not_matter(
     documents: list[list[EvidenceRow]], rng: random.Random
@@ -56,7 +57,7 @@ def test_the_order_of_documents_and_rows_does_not_matter(
     assert Evidence.of(rows) == total(documents)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(documents, documents)
 def test_adding_evidence_equals_summing_all_rows(
     left: list[list[EvidenceRow]], right: list[list[EvidenceRow]]
@@ -64,13 +65,13 @@ def test_adding_evidence_equals_summing_all_rows(
     assert total(left) + total(right) == total(left + right)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(documents, documents)
 def test_subtraction_reverses_addition(left: list[list[EvidenceRow]], right: list[list[EvidenceRow]]) -> None:
     assert total(left + right) - total(right) == total(left)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(documents)
 def test_rows_of_evidence_restore_the_evidence(documents: list[list[EvidenceRow]]) -> None:
     evidence = total(documents)

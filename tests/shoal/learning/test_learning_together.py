@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from learning_texts import text
@@ -11,7 +12,7 @@ from lagoon.scorer import ReefScorer
 from shoal.chunking.analysis import analyze, analyze_many
 from shoal.formats.drafts import make_draft
 from shoal.learning.observations import discover, discover_many
-from shoal.models import DocumentDraft
+from shoal.models.documents import DocumentDraft
 from shoal.settings import Settings
 
 OPTIONS = Settings(short_document_words=120)
@@ -39,7 +40,7 @@ def drafts() -> list[DocumentDraft]:
     ]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(picked=st.lists(st.integers(0, 7), min_size=1, max_size=10))
 def test_observing_texts_at_once_equals_observing_each(
     scorer: ReefScorer, drafts: list[DocumentDraft], picked: list[int]

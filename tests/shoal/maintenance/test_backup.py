@@ -35,7 +35,7 @@ from shoal.maintenance.restore import restore
 from shoal.search.index_files import IndexFiles
 from shoal.search.indexing import update_index
 from shoal.storage import migrate
-from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 
 @pytest.fixture(autouse=True)
@@ -330,7 +330,7 @@ def test_index_of_a_restored_library_reads_no_file_outside_its_folder(library: P
             connection.execute("UPDATE index_segments SET file_name = ?", (name,))
         restore(library, copy)
         with pytest.raises(DamagedIndexError, match="invalid name"):
-            IndexFiles(Database(f"sqlite:///{library}")).open(name)
+            IndexFiles(open_database(f"sqlite:///{library}")).open(name)
         assert found(library, "volcano") == ["Fire"]
     assert elsewhere.is_file()
 
@@ -424,13 +424,13 @@ def test_restore_does_not_overwrite_a_database_of_another_program(library: Path,
 
 def test_restore_migrates_a_backup_of_an_older_version(tmp_path: Path) -> None:
     old = tmp_path / "old.db"
-    database = Database(f"sqlite:///{old}")
+    database = open_database(f"sqlite:///{old}")
     with database.write() as transaction:
         migrate.apply(transaction.connection, "0002")
     database.close()
     restored = restore(tmp_path / "shoal.db", old)
     assert restored.copy.schema == "0002"
-    restored = Database(f"sqlite:///{tmp_path / 'shoal.db'}")
+    restored = open_database(f"sqlite:///{tmp_path / 'shoal.db'}")
     migrate.check(restored)
     restored.close()
     assert titles(tmp_path / "shoal.db") == []

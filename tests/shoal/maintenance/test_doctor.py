@@ -29,10 +29,10 @@ from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.maintenance.doctor import CheckContext, Finding, Report, Severity, run_checks, runner
-from shoal.models import JobStatus
+from shoal.models.jobs import JobStatus
 from shoal.settings import Settings
-from shoal.storage.database import Database
 from shoal.storage.export import export
+from shoal.storage.opening import open_database
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_intact_library_has_no_findings(library: Path, settings: Settings) -> No
     report = check(settings)
     assert report.findings == ()
     assert report.is_healthy
-    assert len(report.looked_at) == 23
+    assert len(report.looked_at) == 25
     assert set(check(settings, quick=True).looked_at) < set(report.looked_at)
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         assert engine.maintenance.doctor() == report
@@ -153,7 +153,7 @@ def test_newer_schema_stops_the_examination(library: Path, settings: Settings) -
 def test_older_schema_is_migrated_by_repair(settings: Settings) -> None:
     from shoal.storage import migrate
 
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     with database.write() as transaction:
         migrate.apply(transaction.connection, "0002")
     database.close()
@@ -227,7 +227,7 @@ REPAIRABLE: dict[str, tuple[str, ...]] = {
     "names: another": ("UPDATE reefs SET reef_name = 'x', island_name = 'y'",),
     "names: ranks": ("DELETE FROM ranks WHERE rank > 9", "UPDATE all_bytes SET bytes = x'00'"),
     "index: a segment": ("DELETE FROM index_segments",),
-    "index: a change": ("INSERT OR REPLACE INTO changed_documents SELECT id, 99, 1 FROM documents",),
+    "index: a change": ("INSERT OR REPLACE INTO changed_documents SELECT id, 99, 1, 0 FROM documents",),
     "index: its revision": ("DELETE FROM index_state",),
     "index files: a name": ("UPDATE index_segments SET file_name = '../shoal.db'",),
     "totals": (
@@ -286,7 +286,7 @@ def test_missing_or_damaged_index_is_built_anew(
     assert finding in report.repaired
     assert_healthy(settings)
     assert content(library) == before
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     assert_indexed(database)
     database.close()
     assert search_titles(library, "volcano lava") == ["Fire"]
@@ -487,7 +487,7 @@ def test_passages_of_other_scorer_data_are_a_note(library: Path, settings: Setti
 def open_job(library: Path, settings: Settings) -> int:
     """A job of four notes in two waves; the discover stage of the first wave has begun."""
     settings = dataclasses.replace(settings, wave_bytes=100, batch_items=1)
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     upload = Upload(database, settings).begin()
     for i in range(4):
         upload.add(
@@ -500,7 +500,7 @@ def open_job(library: Path, settings: Settings) -> int:
 
 
 def process_batch(settings: Settings) -> bool:
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     try:
         batch = claim(database, lease.new_owner(), settings)
         if batch is not None:
@@ -514,7 +514,7 @@ def finish(settings: Settings, job_id: int) -> list[str]:
     """Process all batches, check that the job has ended, and return the statuses of its items."""
     while process_batch(settings):
         pass
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     try:
         assert get_job(database, job_id).ended
         return [item.status.value for item in get_items(database, job_id)]
@@ -567,7 +567,7 @@ def test_item_without_text_fails_with_a_reason(settings: Settings, open_job: int
     check(settings, repair=True)
     assert_healthy(settings)
     assert finish(settings, open_job) == ["succeeded"] * 3 + ["failed"]
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     assert get_job(database, open_job).status is JobStatus.partial
     item = get_items(database, open_job)[3]
     assert "send the document again" in str(item.error)
@@ -576,7 +576,7 @@ def test_item_without_text_fails_with_a_reason(settings: Settings, open_job: int
 
 
 def test_claim_of_a_dead_worker_is_reclaimed(settings: Settings, open_job: int) -> None:
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     assert claim(database, lease.new_owner(), settings, time.time() - 2 * settings.lease_seconds) is not None
     database.close()
     assert "shoal worker" in only(check(settings).findings, "leases").advice
@@ -593,7 +593,7 @@ def test_leftovers_of_interrupted_uploads_are_removed(library: Path, settings: S
         file.write_text("half of an upload")
     long_ago = time.time() - 2 * settings.upload_timeout
     os.utime(old, (long_ago, long_ago))
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     upload = Upload(database, settings).begin()
     upload.add(make_draft(content="Rain and storm.", settings=settings))
     database.close()
@@ -693,7 +693,7 @@ def test_command_prints_problems_and_advice(
         code = run(["--db", str(learned), "doctor", *options])
         return code, capsys.readouterr().out
 
-    assert doctor() == (0, "23 checks: the library is whole\n")
+    assert doctor() == (0, "25 checks: the library is whole\n")
     damage(learned, "DELETE FROM reefs")
     code, text = doctor("--quick")
     assert code == 1
@@ -720,4 +720,4 @@ def test_library_in_use_is_checked_and_repaired(library: Path, settings: Setting
         ]
         engine.ingest(**documents()[0] | {"content": TEXTS["Fire"] + "\nMore lava.\n"})
     assert_healthy(settings)
-    assert list(export(Database(settings.database_url)))
+    assert list(export(open_database(settings.database_url)))

@@ -315,5 +315,12 @@ def test_import_command_reports_its_result(
         "n_bad": 0,
         "notes": 0,
         "duplicate_notes": 0,
+        "merges": 0,
+        "proposals": 0,
+        "sessions": 0,
+        "left_out": 0,
+        "vectors": 0,
+        "synonyms": 0,
+        "pins": 0,
     }
     assert run(["--db", str(database), "import", str(tmp_path / "none.jsonl")]) == 1

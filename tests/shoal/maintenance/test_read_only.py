@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from libraries import copy, index_of
-from unprivileged import run_shoal
+from unprivileged import run_commands, run_shoal
 
 from shoal.engine import Engine
 from shoal.storage import index_tables
-from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 TEXT = "The bees gather nectar from flowers and carry pollen home to the hive.\n"
 
@@ -43,21 +43,32 @@ def library(made: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Itera
 
 
 def test_read_only_library_can_be_read(library: Path) -> None:
-    assert json.loads(run_shoal("--db", library, "status", "--json").stdout)["n_documents"] == 1
-    assert "document 1, passage #0" in run_shoal("--db", library, "search", "bees").stdout
-    assert "Number 1 of the results" in run_shoal("--db", library, "explain", "bees", "--document", 1).stdout
-    assert "Bees" in run_shoal("--db", library, "list").stdout
-    assert TEXT.strip() in run_shoal("--db", library, "show", "Bees", "--text").stdout
-    assert json.loads(run_shoal("--db", library, "export").stdout.splitlines()[1])["content"] == TEXT
+    commands = (
+        ["status", "--json"],
+        ["search", "bees"],
+        ["explain", "bees", "--document", 1],
+        ["list"],
+        ["show", "Bees", "--text"],
+        ["export"],
+    )
+    results = run_commands(*(["--db", library, *command] for command in commands))
+    status, search, explanation, documents, text, export = (result.stdout for result in results)
+    assert json.loads(status)["n_documents"] == 1
+    assert "document 1, passage #0" in search
+    assert "Number 1 of the results" in explanation
+    assert "Bees" in documents
+    assert TEXT.strip() in text
+    assert json.loads(export.splitlines()[1])["content"] == TEXT
 
 
 def test_read_only_library_can_be_checked(library: Path) -> None:
-    result = run_shoal("--db", library, "doctor", "--json")
+    result, repair = run_commands(
+        ["--db", library, "doctor", "--json"], ["--db", library, "doctor", "--repair"]
+    )
     assert result.returncode == 0
     report = json.loads(result.stdout)
     assert report["healthy"]
     assert report["findings"] == []
-    repair = run_shoal("--db", library, "doctor", "--repair")
     assert repair.returncode == 0
     assert f"{len(report['looked_at'])} checks: the library is whole\n" in repair.stdout
 
@@ -68,7 +79,7 @@ def test_documents_that_wait_to_be_indexed_are_found_in_a_read_only_library(
     folder = tmp_path / "waiting"
     folder.mkdir()
     path = copy(made, folder / "shoal.db")
-    database = Database(f"sqlite:///{path}")
+    database = open_database(f"sqlite:///{path}")
     with database.write() as transaction:
         index_tables.start_again(transaction)
     database.close()
@@ -86,7 +97,7 @@ def test_search_of_a_read_only_library_without_its_index_names_the_obstacle(
     folder.mkdir()
     path = Path(shutil.copy(made, folder))
     folder.chmod(0o555)
-    result, listed = run_shoal("--db", path, "search", "bees"), run_shoal("--db", path, "list")
+    result, listed = run_commands(["--db", path, "search", "bees"], ["--db", path, "list"])
     folder.chmod(0o755)
     assert result.returncode == 1
     assert "cannot write to shoal.db or its folder" in result.stderr
@@ -96,8 +107,8 @@ def test_search_of_a_read_only_library_without_its_index_names_the_obstacle(
 def test_command_that_writes_names_the_obstacle(library: Path, tmp_path: Path) -> None:
     (tmp_path / "new.md").write_text("A storm and its wind.\n")
     before = library.read_bytes()
-    for command in (["ingest", tmp_path / "new.md"], ["tags", 1, "a"], ["delete", 1]):
-        result = run_shoal("--db", library, *command)
+    commands = (["ingest", tmp_path / "new.md"], ["tags", 1, "a"], ["delete", 1])
+    for result in run_commands(*(["--db", library, *command] for command in commands)):
         assert result.returncode == 1
         assert "cannot write to shoal.db or its folder" in result.stderr
     assert library.read_bytes() == before

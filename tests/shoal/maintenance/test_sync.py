@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import examples
 from fake_scorer import FakeScorer
 from growth import FACTOR, assert_not_quadratic
 from hypothesis import given, settings
@@ -423,7 +424,7 @@ def apply_plan(plan: Plan, documents: list[Stored], first_id: int) -> list[Store
     return list(by_id.values())
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(st.lists(states, min_size=1, max_size=6))
 def test_plan_makes_documents_match_any_folder_history(history: list[State]) -> None:
     documents: list[Stored] = []

@@ -13,7 +13,7 @@ from libraries import follow, make
 from shoal.engine import Engine
 from shoal.maintenance.sync import SyncResult, folder
 from shoal.settings import Settings
-from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 STAMPS = "SELECT path, size, mtime_ns, ctime_ns FROM file_stamps ORDER BY path"
 FORGE = "UPDATE file_stamps SET size = :size, mtime_ns = :mtime_ns, ctime_ns = :ctime_ns WHERE path = :path"
@@ -54,7 +54,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def stamps(library: Path) -> dict[str, tuple[int, int, int]]:
-    database = Database(f"sqlite:///{library}")
+    database = open_database(f"sqlite:///{library}")
     try:
         with database.snapshot() as snapshot:
             return {Path(path).name: tuple(stamp) for path, *stamp in snapshot.tuples(STAMPS)}  # type: ignore[misc]
@@ -66,7 +66,7 @@ def forge_stamp(library: Path, path: Path) -> None:
     """Let the stored stamp be the present one, as if the file had changed without a trace."""
     status = path.stat()
     row = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "ctime_ns": status.st_ctime_ns}
-    database = Database(f"sqlite:///{library}")
+    database = open_database(f"sqlite:///{library}")
     with database.write() as transaction:
         assert transaction.execute(FORGE, {**row, "path": str(path)}) == 1
     database.close()

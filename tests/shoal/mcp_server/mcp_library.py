@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
 import uvicorn
 from mcp import StdioServerParameters
 from waiting import until
@@ -23,6 +24,9 @@ from shoal.mcp.server import ServerOptions, ShoalServer, make_server
 from shoal.settings import Settings
 
 T = TypeVar("T")
+
+STOP_SECONDS = 30
+"""Time that a server has to stop, on a busy machine."""
 
 BEES = """\
 # Bees and flowers
@@ -93,12 +97,20 @@ def served(backend: Backend, settings: Settings) -> Iterator[str]:
     config = uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        runner = asyncio.Runner()
+
+        def serve() -> None:
+            with runner:
+                runner.run(server.serve(sockets=[listener]))
+
+        thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         until(lambda: server.started)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         server.should_exit = True
-        thread.join()
+        thread.join(STOP_SECONDS)
+        if thread.is_alive():
+            pytest.fail(f"the server does not stop: {asyncio.all_tasks(runner.get_loop())}")
 
 
 def stdio(engine: Engine, *options: str) -> StdioServerParameters:

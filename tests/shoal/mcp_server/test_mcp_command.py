@@ -130,3 +130,13 @@ def test_the_command_serves_over_http_until_it_is_told_to_stop(library: Engine) 
     finally:
         server.kill()
         server.communicate()
+
+
+def test_a_configuration_has_no_password(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOAL_DATABASE_URL", "postgresql://me:secret@host/db")
+    code, text, warned = printed(capsys, "mcp", "--print-config")
+    assert code == 0
+    assert "secret" not in text + warned
+    assert "set SHOAL_DATABASE_URL" in warned

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp_library import run, served
 
+from shoal.access.key_store import KeyStore
+from shoal.collections.catalog import Catalog
 from shoal.engine import Engine
 from shoal.mcp.backend import EngineBackend
 from shoal.settings import Settings
@@ -65,11 +68,50 @@ def test_a_key_that_may_only_read_changes_nothing(library: Engine, keyed: Settin
     with served(EngineBackend(library), keyed) as url:
         refused, listed = run(lambda: with_key(url, READ))
         assert refused.is_error
-        assert refused.content[0].text == "note_add: this key may only read and search"
+        assert refused.content[0].text == "note_add: this needs a key with the right `write`"
         assert f"by {READ}" not in listed.content[0].text
         added, listed = run(lambda: with_key(url, WRITE))
         assert not added.is_error
         assert f"Lava, by {WRITE} in mode {mode}." in listed.content[0].text
+
+
+def test_keys_of_the_catalog_have_rights_owners_and_a_rate(library: Engine, tmp_path: Path) -> None:
+    settings = dataclasses.replace(library.settings, data_dir=str(tmp_path))
+    catalog = Catalog(settings)
+    store = KeyStore(catalog)
+    catalog.add("a" * 16, "books")
+    foreign = store.create("books", [("books", "admin")]).key
+    ann = store.create("ann", [("main", "write")], owners=["ann"]).key
+    usual = store.create("usual", [("main", "write")], owners=["default"]).key
+    slow = store.create("slow", [("main", "read")], requests_per_second=0.01).key
+    revoked = store.create("revoked", [("main", "read")])
+    store.revoke(revoked.details.id)
+
+    async def with_key(url: str, key: str) -> list[str]:
+        http = create_mcp_http_client(headers={"Authorization": f"Bearer {key}"})
+        item = {"content": "Lava is hot and so it glows. " * 2, "topic": "t", "confidence": 1}
+        async with Client(streamable_http_client(url, http_client=http)) as client:
+            calls = (
+                ("recall", {"user_id": "ann", "query": "lava"}),
+                ("remember", {"user_id": "ben", "items": [item]}),
+                ("note_add", {"text": "Lava glows, said the one with this key."}),
+                ("note_list", {}),
+                ("search_chunks", {"query": "lava"}),
+            )
+            results = [await client.call_tool(name, arguments) for name, arguments in calls]
+            return ["refused" if result.is_error else "done" for result in results]
+
+    with served(EngineBackend(library), settings) as url:
+        assert post(url).status_code == 401
+        assert post(url, Authorization=f"Bearer {foreign}").status_code == 404
+        unusable = post(url, Authorization=f"Bearer {revoked.key}")
+        assert (unusable.status_code, "revoked" in unusable.text) == (401, True)
+        statuses = [post(url, Authorization=f"Bearer {slow}").status_code for _ in range(2)]
+        assert statuses == [200, 429]
+        assert run(lambda: with_key(url, ann)) == ["done", "refused", "refused", "refused", "done"]
+        assert run(lambda: with_key(url, usual)) == ["refused", "refused", "done", "done", "done"]
+    assert not library.notes.of("ben").list().total
+    catalog.close()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 pytest.importorskip("mcp", reason="needs the extra mcp: `pip install 'shoal[mcp]'`")
 
+from empty_library import put_empty_library
 from fake_scorer import FakeScorer
 from live_service import live
 from mcp import Client
@@ -35,7 +35,7 @@ HOSTILE = (
 
 @pytest.fixture
 def engine(settings: Settings, migrated_file: Path) -> Iterator[Engine]:
-    shutil.copyfile(migrated_file, settings.database_path)
+    put_empty_library(migrated_file, settings)
     with Engine(settings=settings, scorer=FakeScorer()) as opened:
         yield opened
 

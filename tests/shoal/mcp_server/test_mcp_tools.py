@@ -21,8 +21,10 @@ from shoal.mcp.server import make_server
 
 QUESTION = "what do bees want from flowers"
 CALLS: dict[str, dict[str, Any]] = {
-    "search_chunks": {"query": QUESTION, "top_k": 3},
-    "list_documents": {"limit": 2},
+    "search_chunks": {"query": QUESTION, "top_k": 3, "filter": "NOT category = none"},
+    "search_many": {"queries": [QUESTION, "honey"], "top_k": 3},
+    "list_synonyms": {"limit": 2},
+    "list_documents": {"limit": 2, "filter": "NOT category = none"},
     "read_passage": {"chunk_id": 2},
     "explain_result": {"query": QUESTION, "chunk_id": 1},
     "retrieve": {"query": QUESTION, "filters": {"category": "nature", "source": "notes/bees.md"}},
@@ -135,7 +137,6 @@ def test_every_transport_has_the_same_results(library: Engine, http_url: str, tm
             results = []
             for client in (
                 Client(server),
-                Client(server, mode="legacy"),
                 Client(http_url),
                 Client(http_url, mode="legacy"),
                 Client(stdio_client(stdio(library), errlog=log)),
@@ -234,6 +235,26 @@ def test_filters_choose_the_documents(backend: Backend) -> None:
     assert names(doc_name_filter="NOTES/") == {"bees.md"}
     assert names(file_type_filter="markdown") == {"bees.md", "Voyage"}
     assert names(file_type_filter="", doc_name_filter="") == names()
+
+
+def test_facets_batches_and_synonyms(backend: Backend, library: Engine) -> None:
+    result = call(backend, "search_chunks", query="ship bees volcano judge", facets=["tags"], mode="lexical")
+    (facet,) = result.structured_content["facets"]
+    assert facet["field"] == "tags"
+    assert {"value": "sample", "n_documents": 1} in facet["values"]
+    assert "Documents by tags: " in text_of(result)
+    assert found(backend, "search_chunks", query="bees")["facets"] == []
+    many = found(backend, "search_many", queries=["bees", "volcano", "bees pollen"], top_k=2)
+    assert many["n_results"] == 2
+    assert many["results"][0]["name"] == "bees.md"
+    assert found(backend, "search_many", queries=["zzyzx", "qwrtp"])["status"] == "no_results"
+    assert call(backend, "search_many", queries=["bees"], filter="tags = ").is_error
+    assert found(backend, "list_documents", filter="tags = sample")["total"] == 1
+    assert call(backend, "list_documents", filter="page = 2").is_error
+    entry = library.vocabulary.synonyms.add(["lava"], root="magma")
+    page = found(backend, "list_synonyms", containing="mag")
+    assert page["entries"] == [{"root": "magma", "synonyms": ["lava"]}]
+    library.vocabulary.synonyms.delete(entry.id)
 
 
 def test_nothing_found_is_a_result_that_says_so(backend: Backend) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from empty_library import put_empty_library
 from fake_scorer import FakeScorer
 
 from shoal import Engine
@@ -16,6 +16,6 @@ from shoal.settings import Settings
 @pytest.fixture
 def engine(settings: Settings, migrated_file: Path) -> Iterator[Engine]:
     """An engine with an empty library and a small scorer."""
-    shutil.copyfile(migrated_file, settings.database_path)
+    put_empty_library(migrated_file, settings)
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         yield engine

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
-from shoal.note_models import TagRelevance
+from shoal.models.notes import TagRelevance
 from shoal.notes.affinity import affinity, tag_weights
 from shoal.notes.environment import Environment
 from shoal.notes.prerequisites import Prerequisites

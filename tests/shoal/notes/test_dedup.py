@@ -13,14 +13,18 @@ from typing import Any
 
 import pytest
 from chat_server import Answer, ChatServer, chat_server
+from empty_library import put_empty_library
+from examples import LONG
 from fake_scorer import FakeScorer
 from faults import DONE, KILLED, killed_at
 
 from shoal import Engine
-from shoal.notes import chat_endpoint
 from shoal.notes.service import OwnerNotes
 from shoal.settings import Settings
+from shoal.support import http_endpoints
 
+STRIDE = 1 if LONG else 3
+"""Every which write is one to die at."""
 LAVA = "Lava of a volcano cools to basalt."
 SAME = "The lava of volcanoes cools and becomes basalt."
 THIRD = "Basalt is what the lava of a volcano cools to."
@@ -135,8 +139,8 @@ def judged(
     settings: Settings, migrated_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., tuple[OwnerNotes, ChatServer]]]:
     """A function that gives notes whose duplicates an endpoint decides."""
-    shutil.copyfile(migrated_file, settings.database_path)
-    monkeypatch.setattr(chat_endpoint, "FIRST_PAUSE_SECONDS", 0.001)
+    put_empty_library(migrated_file, settings)
+    monkeypatch.setattr(http_endpoints, "FIRST_PAUSE_SECONDS", 0.001)
     with ExitStack() as stack:
 
         def start(answer: Answers, **changes: Any) -> tuple[OwnerNotes, ChatServer]:
@@ -376,9 +380,9 @@ def test_process_that_dies_between_writes_loses_nothing(
         with Engine(settings=own, scorer=FakeScorer()) as engine:
             engine.notes.of("me").dedup()
 
-    place, code = 0, KILLED
+    place, code = 1 - STRIDE, KILLED
     while code != DONE:
-        place += 1
+        place += STRIDE
         assert place < 100, "the work ends"
         for suffix in ("-wal", "-shm"):
             own.database_path.with_name(own.database_path.name + suffix).unlink(missing_ok=True)

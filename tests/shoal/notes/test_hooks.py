@@ -199,10 +199,10 @@ def test_environments_are_kept_for_a_minute(engine: Engine, tmp_path: Path) -> N
 def test_old_events_are_deleted(engine: Engine, notes: OwnerNotes, agent: Agent) -> None:
     notes.add(LAVA)
     agent("prompt", prompt="lava of a volcano")
-    assert engine.notes.delete_old_events() == 0
+    assert engine.notes.prune().events == 0
     with engine.database.write() as transaction:
         transaction.execute("UPDATE hook_events SET created_at = '2020-01-01T00:00:00.000Z'")
-    assert engine.notes.delete_old_events() == 1
+    assert engine.notes.prune().events == 1
     assert events(engine) == []
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import NoteError
-from shoal.note_models import TagRelevance
+from shoal.models.notes import TagRelevance
 from shoal.notes import drafts, relevance
 from shoal.notes.merging import (
     AGENT,

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from note_model import CHECKSUM, TAGS, WORDS, ModelNote, bm25_scores, model_notes, overlap
@@ -58,7 +59,7 @@ def check_equals(index: NoteIndex, notes: dict[int, ModelNote]) -> None:
 
 
 @given(batches=updates, small_block=st.sampled_from([0, 4, 256]))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_index_equals_model_after_every_update(batches: list[list[ModelNote]], small_block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(note_index, "SMALL_BLOCK", small_block)

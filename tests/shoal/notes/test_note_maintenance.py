@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from fake_scorer import FakeScorer
+from postgres_schemas import sqlite_only
 
 import lagoon
 from shoal import Engine
 from shoal.maintenance.doctor import Report
-from shoal.note_models import Note
+from shoal.models.notes import Note
 from shoal.notes import rescoring
 from shoal.settings import Settings
 
@@ -154,6 +155,7 @@ def test_bad_note_of_an_export_is_named_and_left_out(
     assert (result.bad[0].line, result.bad[0].reason.partition(":")[0]) == (at + 1, field)
 
 
+@sqlite_only
 def test_backup_has_the_notes(engine: Engine, tmp_path: Path) -> None:
     [note, *_] = fill(engine)
     engine.maintenance.backup(tmp_path / "copy.db")
@@ -256,9 +258,9 @@ def test_notes_learn_words_with_the_library(tmp_path: Path, migrated_file: Path)
 
 
 DAMAGE = {
-    "words": "UPDATE notes SET words = CAST('x' AS BLOB) WHERE id = 1",
+    "words": "UPDATE notes SET words = :x WHERE id = 1",
     "hash": "UPDATE notes SET text_hash = 'x' WHERE id = 1",
-    "profile": "UPDATE notes SET profile = CAST('' AS BLOB) WHERE id = 1",
+    "profile": "UPDATE notes SET profile = :empty WHERE id = 1",
     "change": "UPDATE note_changes SET last = 0",
     "no change": "DELETE FROM note_changes",
     "count": "UPDATE note_owners SET n_active = 17",
@@ -272,7 +274,7 @@ def test_damage_is_found_and_repaired(engine: Engine, damage: str) -> None:
     fill(engine)
     assert engine.maintenance.doctor().is_healthy
     with engine.database.write() as transaction:
-        assert transaction.execute(DAMAGE[damage]) > 0
+        assert transaction.execute(DAMAGE[damage], {"x": b"x", "empty": b""}) > 0
     report: Report = engine.maintenance.doctor()
     assert not report.is_healthy
     repaired = engine.maintenance.doctor(repair=True)

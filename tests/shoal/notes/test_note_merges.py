@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from empty_library import put_empty_library
 from fake_scorer import FakeScorer
 from faults import DONE, KILLED, killed_at
 
 from shoal import Engine
 from shoal.errors import NoteError, NoteStateError, NotFoundError
-from shoal.note_models import NoteMerge
+from shoal.models.notes import NoteMerge
 from shoal.notes.service import OwnerNotes
 from shoal.settings import Settings
 from shoal.storage import note_merges
@@ -356,7 +357,7 @@ def test_two_merges_of_the_same_notes_at_once_merge_once(notes: OwnerNotes) -> N
 def test_process_that_dies_leaves_notes_merged_or_not(
     settings: Settings, migrated_file: Path, tmp_path: Path, what: str
 ) -> None:
-    shutil.copyfile(migrated_file, settings.database_path)
+    put_empty_library(migrated_file, settings)
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         ids = rich_notes(engine.notes.of("me"))
         apart = contents(engine)

@@ -7,13 +7,15 @@ import math
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 from note_model import CATEGORIES, CHECKSUM, TAGS, WORDS, ModelNote, model_notes, rank, subsets
 
-from shoal.models import QueryReef
-from shoal.note_models import TagRelevance
+from shoal.models.notes import TagRelevance
+from shoal.models.query_info import QueryReef
+from shoal.notes import fusion
 from shoal.notes.environment import Environment
 from shoal.notes.fusion import NO_RANK, fusion_constant, rank_parts, ranks
 from shoal.notes.note_index import NoteIndex, TermNumbers
@@ -56,7 +58,7 @@ def index_of(notes: list[ModelNote]) -> NoteIndex:
     query=queries,
     filters=filters,
 )
-@given_settings(max_examples=80)
+@given_settings(max_examples=examples(80))
 def test_ranking_equals_model(notes: list[ModelNote], query: NoteQuery, filters: NoteFilters) -> None:
     ranking = rank_notes(index_of(notes), query, filters, SETTINGS)
     model = rank(notes, query, filters, SETTINGS)
@@ -93,6 +95,25 @@ def test_equal_scores_share_a_rank(raw: list[int], k: int) -> None:
     assert found.tolist() == expected
     parts = rank_parts(found, k).tolist()
     assert parts == [0.0 if rank == NO_RANK else 1 / (k + rank) for rank in expected]
+
+
+@given(
+    raw=st.lists(st.integers(0, 5) | st.integers(0, 2**62), max_size=60),
+    n=st.integers(1, 8),
+    run=st.sampled_from([1, 2, 5, 256]),
+)
+def test_largest_scores_and_their_ranks_equal_those_of_a_sort(raw: list[int], n: int, run: int) -> None:
+    scores = np.array(raw, dtype=np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fusion, "RUN", run)
+        found = fusion.largest(scores, n).tolist()
+    assert found == sorted((i for i, score in enumerate(raw) if score), key=lambda i: (-raw[i], i))[:n]
+    expected = [sum(other > score for other in raw) if score else NO_RANK for score in raw]
+    assert ranks(scores).tolist() == expected
+    small = scores % 1_000
+    assert ranks(small).tolist() == [
+        sum(other > score for other in small.tolist()) if score else NO_RANK for score in small.tolist()
+    ]
 
 
 def test_constant_of_fusion_grows_with_the_notes() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import InvalidFieldError
-from shoal.note_models import TagRelevance
+from shoal.models.notes import TagRelevance
 from shoal.notes.relevance import (
     Relevance,
     boost,

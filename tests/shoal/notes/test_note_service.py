@@ -11,7 +11,7 @@ import pytest
 
 from shoal import Engine
 from shoal.errors import NoteError, NoteStateError, QueryError
-from shoal.note_models import AddedNote
+from shoal.models.notes import AddedNote
 from shoal.notes import adding
 from shoal.notes.service import OwnerNotes
 

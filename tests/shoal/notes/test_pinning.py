@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.note_models import TagRelevance
+from shoal.models.notes import TagRelevance
 from shoal.notes.pinning import Pin, keeps_pin, pin_by_matches, pin_by_relevance, smallest_tag_subset
 from shoal.notes.relevance import judged
 from shoal.settings import Settings

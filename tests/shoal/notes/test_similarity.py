@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,7 +96,7 @@ def compare(read: Read) -> Callable[[str, str], Similarity]:
     return lambda a, b: similarity(read(a), read(b))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(a=TEXTS, b=TEXTS)
 def test_similarity_is_symmetric_and_between_0_and_1(a: str, b: str, read: Read) -> None:
     left, right = read(a), read(b)
@@ -107,7 +108,7 @@ def test_similarity_is_symmetric_and_between_0_and_1(a: str, b: str, read: Read)
     assert (answers <= 1).all()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(text=TEXTS)
 def test_a_text_equals_itself_and_does_not_contradict_itself(text: str, read: Read) -> None:
     result = similarity(read(text), read(text))
@@ -116,7 +117,7 @@ def test_a_text_equals_itself_and_does_not_contradict_itself(text: str, read: Re
     assert not any(result.signs)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(text=TEXTS, others=st.lists(TEXTS, max_size=6))
 def test_many_texts_are_compared_like_each_alone(text: str, others: list[str], read: Read) -> None:
     features = [read(other) for other in others]

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from empty_library import put_empty_library
 from fake_scorer import FakeScorer
 
 from shoal import Engine
 from shoal.errors import NoteError, QueryError
-from shoal.models import SearchResult
-from shoal.note_models import NoteHit
+from shoal.models.notes import NoteHit
+from shoal.models.search import SearchResult
 from shoal.notes import unit_search
 from shoal.settings import Settings
 
@@ -160,7 +161,7 @@ def test_library_without_passages_is_searched(engine: Engine) -> None:
 
 
 def test_feedback_comes_from_passages(settings: Settings, migrated_file: Path) -> None:
-    shutil.copyfile(migrated_file, settings.database_path)
+    put_empty_library(migrated_file, settings)
     with Engine(settings=settings, scorer=FakeScorer(), learning=True) as engine:
         fill(engine, as_notes=True)
         found = engine.search_units("lava of the volcano", owner="me")
@@ -179,7 +180,7 @@ def test_every_mode_finds_both_kinds(engine: Engine, mode: str, fusion: str) -> 
 
 
 def test_audit_names_notes_and_kinds(settings: Settings, migrated_file: Path, tmp_path: Path) -> None:
-    shutil.copyfile(migrated_file, settings.database_path)
+    put_empty_library(migrated_file, settings)
     audited = dataclasses.replace(settings, audit="full", audit_file=str(tmp_path / "audit.jsonl"))
     with Engine(settings=audited, scorer=FakeScorer()) as engine:
         fill(engine, as_notes=True)

@@ -10,12 +10,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from examples import examples
 from fake_scorer import FakeScorer
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
 
-from shoal.models import DocFormat, QueryInfo, QueryReef, ScoredDocument, SearchFilters, SearchMode, TagsMatch
+from shoal.models.documents import DocFormat, ScoredDocument
+from shoal.models.query_info import QueryInfo, QueryReef
+from shoal.models.search import SearchFilters, SearchMode, TagsMatch
+from shoal.search.dense_ranking import DenseCosines
 from shoal.search.filters import CompiledFilters
 from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import IndexCache, LibraryIndex
@@ -26,6 +30,7 @@ from shoal.search.ranking import Ranked, Ranking, rank
 from shoal.search.request import Fusion
 from shoal.storage import document_writer, migrate
 from shoal.storage.database import Database, Snapshot
+from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
 from shoal.support.presets import Weights
 
@@ -33,9 +38,10 @@ N_REEFS = 8
 SCORER = SimpleNamespace(
     reefs=[SimpleNamespace(id=i, island_id=i // 2) for i in range(N_REEFS)],
     islands=[SimpleNamespace(id=i) for i in range(N_REEFS // 2)],
+    archipelagos=[SimpleNamespace(id=i) for i in range(4)],
     data_checksum=CHECKSUM,
 )
-NO_FILTERS = CompiledFilters({}, {})
+NO_FILTERS = CompiledFilters()
 EQUAL_WEIGHTS = Weights(0.475, 0.475, 0.05)
 Library = Sequence[tuple[Any, ...]]
 
@@ -104,6 +110,7 @@ def rank_query(
     weights: Weights = EQUAL_WEIGHTS,
     fusion: Fusion = Fusion.blend,
     other_data: str | None = None,
+    cosines: DenseCosines | None = None,
 ) -> Ranking:
     """The ranking for a query of this text and this profile."""
     parsed = parse_query(text, max_words=64)
@@ -121,6 +128,7 @@ def rank_query(
         other_data,
         (),
         find_matches(library, parsed.terms),
+        cosines=cosines,
     )
     with_query = compiled_filters.and_of_query(parsed, with_required=mode is not SearchMode.reef)
     return rank(snapshot, library, analyzed_query, with_query, mode=mode, fusion=fusion)
@@ -170,7 +178,7 @@ def _template() -> bytes:
     """The file of an empty, migrated database, because migrating takes longer than an example."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "shoal.db"
-        database = Database(f"sqlite:///{path}")
+        database = open_database(f"sqlite:///{path}")
         migrate.upgrade(database)
         database.close()
         return path.read_bytes()
@@ -181,7 +189,7 @@ def open_library(library: Library) -> Iterator[Database]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "shoal.db"
         path.write_bytes(_template())
-        database = Database(f"sqlite:///{path}")
+        database = open_database(f"sqlite:///{path}")
         fill(database, library)
         try:
             yield database
@@ -189,4 +197,4 @@ def open_library(library: Library) -> Iterator[Database]:
             database.close()
 
 
-MANY = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))

@@ -13,7 +13,8 @@ from index_model import ModelChunk, ModelDocument, ModelIndex
 from shoal.index.lexical import BM25
 from shoal.index.matching import IndexTerm
 from shoal.index.overlaps import OVERLAP_UNIT
-from shoal.models import QueryReef, SearchMode
+from shoal.models.query_info import QueryReef
+from shoal.models.search import SearchMode
 from shoal.search.lexical_ranking import UNIT
 from shoal.search.query_language import Term, parse_query, stems_of
 from shoal.search.ranking import Ranked
@@ -52,7 +53,7 @@ class ModelRanking:
     ) -> list[Ranked]:
         """All results, best first."""
         parsed = parse_query(text, max_words=64)
-        by_words, by_reefs = mode is not SearchMode.reef, mode is not SearchMode.lexical
+        by_words, by_reefs = mode.uses("lexical"), mode.uses("reef")
         lexical_raw = self.lexical(text) if by_words else {}
         shared = self.index.contributions({reef.reef_id: reef.z_score for reef in reefs}) if by_reefs else {}
         shared = {chunk_id: parts for chunk_id, parts in shared.items() if parts}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterator
@@ -28,9 +29,15 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "audit.jsonl"
 
 
-@pytest.fixture
-def opened(settings: Settings, path: Path) -> Iterator[Open]:
-    """Opens engines on one library with different audit settings."""
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a library that every test copies."""
+    folder = tmp_path_factory.mktemp("filled")
+    fill(Settings(database_url=f"sqlite:///{folder / 'shoal.db'}", learning=False))
+    return folder
+
+
+def fill(settings: Settings) -> None:
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         for i, words in enumerate(REEF_WORDS.values()):
             engine.ingest(
@@ -41,6 +48,15 @@ def opened(settings: Settings, path: Path) -> Iterator[Open]:
                 metadata={"turn": i % 2, "odd": i % 2 == 1},
             )
             engine.ingest(title=f"Others {i}", content=f"The {words.split()[0]} and the honey of the hive.")
+
+
+@pytest.fixture
+def opened(settings: Settings, path: Path, filled: Path) -> Iterator[Open]:
+    """Opens engines on one library with different audit settings."""
+    if settings.is_sqlite:
+        shutil.copytree(filled, settings.database_path.parent, dirs_exist_ok=True)
+    else:
+        fill(settings)
     engines: list[Engine] = []
 
     def open_engine(level: str, to: Path | None = path) -> Engine:
@@ -95,6 +111,8 @@ SEARCHES: list[dict[str, Any]] = [
         }
     },
     {"filters": {"document_ids": [], "created_after": "2020-01-01"}},
+    {"filter": 'tags IN [t0, t1] AND NOT (turn = 2 OR source_path STARTS WITH "3")'},
+    {"filter": {"$or": [{"turn": 1}, {"tags": "t2"}]}, "filters": {"document_ids": [1, 2, 3]}},
     {"filters": {"metadata": {"turn": 1, "odd": True}, "source_path": ["1.md", "3.md"]}},
 ]
 

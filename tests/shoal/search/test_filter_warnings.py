@@ -63,7 +63,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
             [
                 (
                     'no document has by = "x" in its metadata; '
-                    "the stored value is an object, which filters do not compare"
+                    "the stored value is an object or an empty list, which filters do not compare"
                 )
             ],
         ),

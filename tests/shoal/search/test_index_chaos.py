@@ -20,7 +20,9 @@ from generated_libraries import fill, rank_query
 from shoal.index.building import segment_bytes
 from shoal.index.index import Index
 from shoal.index.segment import Segment
-from shoal.models import DocFormat, QueryReef, SearchMode
+from shoal.models.documents import DocFormat
+from shoal.models.query_info import QueryReef
+from shoal.models.search import SearchMode
 from shoal.search import indexing
 from shoal.search.indexing import read_documents, rebuild_index, update_index
 from shoal.search.library_index import IndexCache, LibraryIndex
@@ -28,8 +30,9 @@ from shoal.search.query_language import TERMS
 from shoal.search.ranking import Ranked
 from shoal.storage import document_writer, index_tables, migrate
 from shoal.storage.database import Database, Snapshot
+from shoal.storage.opening import open_database
 
-STRIDE = 1 if os.environ.get("SHOAL_TEST_LONG") else 13
+STRIDE = 1 if os.environ.get("SHOAL_TEST_LONG") else 23
 """Every which write is one to die at."""
 FLAT = (0.0, 0.0, 0.0, 0.0)
 REEFS = [QueryReef(1, "reef 1", 2.0), QueryReef(4, "reef 4", 1.0)]
@@ -83,7 +86,7 @@ def copy(prepared: Path, tmp_path: Path) -> Callable[[], Path]:
 
 
 def opened(folder: Path) -> Database:
-    return Database(f"sqlite:///{folder / 'shoal.db'}")
+    return open_database(f"sqlite:///{folder / 'shoal.db'}")
 
 
 def work_on(folder: Path, work: Callable[[Database], object]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 
 from shoal.index import kernels
@@ -31,7 +32,9 @@ def kernel(request: pytest.FixtureRequest) -> Iterator[None]:
     st.booleans(),
     st.integers(0, 2),
 )
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_best_places_are_those_of_a_sort(
     run: int, drawn: list[tuple[int, bool]], n: int, kind: type, is_filtered: bool, least: int
 ) -> None:

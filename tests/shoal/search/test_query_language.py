@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from examples import examples
 from fake_scorer import FakeScorer
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from shoal.engine import Engine
 from shoal.index.matching import Matches
-from shoal.models import SearchMode
+from shoal.models.search import SearchMode
 from shoal.search import filters, query_analysis
 from shoal.search.highlights import Highlighter, find_highlights, make_highlighter
 from shoal.search.lexical_ranking import find_matches
@@ -31,6 +32,8 @@ from shoal.search.query_language import (
     tokens_of,
 )
 from shoal.settings import Settings
+
+WITHOUT_VECTORS = [mode for mode in SearchMode if mode is not SearchMode.dense]
 
 
 def parse(query: str) -> ParsedQuery:
@@ -130,7 +133,7 @@ def test_number_of_terms_is_limited_to_the_first() -> None:
     assert (len(parsed.terms), parsed.n_ignored) == (10, 20)
 
 
-@hypothesis_settings(max_examples=100, deadline=None)
+@hypothesis_settings(max_examples=examples(100), deadline=None)
 @given(
     max_words=st.integers(1, 100),
     pieces=st.lists(
@@ -269,8 +272,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         yield opened
 
 
-@hypothesis_settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(query=query_texts.filter(str.strip), mode=st.sampled_from(SearchMode))
+@hypothesis_settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
+@given(query=query_texts.filter(str.strip), mode=st.sampled_from(WITHOUT_VECTORS))
 def test_any_text_is_a_valid_query(engine: Engine, query: str, mode: SearchMode) -> None:
     reply = engine.search(query, mode=mode, include_scores=True)
     for result in reply.results:
@@ -304,7 +307,7 @@ def test_any_text_is_a_valid_query(engine: Engine, query: str, mode: SearchMode)
         "\0",
     ],
 )
-@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("mode", WITHOUT_VECTORS)
 def test_longest_query_of_one_repeated_piece_is_valid(engine: Engine, piece: str, mode: SearchMode) -> None:
     query = (piece * 4096)[:4095] + "z"
     engine.search(query, mode=mode)
@@ -312,7 +315,7 @@ def test_longest_query_of_one_repeated_piece_is_valid(engine: Engine, piece: str
     engine.search(numbered, mode=mode)
 
 
-@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("mode", WITHOUT_VECTORS)
 def test_excluded_words_exclude_chunks_in_every_mode(engine: Engine, mode: SearchMode) -> None:
     def first_words(query: str) -> set[str]:
         return {result.text.split()[0] for result in engine.search(query, mode=mode).results}
@@ -343,7 +346,7 @@ def test_phrases_and_title_terms_are_required_in_lexical_and_hybrid_mode(
 
 def test_query_without_search_terms_gets_a_warning(engine: Engine) -> None:
     for query, warning in (("-rain", "only says what to leave out"), ("the and of", "only common words")):
-        for mode in SearchMode:
+        for mode in WITHOUT_VECTORS:
             reply = engine.search(query, mode=mode)
             assert reply.results == []
             assert warning in reply.warnings[0]
@@ -354,7 +357,7 @@ def test_query_without_search_terms_gets_a_warning(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("fusion", ["blend", "rrf"])
-@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("mode", WITHOUT_VECTORS)
 def test_weighted_scores_of_the_signals_add_up_to_the_score(
     engine: Engine, mode: SearchMode, fusion: str
 ) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.models import SharedReef
-from shoal.search.reasons import largest_words, order_reasons, reason_probability
+from shoal.models.scores import SharedReef
+from shoal.search.reasons import describe_nearest, largest_words, order_reasons, reason_probability
 
 
 def test_reason_needs_the_passage_and_the_query() -> None:
@@ -35,3 +35,8 @@ def test_reasons_come_first_and_the_background_keeps_its_order() -> None:
 def test_small_contributions_are_not_named() -> None:
     pairs = [("tide", 8.0), ("moon", 4.0), ("sea", 1.9), ("ship", 1.8)]
     assert largest_words({7: pairs}) == {7: ("tide", "moon")}
+
+
+@pytest.mark.parametrize("sentence", ['"Could it be seen?', "“Could it be seen?”", "Could it  be\nseen?"])
+def test_a_quoted_sentence_has_one_pair_of_quotation_marks(sentence: str) -> None:
+    assert describe_nearest(sentence, 0.4) == "its sentence “Could it be seen?” is near in meaning (0.40)"

@@ -12,7 +12,7 @@ import pytest
 import shoal
 from shoal.engine import Engine
 from shoal.errors import QueryError
-from shoal.models import SearchResult
+from shoal.models.search import SearchResult
 from shoal.search.audit import search_arguments
 from shoal.search.query_language import parse_query
 from shoal.search.relevance import (

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from examples import examples
 from fake_scorer import REEF_WORDS, FakeScorer
 from hypothesis import HealthCheck, given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from shoal.engine import Engine
-from shoal.models import FieldBoostParts, MatchedTerm, SearchResult
-from shoal.search.boosts import note_boost_parts
+from shoal.models.scores import FieldBoostParts, MatchedTerm
+from shoal.models.search import SearchResult
 from shoal.search.matched_terms import BOOSTED_PLACES, ChunkTexts, find_matched_terms
 from shoal.search.query_language import parse_query
 from shoal.settings import Settings
@@ -136,27 +137,6 @@ def test_field_boost_has_a_part_for_each_field(engine: Engine) -> None:
     assert target.scores.field_boost_parts == parts(query, include_scores=True)
 
 
-def test_boost_of_a_note_has_named_parts_that_add_up() -> None:
-    terms = parse_query("governance of security architecture", max_words=10).terms
-    assert note_boost_parts(
-        terms,
-        title="Enterprise architectures",
-        tags=["security", "governance"],
-        domain="Security",
-        is_pinned=True,
-    ) == {"title": 1 / 12, "tag_overlap": 2 / 12, "domain_match": 0.25, "pinned": 0.25}
-    of_other = note_boost_parts(terms, title="", tags=(), domain="data security")
-    assert set(of_other.values()) == {0.0}, "a domain matches as a whole"
-
-
-@given(st.lists(st.text(max_size=8), max_size=4), st.text(max_size=12), st.text(max_size=12), st.booleans())
-def test_boost_of_a_note_is_between_0_and_1(tags: list[str], query: str, text: str, is_pinned: bool) -> None:
-    terms = parse_query(query, max_words=10).terms
-    parts = note_boost_parts(terms, title=text, tags=tags, domain=text, is_pinned=is_pinned)
-    assert all(part >= 0 for part in parts.values())
-    assert sum(parts.values()) <= 1 + 1e-12
-
-
 WORDS = " ".join(REEF_WORDS.values()).split()
 
 
@@ -168,7 +148,9 @@ WORDS = " ".join(REEF_WORDS.values()).split()
     | st.fixed_dictionaries({name: st.floats(0.1, 1) for name in ("lexical", "reef", "field_boost")}),
     fusion=st.sampled_from(["blend", "rrf"]),
 )
-@given_settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given_settings(
+    max_examples=examples(40), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 def test_weighted_scores_and_reef_shares_add_up_to_the_score(
     engine: Engine, words: list[str], weights: dict[str, float] | None, fusion: str
 ) -> None:

@@ -25,9 +25,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ranking_model import ModelRanking
 
-from shoal.models import DocFormat, QueryReef, SearchFilters, SearchMode
+from shoal.models.documents import DocFormat
+from shoal.models.query_info import QueryReef
+from shoal.models.search import SearchFilters, SearchMode
 from shoal.search import fusion as fusion_module
 from shoal.search import ordering
+from shoal.search.dense_ranking import DenseCosines
 from shoal.search.filters import compile_filters
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_analysis import ONE_SIGNAL
@@ -47,8 +50,10 @@ query_texts = st.lists(pieces, min_size=1, max_size=5).map(" ".join)
 weights = st.builds(
     Weights,
     *[st.sampled_from([0.0, 0.1, 0.3, 1.0, 5.0])] * 3,  # type: ignore[arg-type]
+    dense=st.just(0.0),
 ).map(Weights.normalized)
-modes = st.sampled_from(SearchMode)
+WITHOUT_VECTORS = [mode for mode in SearchMode if mode is not SearchMode.dense]
+modes = st.sampled_from(WITHOUT_VECTORS)
 fusions = st.sampled_from(Fusion)
 
 
@@ -109,10 +114,9 @@ def test_filters_and_pages_select_from_the_same_ranking(
     with open_library(library) as database, database.snapshot() as snapshot:
         index, model = index_of(database, snapshot), ModelRanking(snapshot)
         compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
-        eligible = set(model.document_of)
-        if compiled_filters:
-            rows = snapshot.tuples(compiled_filters.eligible, compiled_filters.parameters)
-            eligible = {row[0] for row in rows}
+        eligible = set(
+            index.index.chunk_ids(np.flatnonzero(compiled_filters.met_by(snapshot, index))).tolist()
+        )
         everything = model.ranked(
             query, reefs, mode=mode, weights=ONE_SIGNAL.get(mode, chosen), fusion=fusion
         )
@@ -207,19 +211,35 @@ def test_weights_follow_the_strength_of_the_profile() -> None:
     assert reef_weight(1, fusion=Fusion.rrf) == 0.5
 
 
+TODAY = {
+    "balanced": (0.5643564356435643, 0.37623762376237624, 0.05940594059405941),
+    "job_matching": (0.55, 0.35, 0.1),
+}
+
+
+@pytest.mark.parametrize("preset", TODAY)
+def test_without_vectors_the_weights_are_what_they_were_before_there_were_any(preset: str) -> None:
+    chosen = fusion_module.choose_weights(BUILT_IN[preset], None, Fusion.blend, 8.0)
+    assert chosen == (*TODAY[preset], 0.0)
+    with_vectors = fusion_module.choose_weights(BUILT_IN[preset], None, Fusion.blend, 8.0, has_vectors=True)
+    assert with_vectors.dense > 0.3
+    assert with_vectors.lexical / with_vectors.reef == pytest.approx(chosen.lexical / chosen.reef)
+
+
 @pytest.mark.parametrize(
     ("preset", "weights"), [("job_matching", (0.55, 0.35, 0.1)), ("corpus", (0.35, 0.55, 0.1))]
 )
 def test_weights_of_a_fixed_preset_count_as_they_are(preset: str, weights: tuple[float, ...]) -> None:
     for strength in (0.1, 4.0, 100.0):
         chosen = fusion_module.choose_weights(BUILT_IN[preset], None, Fusion.blend, strength)
-        assert chosen == pytest.approx(weights)
+        assert chosen[:3] == pytest.approx(weights)
+        assert chosen.dense == 0.0
     without_reefs = fusion_module.choose_weights(BUILT_IN[preset], None, Fusion.blend, 0.0)
     assert without_reefs.reef == 0.0
     assert sum(without_reefs) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("mode", WITHOUT_VECTORS)
 def test_long_document_does_not_crowd_out_the_others(
     mode: SearchMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,7 +277,7 @@ def test_chunk_matched_by_one_signal_is_a_result(fusion: Fusion) -> None:
         ]
 
 
-@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("mode", WITHOUT_VECTORS)
 def test_equal_scores_are_ordered_by_id(mode: SearchMode) -> None:
     alike = [({1: 1.0}, 1.0, (0.0, 0.0, 0.0, 0.0), "rain")]
     other = [({5: 1.0}, 1.0, (0.0, 0.0, 0.0, 0.0), "lava")]
@@ -280,3 +300,54 @@ def test_ranking_is_empty_without_a_match() -> None:
             assert ranking.first(5, 2) == []
             assert ranking.rank_of(1, 2) in (None, 1)
             assert ranking.of(1, 1).score == 0.0
+
+
+@MANY
+@given(
+    library=libraries,
+    query=query_texts,
+    reefs=queries,
+    chosen=weights,
+    fusion=fusions,
+    dense_weight=st.sampled_from([0.1, 0.5]),
+    floor=st.integers(0, 600_000),
+    data=st.data(),
+)
+def test_dense_scores_join_the_others_chunk_by_chunk(
+    library: Library,
+    query: str,
+    reefs: list[QueryReef],
+    chosen: Weights,
+    fusion: Fusion,
+    dense_weight: float,
+    floor: int,
+    data: st.DataObject,
+) -> None:
+    scaled = Weights(*(weight * (1 - dense_weight) for weight in chosen[:3]), dense=dense_weight)
+    with open_library(library) as database, database.snapshot() as snapshot:
+        index = index_of(database, snapshot)
+        n = len(index)
+        drawn = data.draw(st.lists(st.none() | st.integers(0, 1_000_000), min_size=n, max_size=n))
+        has_vector = np.array([cosine is not None for cosine in drawn], dtype=np.bool_)
+        raw = np.array([cosine or 0 for cosine in drawn], dtype=np.int64)
+        arguments: dict[str, Any] = {"mode": SearchMode.hybrid, "weights": scaled, "fusion": fusion}
+        without = rank_query(snapshot, index, query, reefs, **arguments)
+        ranking = rank_query(
+            snapshot, index, query, reefs, **arguments, cosines=DenseCosines(raw, has_vector, floor)
+        )
+        above = [max(cosine - floor, 0) if cosine is not None else 0 for cosine in drawn]
+        best = max(above, default=0) or 1
+        for place, chunk_id in enumerate(index.index.chunk_ids(np.arange(n)).tolist()):
+            others = float(without.order.keys[place])
+            if drawn[place] is None:
+                dense = others / sum(scaled[:3]) if any(scaled[:3]) else 0.0
+            elif fusion is Fusion.rrf and above[place]:
+                dense = 61 / (61 + sum(other > above[place] for other in above))
+            else:
+                dense = above[place] / best
+            ranked = ranking.of(chunk_id, 0)
+            assert ranked.score == pytest.approx(others + dense_weight * dense)
+            assert ranked.dense == pytest.approx(dense)
+            assert ranked.dense_raw == (None if drawn[place] is None else drawn[place] / 1e6)  # type: ignore[operator]
+            is_found = bool(without.is_found[place]) or above[place] > 0
+            assert bool(ranking.is_found[place]) == is_found

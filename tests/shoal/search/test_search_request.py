@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import QueryError
-from shoal.models import DocFormat, SearchFilters, TagsMatch
+from shoal.models.documents import DocFormat
+from shoal.models.search import SearchFilters, TagsMatch
 from shoal.search.filters import compile_filters
 from shoal.search.request import MAX_IDS, make_request
 from shoal.settings import Settings

@@ -15,12 +15,13 @@ from shoal.cli.json_form import json_form
 from shoal.client.decoding import decode
 from shoal.engine import Engine
 from shoal.errors import QueryError
-from shoal.file_models import FilePlace, Locator, LocatorKind, SourceFile, timecode
 from shoal.formats.drafts import make_draft
 from shoal.formats.parsing import parse
 from shoal.formats.windows import find_windows
 from shoal.integrations.passages import passages_of
-from shoal.models import Modality, SearchResponse
+from shoal.models.files import FilePlace, Locator, LocatorKind, SourceFile, timecode
+from shoal.models.recordings import Modality
+from shoal.models.search import SearchResponse
 from shoal.settings import Settings
 from shoal.storage import timed_media
 from shoal.storage.timed_media import modality_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import threading
@@ -13,8 +14,13 @@ from typing import Any
 import pytest
 
 from shoal.errors import DatabaseUnavailableError, SchemaError, StorageError
-from shoal.storage import database as module
-from shoal.storage.database import Database, Snapshot, Transaction, listed
+from shoal.storage.database import ConstraintError, Database, Snapshot, Transaction, listed
+from shoal.storage.opening import open_database
+from shoal.storage.sqlite import database as module
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("SHOAL_TEST_POSTGRES") == "1", reason="SQLite's own; see test_postgres_database.py"
+)
 
 COUNT = "SELECT COUNT(*) FROM workers"
 
@@ -38,7 +44,7 @@ def test_a_snapshot_does_not_see_later_writes(database: Database) -> None:
 def test_a_new_reader_does_not_wait_for_a_writer(database: Database) -> None:
     with database.write() as transaction:
         transaction.execute("DELETE FROM workers")
-        other = Database(database.url)
+        other = open_database(database.url)
         with other.snapshot() as snapshot:
             assert snapshot.value(COUNT) == 0
         other.close()
@@ -85,10 +91,31 @@ def test_a_snapshot_works_after_one_that_raised(database: Database) -> None:
 def test_a_writer_without_the_lock_raises(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     with database.write():
         monkeypatch.setattr(module, "_PRAGMA_OF_WAITING", "PRAGMA busy_timeout = 50")
-        other = Database(database.url)
+        other = open_database(database.url)
         with pytest.raises(DatabaseUnavailableError, match="busy"), other.write():
             pytest.fail("two writers at once")
         other.close()
+
+
+def test_a_writer_asks_often_for_a_lock_that_is_free_soon(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = open_database(database.url)
+    pauses: list[float] = []
+    with contextlib.ExitStack() as first:
+        first.enter_context(database.write())
+
+        def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 3:
+                first.close()
+
+        monkeypatch.setattr(module.time, "sleep", sleep)
+        with other.write() as transaction:
+            assert transaction.value("PRAGMA busy_timeout") == module.BUSY_TIMEOUT_MS
+    other.close()
+    assert len(pauses) == 3
+    assert max(pauses) <= 0.001
 
 
 def test_a_snapshot_waits_while_another_connection_creates_the_database(tmp_path: Path) -> None:
@@ -100,7 +127,7 @@ def test_a_snapshot_waits_while_another_connection_creates_the_database(tmp_path
     other.execute("BEGIN IMMEDIATE")
     release = threading.Timer(0.2, lambda: other.execute("ROLLBACK"))
     release.start()
-    database = Database(f"sqlite:///{path}")
+    database = open_database(f"sqlite:///{path}")
     with database.snapshot() as snapshot:
         assert snapshot.value("PRAGMA journal_mode") == "wal"
     database.close()
@@ -116,7 +143,7 @@ def test_a_snapshot_stops_waiting_for_a_new_database_at_the_timeout(
     other.execute("CREATE TABLE cells (x)")
     other.execute("BEGIN IMMEDIATE")
     monkeypatch.setattr(module, "BUSY_TIMEOUT_MS", 50)
-    database = Database(f"sqlite:///{path}")
+    database = open_database(f"sqlite:///{path}")
     with pytest.raises(DatabaseUnavailableError, match="busy"), database.snapshot():
         pytest.fail("another holds the database")
     database.close()
@@ -195,9 +222,9 @@ def test_writes_report_changed_rows_and_read_their_own_changes(database: Databas
         assert list(snapshot.tuples("SELECT name, pid FROM workers ORDER BY name")) == [("b", 3), ("c", 3)]
 
 
-def test_a_violated_constraint_is_the_drivers_error(database: Database) -> None:
+def test_a_violated_constraint_raises(database: Database) -> None:
     add_worker(database, "a")
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(ConstraintError):
         add_worker(database, "a")
 
 
@@ -239,7 +266,7 @@ def test_an_interrupt_right_after_the_begin_rolls_back(
         raise KeyboardInterrupt
 
     add_worker(database, "a")
-    monkeypatch.setattr(module, "Transaction", interrupted)
+    monkeypatch.setattr(module, "SqliteTransaction", interrupted)
     with pytest.raises(KeyboardInterrupt):
         add_worker(database, "b")
     monkeypatch.undo()
@@ -274,7 +301,7 @@ def test_a_result_that_is_not_read_to_the_end_keeps_no_old_state(database: Datab
     with getattr(database, method)() as snapshot:
         names = snapshot.tuples("SELECT name FROM workers")
         assert next(names) == ("a",)
-    other = Database(database.url)
+    other = open_database(database.url)
     add_worker(other, "d")
     other.close()
     add_worker(database, "e")

@@ -9,6 +9,7 @@ import pytest
 
 from shoal.errors import DatabaseReplacedError
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 NAMES = "SELECT name FROM workers ORDER BY name"
 
@@ -32,7 +33,7 @@ def names_after_a_crash(database: Database, folder: Path) -> list[str]:
         path = Path(f"{database.path}{suffix}")
         if path.exists():
             shutil.copyfile(path, f"{folder / 'after.db'}{suffix}")
-    restarted = Database(f"sqlite:///{folder / 'after.db'}")
+    restarted = open_database(f"sqlite:///{folder / 'after.db'}")
     try:
         return names(restarted)
     finally:
@@ -43,12 +44,12 @@ def names_after_a_crash(database: Database, folder: Path) -> list[str]:
 def test_writes_are_refused_after_a_file_is_removed(database: Database, suffix: str) -> None:
     add_worker(database, "before")
     assert names(database) == ["before"]
-    database.check_files()
+    database.check_usable()
     Path(f"{database.path}{suffix}").unlink()
     with pytest.raises(DatabaseReplacedError):
         add_worker(database, "after")
     with pytest.raises(DatabaseReplacedError):
-        database.check_files()
+        database.check_usable()
     # Open connections can still read.
     assert names(database) == ["before"]
 
@@ -96,7 +97,7 @@ def test_a_wal_removed_by_the_last_close_is_no_error(database: Database) -> None
     add_worker(database, "a")
     database.close()
     assert not Path(f"{database.path}-wal").exists()
-    other = Database(database.url)
+    other = open_database(database.url)
     add_worker(other, "b")
     add_worker(database, "c")
     other.close()

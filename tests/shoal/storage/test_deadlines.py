@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
 import pytest
 
 from shoal.errors import ReadTimeoutError
-from shoal.storage import database as module
 from shoal.storage.database import Database
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("SHOAL_TEST_POSTGRES") == "1", reason="SQLite's own; see test_postgres_database.py"
+)
 
 ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n"
 MANY = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000) SELECT i FROM n"
@@ -96,7 +100,7 @@ def test_a_late_interrupt_does_not_hit_another_read(database: Database) -> None:
 
 
 def test_at_most_max_idle_connections_stay_open(database: Database) -> None:
-    barrier = threading.Barrier(module.MAX_IDLE + 5)
+    barrier = threading.Barrier(database.max_idle + 5)
 
     def read() -> None:
         with database.snapshot():
@@ -107,4 +111,4 @@ def test_at_most_max_idle_connections_stay_open(database: Database) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(database._idle) == module.MAX_IDLE
+    assert len(database._idle) == database.max_idle

@@ -17,6 +17,7 @@ from alembic.script import ScriptDirectory
 from fake_scorer import FakeScorer
 from faults import DONE, KILLED, full_from, killed_at
 from indexed_library import assert_indexed, chunks_with
+from recorded_schema import RecordedSchema
 from scored_documents import CHECKSUM, make_scored
 
 from shoal.errors import BackupError, DiskFullError, SchemaError
@@ -27,7 +28,7 @@ from shoal.jobs.queue.states import Stage
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.maintenance.backup import create_backup
 from shoal.maintenance.restore import restore
-from shoal.models import ScoredDocument
+from shoal.models.documents import ScoredDocument
 from shoal.search.indexing import update_index
 from shoal.settings import Settings
 from shoal.storage import (
@@ -43,17 +44,28 @@ from shoal.storage import (
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Transaction
 from shoal.storage.document_queries import get_content, get_document
+from shoal.storage.opening import open_database
 from shoal.storage.packed_contexts import pack_context
 from shoal.storage.schema import foreign_triggers
 from shoal.storage.statistics import chunks_by_reef
 from shoal.storage.vocabulary_records import StoredRow
 
+pytestmark = pytest.mark.skipif(
+    os.environ.get("SHOAL_TEST_POSTGRES") == "1", reason="SQLite's own; see test_postgres_database.py"
+)
+
 LONG = bool(os.environ.get("SHOAL_TEST_LONG"))
+
+
+@pytest.fixture(autouse=True)
+def _all_migrations(recorded_schema: RecordedSchema, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run every migration, also of an empty database."""
+    monkeypatch.setattr(migrate, "apply", recorded_schema.migrate)
 
 
 @pytest.fixture
 def empty(tmp_path: Path) -> Database:
-    return Database(f"sqlite:///{tmp_path / 'shoal.db'}")
+    return open_database(f"sqlite:///{tmp_path / 'shoal.db'}")
 
 
 def schema(path: Path) -> list[tuple[str, str]]:
@@ -79,7 +91,7 @@ def test_an_empty_database_is_migrated_once(empty: Database) -> None:
 def upgrade_in_process(
     url: str, barrier: multiprocessing.synchronize.Barrier, results: multiprocessing.Queue
 ) -> None:  # type: ignore[type-arg]
-    database = Database(url)
+    database = open_database(url)
     barrier.wait()
     try:
         results.put(migrate.upgrade(database))
@@ -570,7 +582,7 @@ def test_views_unpack_profiles_in_any_sqlite(empty: Database) -> None:
 
 
 def test_restore_finishes_an_interrupted_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupted = Database(f"sqlite:///{tmp_path / 'old.db'}")
+    interrupted = open_database(f"sqlite:///{tmp_path / 'old.db'}")
     library_of_0009(interrupted, 12)
     script = ScriptDirectory(str(migrate.script_folder())).get_revision("0010").module
     with interrupted.write() as transaction:
@@ -579,7 +591,7 @@ def test_restore_finishes_an_interrupted_migration(tmp_path: Path, monkeypatch: 
     interrupted.close()
     create_backup(tmp_path / "old.db", tmp_path / "copy.db")
     restore(tmp_path / "new.db", tmp_path / "copy.db")
-    with Database(f"sqlite:///{tmp_path / 'new.db'}").snapshot() as snapshot:
+    with open_database(f"sqlite:///{tmp_path / 'new.db'}").snapshot() as snapshot:
         assert [chunk.id for chunk in get_chunks(snapshot, 7).chunks] == list(range(1, 13))
         assert not foreign_triggers(snapshot)
     with sqlite3.connect(tmp_path / "copy.db") as connection:
@@ -600,13 +612,13 @@ def test_a_migration_with_a_fault_at_any_write_is_finished_by_the_next(
     monkeypatch.setattr(
         ScriptDirectory, "get_revision", lambda *_: Namespace(module=script, down_revision="0009")
     )
-    old = Database(f"sqlite:///{tmp_path / 'old.db'}")
+    old = open_database(f"sqlite:///{tmp_path / 'old.db'}")
     library_of_0009(old, 7)
     old.close()
 
     def opened(name: str) -> Database:
         shutil.copy(tmp_path / "old.db", tmp_path / name)
-        return Database(f"sqlite:///{tmp_path / name}")
+        return open_database(f"sqlite:///{tmp_path / name}")
 
     def rows(database: Database) -> list[list[tuple[Any, ...]]]:
         with database.snapshot() as snapshot:
@@ -622,9 +634,9 @@ def test_a_migration_with_a_fault_at_any_write_is_finished_by_the_next(
         name = f"{place}.db"
         opened(name).close()
         code, message = fault(
-            place, lambda name=name: migrate.upgrade(Database(f"sqlite:///{tmp_path / name}"))
+            place, lambda name=name: migrate.upgrade(open_database(f"sqlite:///{tmp_path / name}"))
         )
         assert code == KILLED if fault is killed_at else (code == DONE or "free some" in message), message
-        database = Database(f"sqlite:///{tmp_path / name}")
+        database = open_database(f"sqlite:///{tmp_path / name}")
         migrate.upgrade(database)
         assert rows(database) == rows(undisturbed)

@@ -14,12 +14,13 @@ from waiting import until
 
 from shoal.errors import DuplicateContentError
 from shoal.index.matching import HEADINGS, TEXT
-from shoal.models import ScoredDocument
+from shoal.models.documents import ScoredDocument
 from shoal.search.library_index import IndexCache
 from shoal.storage import chunk_rows, document_writer, index_tables, migrate
 from shoal.storage.chunk_queries import get_chunks, packed_profiles
 from shoal.storage.database import Database
 from shoal.storage.document_queries import get_content, get_document
+from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
 
 NOW = timestamp()
@@ -128,7 +129,7 @@ def test_documents_stored_together_equal_those_stored_one_by_one(
         make_scored(["Hail."], [{}]),
         make_scored(["Sleet.", "Fog."], [{9: 2.0, 3: 1.5}, {9: 1.0}], tags=("b",)),
     ]
-    other = Database(f"sqlite:///{tmp_path}/together.db")
+    other = open_database(f"sqlite:///{tmp_path}/together.db")
     migrate.upgrade(other)
     ids_one_by_one = [store(database, scored) for scored in documents]
     with other.write() as transaction:
@@ -188,7 +189,8 @@ def test_deleting_removes_all_rows_of_a_document_and_no_others(database: Databas
     assert len(chunks_with(database, "kept")) == 2
     assert_indexed(database)
     with database.snapshot() as snapshot:
-        assert snapshot.rows("PRAGMA foreign_key_check") == []
+        if database.is_sqlite:
+            assert snapshot.rows("PRAGMA foreign_key_check") == []
         assert [chunk.text for chunk in get_chunks(snapshot, kept).chunks] == ["kept rain", "kept snow"]
 
 
@@ -225,6 +227,8 @@ def test_tags_are_merged_and_replaced(database: Database) -> None:
 
 def test_deleting_does_not_scan_other_documents(database: Database) -> None:
     """Every step of a delete finds rows by a key, so that its cost does not grow with the library."""
+    if not database.is_sqlite:
+        pytest.skip("SQLite's plans")
     steps = [document_writer.DISCOUNT_OBSERVED, document_writer.DELETE_DOCUMENT]
     cascades = [
         "SELECT 1 FROM sections WHERE document_id = :document_id",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
 
-from shoal.models import ScoredDocument
+from shoal.models.documents import ScoredDocument
 from shoal.storage import document_writer, migrate, staleness, totals
-from shoal.storage.database import Database, Snapshot, Transaction
+from shoal.storage.database import ConstraintError, Database, Snapshot, Transaction
 from shoal.storage.document_queries import get_document, list_documents
+from shoal.storage.opening import open_database
 from shoal.storage.statistics import chunks_by_reef, get_counts
 from shoal.storage.topic_statistics import frequent_tags
 from shoal.support.clock import timestamp
@@ -35,7 +35,7 @@ def new_database(migrated_file: Path) -> Iterator[Database]:
     with TemporaryDirectory() as folder:
         path = Path(folder, "shoal.db")
         path.write_bytes(migrated_file.read_bytes())
-        database = Database(f"sqlite:///{path}")
+        database = open_database(f"sqlite:///{path}")
         yield database
         database.close()
 
@@ -227,7 +227,7 @@ def test_a_rolled_back_write_leaves_the_totals(database: Database) -> None:
             document_writer.insert_document(transaction, make_scored(tags=("a",)), now=NOW)
             transaction.execute("INSERT INTO tag_totals VALUES ('a', 1)")
 
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(ConstraintError):
         fail_after_writing()
     with database.snapshot() as snapshot:
         assert snapshot.value(totals.N_DOCUMENTS) == 0

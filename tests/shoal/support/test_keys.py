@@ -43,7 +43,7 @@ def test_find_key_returns_none_for_other_texts(presented: str) -> None:
         (f"{READ},", "key 2 must have"),
         (f"{READ},,{WRITE}", "key 2 must have"),
         ("x" * 257, "key 1 must have"),
-        (f"admin:{READ}", "key 1 may contain only letters"),
+        (f"root:{READ}", "key 1 may contain only letters"),
         ("with a blank 0123456789", "key 1 may contain only letters"),
         ("ключ-ключ-ключ-ключ", "key 1 may contain only letters"),
         ("sha256:abc", "key 1 is not the SHA-256"),
@@ -82,8 +82,8 @@ def test_settings_do_not_show_their_secrets() -> None:
 
 
 def test_an_invalid_url_does_not_show_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHOAL_BROKER_URL", "amqp://me:secret@host")
+    monkeypatch.setenv("SHOAL_BROKER_URL", "ftp://me:secret@host")
     with pytest.raises(SettingsError) as caught:
         Settings.from_environment()
     assert "secret" not in str(caught.value)
-    assert "amqp://me:***@host" in str(caught.value)
+    assert "ftp://me:***@host" in str(caught.value)

@@ -22,15 +22,16 @@ from shoal.support.presets import (
     parse_presets,
 )
 
-DEFINED = "manuals=0.7,0.2,0.1; letters = 3, 1, 0 ;"
+DEFINED = "manuals=0.7,0.2,0.1; letters = 3, 1, 0 ; letters2=0.5, 0.4, 0.1, 0.6"
 
 
 def test_a_setting_defines_presets() -> None:
     assert parse_presets(DEFINED) == {
         "manuals": Preset(Weights(0.7, 0.2, 0.1)),
         "letters": Preset(Weights(3.0, 1.0, 0.0)),
+        "letters2": Preset(Weights(0.5, 0.4, 0.1, dense=0.6)),
     }
-    assert list(all_presets(DEFINED)) == [*BUILT_IN, "manuals", "letters"]
+    assert list(all_presets(DEFINED)) == [*BUILT_IN, "manuals", "letters", "letters2"]
     assert all_presets("") == BUILT_IN
 
 
@@ -39,7 +40,8 @@ def test_a_setting_defines_presets() -> None:
     [
         ("manuals", "must be written as manuals=0.55,0.35,0.10"),
         ("manuals=1,2", "must be written as manuals=0.55,0.35,0.10"),
-        ("manuals=1,2,3,4", "must be written as"),
+        ("manuals=1,2,3,4,5", "must be written as"),
+        ("manuals=0,0,0,1", "at least one signal a weight above 0, besides that of vectors"),
         ("manuals=a,b,c", "must be written as"),
         ("manuals=nan,1,1", "weights between 0 and 1,000,000"),
         ("manuals=1e999,1,1", "weights between 0 and 1,000,000"),
@@ -80,9 +82,10 @@ def test_a_search_takes_the_weights_of_its_preset(settings: Settings) -> None:
         engine.ingest(title="Fire", content="A volcano pours lava. An insect visits a flower.")
         for name, preset in all_presets(DEFINED).items():
             weights = engine.search("volcano insect", preset=name).weights
-            is_as_given = weights == pytest.approx(preset.weights.normalized()._asdict())
+            given = preset.weights._replace(dense=0.0)  # there are no vectors
+            is_as_given = weights == pytest.approx(given.normalized()._asdict())
             assert is_as_given is not preset.is_adaptive
-        assert engine.status()["presets"]["letters"] == {"lexical": 3.0, "reef": 1.0, "field_boost": 0.0}
+        assert engine.status()["presets"]["letters"] == Weights(3.0, 1.0, 0.0)._asdict()
         with pytest.raises(QueryError, match=r"'mannuals' is not one of .*corpus, manuals, letters"):
             engine.search("tide", preset="mannuals")
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
