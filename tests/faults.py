@@ -15,6 +15,8 @@ import pytest
 from shoal.errors import ShoalError
 from shoal.index.format import SegmentWriter
 from shoal.storage.database import Database
+from shoal.storage.postgres.database import PostgresDatabase
+from shoal.storage.sqlite.database import SqliteDatabase
 
 KILLED = -signal.SIGKILL
 DONE, FAILED, BROKEN = 0, 3, 4
@@ -80,17 +82,19 @@ def _arrange(place: int, fault: Callable[[], object]) -> None:
 
         return stepping
 
-    write_of = Database.write
-
-    @contextlib.contextmanager
-    def write(database: Database) -> Iterator[Any]:
-        step()
-        with write_of(database) as transaction:
-            yield transaction
+    def stepping_write(write_of: Callable[..., Any]) -> Callable[..., Any]:
+        @contextlib.contextmanager
+        def write(database: Database) -> Iterator[Any]:
             step()
-        step()
+            with write_of(database) as transaction:
+                yield transaction
+                step()
+            step()
+
+        return write
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(Database, "write", write)
+    for store in (SqliteDatabase, PostgresDatabase):
+        patch.setattr(store, "write", stepping_write(store.write))
     for owner, name in ((SegmentWriter, "finish"), (os, "fsync"), (os, "rename")):
         patch.setattr(owner, name, before(getattr(owner, name)))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import redis
+from forked_service import make_library
 from waiting import DEADLINE_SECONDS, until
 
 SHOAL = [sys.executable, "-m", "shoal.cli"]
@@ -74,6 +75,8 @@ class Service:
     def __init__(self, folder: Path, **environment: str) -> None:
         self.db = folder / "shoal.db"
         self.log = folder / "up.log"
+        if not self.db.exists():
+            make_library(self.db)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*SHOAL, "--db", str(self.db), "--json", "up", "--port", "0"],

@@ -9,14 +9,7 @@ from typing import Any
 
 from fake_scorer import IslandInfo, ReefInfo
 
-from shoal.models import (
-    Chunk,
-    DocFormat,
-    DocumentDraft,
-    LeftOut,
-    ScoredDocument,
-    Section,
-)
+from shoal.models.documents import Chunk, DocFormat, DocumentDraft, LeftOut, ScoredDocument, Section
 from shoal.storage.profiles import pack
 
 CHECKSUM = "f" * 64  # that of the fake scorer

@@ -24,11 +24,13 @@ def response(
 
 @dataclass
 class WebServer:
-    """`answers` by path; unknown paths are 404. `requests`: target and headers of each."""
+    """`answers` by path; unknown paths are 404. `requests`: target and headers of each; `bodies`: what
+    followed them."""
 
     port: int
     answers: dict[str, Answer | bytes] = field(default_factory=dict)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
 
     def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.port}{path}"
@@ -62,6 +64,10 @@ class WebServer:
             headers = {
                 name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
             }
+            body = head.partition(b"\r\n\r\n")[2]
+            while len(body) < int(headers.get("content-length", 0)):
+                body += connection.recv(65536)
+            self.bodies.append(body)
             self.requests.append((target, headers))
             answer = self.answers.get(target.partition("?")[0], response(status="404 Not Found"))
             if callable(answer):

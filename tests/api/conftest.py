@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,12 @@ import jinja2
 import pytest
 from fake_scorer import FakeScorer
 from flask.testing import FlaskClient
-from surface import API, VOLCANO, Store, Worker
+from surface import API, COLLECTIONS, VOLCANO, Store, Worker, prepare
 
 from shoal.engine import Engine
 from shoal.settings import Settings
 from shoal_api import create_app
+from shoal_api.service import EXTENSION, Service
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -39,7 +39,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def engine(settings: Settings, migrated: Path) -> Iterator[Engine]:
-    shutil.copy(migrated, settings.database_path)
+    prepare(settings, migrated)
     with Engine(settings=settings, scorer=FakeScorer()) as opened:
         yield opened
 
@@ -58,7 +58,7 @@ def client(app: flask.Flask) -> FlaskClient:
 def empty(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
     """A client of a service that stays empty: for requests that must not store anything."""
     settings = Settings(database_url=f"sqlite:///{tmp_path_factory.mktemp('empty') / 'shoal.db'}")
-    shutil.copy(migrated, settings.database_path)
+    prepare(settings, migrated)
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         client = create_app(settings, engine=engine).test_client()
         yield client
@@ -92,3 +92,35 @@ def store(client: FlaskClient, worker: Worker) -> Store:
         return int(item["document_id"])
 
     return add
+
+
+@pytest.fixture
+def service(app: flask.Flask) -> Service:
+    here: Service = app.extensions[EXTENSION]
+    return here
+
+
+@pytest.fixture
+def create(client: FlaskClient) -> Callable[[str], str]:
+    def create_one(name: str) -> str:
+        response = client.post(COLLECTIONS, json={"name": name})
+        assert response.status_code == 201, response.get_data(as_text=True)
+        assert response.headers["Location"] == f"{COLLECTIONS}/{name}"
+        return f"{COLLECTIONS}/{name}"
+
+    return create_one
+
+
+@pytest.fixture
+def add(client: FlaskClient, service: Service) -> Callable[..., dict[str, Any]]:
+    """Add a document to a collection, by its prefix, and process its job."""
+
+    def add_one(prefix: str, content: str, **fields: Any) -> dict[str, Any]:
+        response = client.post(f"{prefix}/documents", json={"content": content, **fields})
+        assert response.status_code == 202, response.get_data(as_text=True)
+        with service.collections.engine(prefix.rpartition("/")[2]) as engine:
+            Worker(engine).work()
+        job: dict[str, Any] = response.get_json()["job"]
+        return job
+
+    return add_one

@@ -283,6 +283,7 @@ for path in (
     f"{DOCUMENTS}/" + "9" * 400,
     f"{DOCUMENTS}/0x1",
     f"{DOCUMENTS}/%0d%0aSet-Cookie:%20a=b",
+    "/api/v1/collections/main%2Fdocuments",
     f"{DOCUMENTS}/../../../metrics",
     "/.git/config",
     "/wp-login.php",

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from werkzeug.test import TestResponse
 
 from shoal.engine import Engine
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.lease import new_owner
 from shoal.jobs.stages.runner import handlers_for, process
+from shoal.settings import Settings
 
 API = "/api/v1"
+COLLECTIONS = f"{API}/collections"
 
 VOLCANO = (
     "Magma rises through the crust. Lava and ash pour from the crater of the volcano. The rock is basalt."
@@ -25,6 +31,12 @@ LAW = "The judge asked the jury for a verdict. A witness gave evidence in court.
 Store = Callable[..., int]
 
 
+def prepare(settings: Settings, migrated: Path) -> None:
+    """Make the library of the settings a copy of an empty one; on PostgreSQL it is one already."""
+    if settings.is_sqlite:
+        shutil.copy(migrated, settings.database_path)
+
+
 class Worker:
     """A worker in this process that uses the real queue protocol without Celery."""
 
@@ -35,8 +47,16 @@ class Worker:
 
     def work(self) -> None:
         """Process all waiting items."""
-        while batch := claim(self._engine.database, new_owner(), self._engine.settings):
-            process(batch, self._engine.database, self._handlers, self._engine.settings)
+        while self.work_once():
+            pass
+
+    def work_once(self) -> bool:
+        """Process one batch; False if there is none."""
+        batch = claim(self._engine.database, new_owner(), self._engine.settings)
+        if batch is None:
+            return False
+        process(batch, self._engine.database, self._handlers, self._engine.settings)
+        return True
 
     def keep_working(self) -> None:
         while not self._stop.wait(0.02):
@@ -74,3 +94,8 @@ def assert_problem(response: Any, status: int, field: str | None = None) -> dict
         assert field in problem["errors"], problem
         assert all(isinstance(message, str) and message for message in problem["errors"][field])
     return problem
+
+
+def titles(response: TestResponse) -> list[str]:
+    assert response.status_code == 200, response.get_data(as_text=True)
+    return [result["document_title"] for result in response.get_json()["results"]]

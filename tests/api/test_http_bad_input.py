@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from examples import examples
 from flask.testing import FlaskClient
 from hypothesis import HealthCheck, given
 from hypothesis import settings as given_settings
@@ -322,7 +323,7 @@ def test_wrong_method_returns_405_with_the_allowed_methods(
         max_leaves=12,
     ).map(lambda value: json.dumps(value).encode())
 )
-@given_settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given_settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_body_returns_success_or_a_problem(client: FlaskClient, body: bytes) -> None:
     for address in (*JSON_POSTS, f"{API}/documents/bulk"):
         kind = "application/x-ndjson" if address.endswith("bulk") else "application/json"

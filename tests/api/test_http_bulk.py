@@ -16,7 +16,8 @@ from surface import API, FLOWER, LAW, VOLCANO, Store, Worker, assert_problem
 
 from shoal.engine import Engine
 from shoal.errors import DiskFullError
-from shoal.settings import MIB, Settings
+from shoal.settings import Settings
+from shoal.support.byte_units import MIB
 from shoal_api import create_app
 
 BULK = f"{API}/documents/bulk"

@@ -15,7 +15,7 @@ from surface import API, VOLCANO
 
 from shoal.settings import Settings
 from shoal.storage import migrate
-from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
 from shoal_api.problems import code_of_status
 
@@ -43,7 +43,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         max_event_streams=STREAMS,
         event_heartbeat_seconds=0.2,
     )
-    database = Database(settings.database_url)
+    database = open_database(settings.database_url)
     migrate.upgrade(database)
     with database.write() as transaction:
         row = (

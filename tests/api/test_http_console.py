@@ -5,20 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fake_scorer import FakeScorer
 from flask.testing import FlaskClient
-from surface import API, VOLCANO, Store, Worker
+from surface import API, VOLCANO, Store, Worker, prepare
 
 from shoal.engine import Engine
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.lease import new_owner
 from shoal.jobs.queue.transitions import Outcome, finish_items
-from shoal.models import ItemStatus
+from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
 from shoal_api import create_app
 
@@ -35,13 +34,16 @@ PAGES = (
     "/notes",
     "/notes?q=lava",
     "/notes/proposals",
+    "/saved-searches",
+    "/queries",
+    "/status",
 )
 
 
 @pytest.fixture
 def locked_client(settings: Settings, migrated: Path) -> Iterator[FlaskClient]:
     """A client of a service that requires a key and has one document about a volcano."""
-    shutil.copy(migrated, settings.database_path)
+    prepare(settings, migrated)
     settings = dataclasses.replace(settings, api_keys=KEY)
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         engine.ingest(content=VOLCANO, title="Secret volcano")
@@ -223,3 +225,13 @@ def test_query_string_that_is_not_utf8_is_refused(empty: FlaskClient, path: str)
     response = empty.get(path, environ_overrides={"QUERY_STRING": "q=\xff"})
     assert response.status_code == 400
     assert "not UTF-8" in response.get_json()["detail"]
+
+
+def test_the_page_of_keys_says_how_to_make_the_first_one(client: FlaskClient) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    page = client.get("/keys", headers=browser)
+    assert (page.status_code, page.mimetype) == (403, "text/html")
+    assert "shoal key create NAME --scope" in page.get_data(as_text=True)
+    assert client.get("/keys").mimetype == "application/problem+json"
+    foreign = client.get("/keys", headers={**browser, "Host": "shoal.example"})
+    assert (foreign.status_code, foreign.mimetype) == (403, "application/problem+json")

@@ -12,7 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from shoal.engine import Engine
-from shoal.note_models import Note
+from shoal.models.notes import Note
 from shoal.notes.service import OwnerNotes
 from shoal.settings import Settings
 from shoal_api import create_app
@@ -148,6 +148,17 @@ def test_page_of_a_note_shows_its_evidence_and_history(client: FlaskClient, note
     assert "shown 1 time" in text
 
 
+def test_a_note_that_was_shown_outside_a_repository_counts_as_shown(
+    client: FlaskClient, notes: OwnerNotes
+) -> None:
+    note = add(notes)
+    assert "neither shown nor judged" in page(client, f"/notes/{note.id}")
+    notes.record_shown("s1", [note.id], event="prompt")
+    text = page(client, f"/notes/{note.id}")
+    assert "It was shown, but not judged yet." in text
+    assert "neither shown" not in text
+
+
 def test_only_the_latest_changes_are_listed(client: FlaskClient, notes: OwnerNotes) -> None:
     note = add(notes)
     for i in range(ENTRIES):
@@ -190,7 +201,7 @@ def test_forms_change_a_note_without_a_script(client: FlaskClient, notes: OwnerN
 def test_unchanged_form_changes_nothing(client: FlaskClient, notes: OwnerNotes) -> None:
     note = add(notes, "First line.\n\n  Second line with <b> & more.", title="Fire & ash")
     form = page(client, f"/notes/{note.id}")
-    (text,) = re.findall(r"<textarea[^>]*>\n(.*?)</textarea>", form, re.DOTALL)
+    (text,) = re.findall(r'<textarea name="text"[^>]*>\n(.*?)</textarea>', form, re.DOTALL)
     (title,) = re.findall(r'name="title" value="([^"]*)"', form)
     send(client, note, "edit", title=html.unescape(title), text=html.unescape(text).replace("\n", "\r\n"))
     assert len(notes.history(note.id)) == 1

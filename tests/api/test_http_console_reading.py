@@ -19,7 +19,7 @@ from shoal.engine import Engine
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.lease import new_owner
 from shoal.jobs.queue.transitions import Outcome, finish_items
-from shoal.models import ItemStatus
+from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
 from shoal.storage.records import StoredSection
 from shoal_api import create_app

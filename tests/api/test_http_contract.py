@@ -7,6 +7,7 @@ from dataclasses import replace
 import flask
 import pytest
 import schemathesis
+from examples import examples
 from operations import try_everything
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
@@ -47,7 +48,7 @@ def test_responses_of_every_operation_match_the_openapi_document(
     app: flask.Flask, store: Store, mode: GenerationMode
 ) -> None:
     store(VOLCANO, title="Fire", tags=["rock"])
-    assert _validate(app, mode, examples=8, key=None) >= 20
+    assert _validate(app, mode, examples=examples(8), key=None) >= 20
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -57,7 +58,7 @@ def test_responses_match_the_openapi_document_with_any_key(
     store(VOLCANO, title="Fire", tags=["rock"])
     keys, key = SERVICES[service]
     locked = create_app(replace(settings, event_stream_seconds=0.1, api_keys=keys), engine=engine)
-    assert _validate(locked, GenerationMode.POSITIVE, examples=2, key=key) >= 20
+    assert _validate(locked, GenerationMode.POSITIVE, examples=examples(4), key=key) >= 20
 
 
 def _validate(app: flask.Flask, mode: GenerationMode, *, examples: int, key: str | None) -> int:

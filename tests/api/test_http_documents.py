@@ -205,7 +205,7 @@ def test_documents_with_a_tag_are_deleted_by_a_job(client: FlaskClient, store: S
 
 def test_deletion_by_tag_requires_a_tag_in_use(client: FlaskClient, store: Store) -> None:
     document = store(VOLCANO, tags=["old"])
-    assert_problem(client.delete(DOCUMENTS), 422, "tag")
+    assert_problem(client.delete(DOCUMENTS), 422, "filter")
     assert_problem(client.delete(f"{DOCUMENTS}?tag="), 422, "tag")
     # A misspelt parameter must not delete all documents.
     assert_problem(client.delete(f"{DOCUMENTS}?tag=old&limit=1"), 422, "limit")

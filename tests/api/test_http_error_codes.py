@@ -36,6 +36,7 @@ RAISED = (
     errors.DatabaseReplacedError(),
     errors.DamagedDatabaseError(),
     errors.DatabaseUnavailableError("busy"),
+    errors.CommitUnknownError(),
     errors.ReadOnlyDatabaseError(PurePath("shoal.db")),
     errors.SchemaError("old"),
     errors.BrokerUnavailableError("away"),
@@ -45,6 +46,25 @@ RAISED = (
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: error.code)
 def test_problem_has_the_code_of_the_exception(error: errors.ShoalError) -> None:
     assert for_error(error).code == error.code
+
+
+@pytest.mark.parametrize(
+    ("error", "waits", "advice"),
+    [
+        (errors.DatabaseUnavailableError("busy"), True, "try again"),
+        (errors.ReadOnlyDatabaseError("schema x"), True, "takes no changes"),
+        (errors.SchemaError("old"), True, "shoal migrate"),
+        # A second request might store the same again.
+        (errors.CommitUnknownError(), False, "look before you send it again"),
+    ],
+    ids=lambda value: getattr(value, "code", None),
+)
+def test_a_failure_of_the_database_says_whether_to_wait(
+    error: errors.ShoalError, waits: bool, advice: str
+) -> None:
+    problem = for_error(error)
+    assert (problem.status, "Retry-After" in problem.headers) == (503, waits)
+    assert advice in problem.detail
 
 
 @pytest.mark.parametrize("error", [errors.StorageError("refused"), errors.BackupError("secret")])

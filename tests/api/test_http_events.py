@@ -194,10 +194,8 @@ def test_job_text_cannot_forge_events(make_client: MakeClient, engine: Engine) -
     client = make_client()
     address = upload(client, LAW)
     with engine.database.write() as transaction:
-        transaction.execute(
-            "UPDATE jobs SET status = 'failed',"
-            " error = 'a' || char(10) || char(13) || char(10) || 'event: end'"
-        )
+        error = {"error": "a\n\r\nevent: end"}
+        transaction.execute("UPDATE jobs SET status = 'failed', error = :error", error)
     names = [name for name, _, _ in events(client.get(f"{address}/events"))]
     assert names == ["job", "end"]
 

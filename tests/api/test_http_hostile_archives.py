@@ -19,7 +19,8 @@ from growth import FACTOR, assert_not_quadratic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.settings import KIB, MIB, Settings
+from shoal.settings import Settings
+from shoal.support.byte_units import KIB, MIB
 from shoal_api import tarball
 from shoal_api.archives import Archive, ArchiveTooLargeError, BrokenArchiveError, Member
 from shoal_api.tarball import Gzip, Kind, Tar

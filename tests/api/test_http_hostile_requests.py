@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from surface import API, VOLCANO, assert_problem
 
 from shoal.engine import Engine
-from shoal.settings import KIB, MIB, Settings
+from shoal.settings import Settings
+from shoal.support.byte_units import KIB, MIB
 from shoal_api import create_app, limits, multipart, strict_json
 from shoal_api.incoming import MAX_FIELDS
 from shoal_api.problems import MAX_ERRORS

@@ -12,7 +12,7 @@ from shoal.engine import Engine
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.lease import new_owner
 from shoal.jobs.queue.transitions import Outcome, finish_items
-from shoal.models import ItemStatus
+from shoal.models.jobs import ItemStatus
 
 JOBS = f"{API}/jobs"
 
@@ -120,3 +120,13 @@ def test_action_on_a_missing_job_returns_404(empty: FlaskClient, action: str) ->
     assert_problem(empty.post(f"{JOBS}/4711/{action}"), 404)
     assert_problem(empty.post(f"{JOBS}/{2**63}/{action}"), 404)
     assert_problem(empty.get(f"{JOBS}/1/{action}"), 405)
+
+
+def test_embed_is_one_job_that_is_continued(client: FlaskClient, store: Store) -> None:
+    first = job_of(client.post(JOBS, json={"kind": "embed"}))
+    assert (first["kind"], first["status"]) == ("embed", "succeeded")
+    store(VOLCANO)
+    opened = job_of(client.post(JOBS, json={"kind": "embed"}))
+    assert (opened["kind"], opened["status"], opened["progress"]["total"]) == ("embed", "enqueued", 1)
+    again = client.post(JOBS, json={"kind": "embed"}, headers={"Idempotency-Key": "k"})
+    assert job_of(again)["id"] == opened["id"]

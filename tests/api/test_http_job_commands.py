@@ -19,7 +19,7 @@ from shoal.engine import Engine
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.lease import new_owner
 from shoal.jobs.queue.transitions import Outcome, finish_items
-from shoal.models import ItemStatus
+from shoal.models.jobs import ItemStatus
 
 Shoal = Callable[..., tuple[int, str, str]]
 

@@ -11,11 +11,12 @@ import pytest
 from flask.testing import FlaskClient
 from surface import API, FLOWER, LAW, UNREAD, VOLCANO, Worker, assert_problem
 
+from shoal.access.rate_limit import MAX_CALLERS
 from shoal.engine import Engine
 from shoal.jobs.queue import queries
 from shoal.settings import Settings
 from shoal_api import create_app, limits
-from shoal_api.limits import MAX_CALLERS, RateLimit
+from shoal_api.limits import RateLimit
 from shoal_api.problems import ProblemError
 
 DOCUMENTS = f"{API}/documents"
@@ -74,7 +75,7 @@ def test_number_of_remembered_callers_is_bounded() -> None:
     limit = RateLimit(1, Clock())
     for number in range(MAX_CALLERS + 500):
         limit.take(f"caller {number}")
-    assert len(limit._buckets) == MAX_CALLERS
+    assert len(limit._buckets._buckets) == MAX_CALLERS
 
 
 def test_rate_limit_of_zero_allows_everything() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import time
+from pathlib import Path
 
 import flask
 import pytest
@@ -21,6 +23,7 @@ from shoal.jobs.queue.counters import LEASES_LOST, Counters
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.states import Stage
 from shoal.settings import Settings
+from shoal_api import metrics
 
 
 @pytest.fixture
@@ -68,6 +71,16 @@ def test_waiting_and_processed_items_are_counted(client: FlaskClient, worker: Wo
     assert after["shoal_database_up"] == 1
     assert after["shoal_database_bytes"] > 0
     assert after["shoal_disk_free_bytes"] > 0
+
+
+def test_typing_errors_are_counted(client: FlaskClient, store: Store) -> None:
+    store(VOLCANO)
+    for query, typos in (("lavaa", "auto"), ("lavaa", "off"), ("lava", "auto")):
+        body = {"query": query, "typos": typos}
+        assert client.post(f"{API}/search", json=body).status_code == 200
+    samples = scrape(client)
+    assert samples["shoal_search_near_words_total{kind=typo}"] == 1
+    assert samples["shoal_search_near_words_total{kind=prefix}"] == 0
 
 
 def test_searches_are_counted_by_mode(client: FlaskClient, store: Store) -> None:
@@ -153,6 +166,23 @@ def test_counters_do_not_decrease_when_items_are_retried(
     assert scrape(client)["shoal_items_total{status=succeeded}"] == 2
 
 
+def test_age_of_the_queue_is_that_of_jobs_that_no_worker_has_begun(
+    client: FlaskClient, engine: Engine, worker: Worker
+) -> None:
+    assert scrape(client)["shoal_queue_age_seconds"] == 0
+    upload(client, VOLCANO)
+    with engine.database.write() as transaction:
+        transaction.execute("UPDATE jobs SET created_at = '2026-01-31T00:00:00.000Z'")
+    assert scrape(client)["shoal_queue_age_seconds"] > 3600
+    with engine.database.write() as transaction:
+        transaction.execute("UPDATE jobs SET status = 'processing'")
+    between = scrape(client)
+    assert between["shoal_queue_age_seconds"] == 0
+    assert between["shoal_oldest_job_seconds"] > 3600
+    worker.work()
+    assert scrape(client)["shoal_queue_age_seconds"] == 0
+
+
 def test_embedded_jobs_of_a_command_are_not_counted(client: FlaskClient, engine: Engine) -> None:
     command = embedded.open_upload(engine.database, engine.settings).begin()
     command.add(make_draft(content=VOLCANO, settings=engine.settings))
@@ -176,7 +206,8 @@ def test_stale_chunks_are_counted(client: FlaskClient, store: Store, engine: Eng
             """INSERT INTO vocabulary_versions
                SELECT 1, 'now', NULL, NULL, 0, data_checksum FROM chunks LIMIT 1"""
         )
-        transaction.execute("INSERT INTO stale_documents SELECT id, n_chunks, x'FF' FROM documents")
+        stale = "INSERT INTO stale_documents SELECT id, n_chunks, :chunks FROM documents"
+        transaction.execute(stale, {"chunks": b"\xff"})
     samples = scrape(client)
     assert samples["shoal_vocabulary_version"] == 1
     assert samples["shoal_stale_chunks"] == samples["shoal_chunks"] > 0
@@ -194,6 +225,8 @@ def test_unavailable_database_removes_only_its_own_metrics(client: FlaskClient, 
     with engine.database.write() as transaction:
         transaction.execute("ALTER TABLE library_totals RENAME TO hidden")
     samples = scrape(client)
+    with engine.database.write() as transaction:
+        transaction.execute("ALTER TABLE hidden RENAME TO library_totals")
     assert samples["shoal_database_up"] == 0
     assert "shoal_documents" not in samples
     assert samples[f"shoal_http_requests_total{{method=GET,route={API}/documents,status=200}}"] == 1
@@ -205,3 +238,8 @@ def test_claimed_item_is_counted_as_scoring(client: FlaskClient, engine: Engine,
     samples = scrape(client)
     assert samples["shoal_items_waiting{status=scoring}"] == 1
     assert samples["shoal_jobs{status=processing}"] == 1
+
+
+def test_free_space_is_that_of_the_data_folder_where_the_database_is_on_a_server(tmp_path: Path) -> None:
+    settings = Settings(database_url="postgresql://host/db", data_dir=str(tmp_path / "not" / "yet"))
+    assert metrics.free_bytes(settings) == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.1)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from examples import examples
 from flask.testing import FlaskClient
 from hypothesis import HealthCheck, given
 from hypothesis import settings as given_settings
@@ -339,7 +340,7 @@ def test_hostile_text_is_returned_as_data(client: FlaskClient) -> None:
 
 
 @given(body=st.dictionaries(st.text(max_size=8), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5), max_size=4), data=st.data())  # fmt: skip
-@given_settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given_settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_body_breaks_the_service(
     client: FlaskClient, engine: Engine, body: Any, data: st.DataObject
 ) -> None:

@@ -12,14 +12,24 @@ from surface import API, VOLCANO, Store
 OPERATIONS = {
     "addDocument", "listDocuments", "deleteDocuments", "getDocument", "deleteDocument", "replaceDocument",
     "getDocumentChunks", "getDocumentContent", "getDocumentFile", "setDocumentTags", "addDocuments", "getChunk", "listJobs", "addJob",
-    "getJob", "getJobEvents", "getJobItems", "cancelJob", "retryJob", "search", "searchByAddress", "explain",
+    "getJob", "getJobEvents", "getJobItems", "cancelJob", "retryJob", "search", "searchByAddress", "searchBatch",
+    "facets", "facetsByAddress", "explain",
     "compareTexts", "verify",
     "addNote", "listNotes", "addNotes", "getNote", "updateNote", "deprecateNote", "restoreNote", "purgeNotes",
     "getNoteHistory", "listNoteFeedback", "addNoteFeedback", "pinNote", "unpinNote", "categorizeNote",
     "listNoteCategories", "getNoteStatus", "searchNotes", "explainNote", "listPinnedNotes", "recordShownNotes",
     "dedupNotes", "listMergeProposals", "acceptMergeProposal", "rejectMergeProposal", "listNoteMerges",
     "mergeNotes", "undoNoteMerge", "answerHook", "remember", "recall", "retrieve", "getVocabulary", "getStatus",
+    "createKey", "listKeys", "getKey", "revokeKey", "rotateKey",
+    "listCollections", "createCollection", "getCollection", "renameCollection", "deleteCollection",
+    "swapCollections",
+    "listSynonyms", "addSynonym", "getSynonym", "replaceSynonym", "deleteSynonym", "exportSynonyms",
+    "listPins", "addPin", "getPin", "replacePin", "deletePin",
+    "importSynonyms", "listAcronyms", "scanAcronyms", "getAcronym", "confirmAcronym", "rejectAcronym",
     "getReefs", "getHealth", "getReadiness", "getMetrics",
+    "changeSavedSearch", "clearQueries", "createSavedSearch", "deleteSavedSearch", "getSavedSearch",
+    "getWebhookDelivery", "listFrequentQueries", "listJudgedQueries", "listQueries", "listSavedSearches",
+    "listWebhookDeliveries", "redeliverWebhook", "reportClick", "suggest", "testSavedSearch",
 }  # fmt: skip
 """Generated clients use these names, so a change breaks programs."""
 
@@ -58,7 +68,14 @@ def test_every_operation_parameter_and_field_is_described(spec: dict[str, Any]) 
 
 def test_kinds_statuses_and_formats_are_enumerated(spec: dict[str, Any]) -> None:
     schemas = spec["components"]["schemas"]
-    assert schemas["Job"]["properties"]["kind"]["enum"] == ["ingest", "replace", "delete", "rescore", "dedup"]
+    assert schemas["Job"]["properties"]["kind"]["enum"] == [
+        "ingest",
+        "replace",
+        "delete",
+        "rescore",
+        "dedup",
+        "embed",
+    ]
     assert "partial" in schemas["Job"]["properties"]["status"]["enum"]
     for name in ("Job", "Item"):
         stages = schemas[name]["properties"]["stage"]["enum"]
@@ -80,6 +97,9 @@ def test_request_headers_are_documented_where_they_are_used(spec: dict[str, Any]
         ("addDocument", "Idempotency-Key"),
         ("replaceDocument", "Prefer"),
         ("addDocuments", "Idempotency-Key"),
+        ("addNote", "Idempotency-Key"),
+        ("addNotes", "Idempotency-Key"),
+        ("remember", "Idempotency-Key"),
         ("addJob", "Idempotency-Key"),
         ("dedupNotes", "Idempotency-Key"),
         ("getJob", "If-None-Match"),

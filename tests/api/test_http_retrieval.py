@@ -68,7 +68,7 @@ def test_retrieve_filters_by_source_metadata_and_threshold(client: FlaskClient, 
         ({"query": "a", "filters": {"source": 5}}, "filters.source"),
         ({"query": "a", "filters": {"page": [1]}}, "filters.page"),
         ({"query": "a", "filters": {"source": "x" * 9999}}, "filters.source"),
-        ({"query": "a", "filter": {}}, "filter"),
+        ({"query": "a", "filtre": {}}, "filtre"),
     ],
 )
 def test_invalid_retrieval_is_refused(empty: FlaskClient, body: dict[str, Any], field: str) -> None:

@@ -20,6 +20,7 @@ RESULT = {
     "chunk_index", "start_char", "end_char", "start_line", "end_line", "place", "modality", "time_start",
     "time_end", "section_path", "confidence", "coverage", "metadata",
     "top_reef_name", "labels", "awaits_rescore", "tags", "highlights", "scores", "provenance", "term_coverage", "relevance",
+    "pinned",
 }  # fmt: skip
 
 
@@ -44,14 +45,16 @@ def library(store: Store) -> dict[str, int]:
 
 def test_result_has_the_fields_of_the_contract(client: FlaskClient, library: dict[str, int]) -> None:
     body = search(client, "lava of a volcano", include_scores=True, context=1)
-    assert set(body) == {"results", "query_info", "weights", "trace_id", "took_ms", "warnings"}
+    assert set(body) == {"results", "query_info", "weights", "trace_id", "took_ms", "warnings", "next_cursor"}
     assert set(body["query_info"]) == {
         "top_reef", "confidence", "coverage", "top_reefs", "unknown_words", "missing_terms", "feedback",
+            "near_words", "synonyms", "pins",
     }  # fmt: skip
     assert set(body["query_info"]["top_reefs"][0]) == {"reef_id", "reef_name", "z_score", "own_z"}
     assert body["took_ms"] > 0
     result = body["results"][0]
-    assert set(result) == RESULT | {"shared_reefs", "matched_terms", "before", "after"}
+    optional = {"shared_reefs", "matched_terms", "nearest_sentence", "before", "after"}
+    assert set(result) == RESULT | optional
     assert result["document_id"] == library["fire"]
     assert result["document_title"] == "Fire and growth"
     assert result["source_path"] == "a/fire.md"
@@ -67,6 +70,10 @@ def test_result_has_the_fields_of_the_contract(client: FlaskClient, library: dic
         "lexical_raw",
         "reef_raw",
         "field_boost_parts",
+        "dense",
+        "dense_raw",
+        "decay",
+        "boosts",
     }
     assert result["scores"]["final"] == result["match_score"]
     assert 0 < result["scores"]["reef"] <= 1
@@ -271,7 +278,7 @@ def test_get_search_accepts_weights_and_all_filters(client: FlaskClient, library
     assert (
         response.get_json()["weights"]
         == body["weights"]
-        == {"lexical": 0.25, "reef": 0.75, "field_boost": 0.0}
+        == {"lexical": 0.25, "reef": 0.75, "field_boost": 0.0, "dense": 0.0}
     )
     islands = client.get(f"{API}/search?q=volcano&island_ids=0,1&archipelago=0")
     assert islands.status_code == 200
@@ -298,7 +305,7 @@ def test_explanation_gives_required_and_excluded_words_and_score_parts(
     }
     body = client.post(f"{API}/explain", json=request).get_json()
     assert (body["mode"], body["excluded"], body["required"]) == ("hybrid", ["frost"], [])
-    assert body["weights"] == {"lexical": 0.5, "reef": 0.5, "field_boost": 0.0}
+    assert body["weights"] == {"lexical": 0.5, "reef": 0.5, "field_boost": 0.0, "dense": 0.0}
     assert {"lava", "volcano"} <= set(body["terms"])
     target = body["target"]
     assert {match["term"] for match in target["matched_terms"]} >= {"lava", "volcano"}

@@ -46,6 +46,7 @@ def test_passages_and_notes_are_in_one_order(client: FlaskClient) -> None:
     assert "shared_reefs" not in search(client, units=["note"], owner="ann")[0]
     filtered = search(client, units=["chunk", "note"], owner="ann", filters={"tags": ["rock"]})
     assert texts(filtered) == {VOLCANO, NOTE}
+    assert texts(search(client, units=["chunk", "note"], owner="ann", filter="tags = rock")) == {VOLCANO}
 
 
 def test_address_takes_units(client: FlaskClient) -> None:

@@ -20,11 +20,13 @@ from typing import Any
 import httpx
 import pytest
 from fake_scorer import FakeScorer
+from postgres_schemas import sqlite_only
 from running import PATIENCE, Running, environment_of, read_response
 from surface import API, VOLCANO
 
 from shoal.engine import Engine
-from shoal.settings import KIB, MIB, Settings
+from shoal.settings import Settings
+from shoal.support.byte_units import KIB, MIB
 
 BULK = f"{API}/documents/bulk"
 NDJSON = "application/x-ndjson"
@@ -187,6 +189,8 @@ def test_service_killed_during_an_upload_stores_nothing_of_it(
         restarted.end()
 
 
+# The limit is that of the process, which writes no file of a PostgreSQL.
+@sqlite_only
 @pytest.mark.skipif(
     sys.platform != "linux", reason="file size limits are reported differently on other systems"
 )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Playwright
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
@@ -17,8 +14,10 @@ ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 """Containers have no rights for a sandbox and little shared memory. Only pages of the tests are opened."""
 
 PATIENCE_MS = 120_000
-STOP_S = 120.0
+NARROW, WIDE = (360, "dark"), (1280, "light")
+"""Widths of windows, pixels, with the color scheme that they are looked at in."""
 KEY = "a-key-for-the-browser-tests"
+AXE = Axe().axe_script
 SAMPLES = Path(__file__).parents[2] / "shoal" / "sample_corpus"
 
 
@@ -62,33 +61,32 @@ def open_window(browser: Browser, width: int, scheme: str) -> BrowserContext:
     return context
 
 
-def serve(folder: Path, **environment: str) -> Iterator[str]:
-    """Start `shoal up` and yield its URL."""
-    with (folder / "up.log").open("ab") as log:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "shoal.cli",
-                "--db",
-                str(folder / "shoal.db"),
-                "--json",
-                "up",
-                "--port",
-                "0",
-            ],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env={**os.environ, **environment},
-        )
-    assert process.stdout is not None
-    output = b""
-    for line in process.stdout:
-        output += line
-        if line.rstrip() == b"}":
-            break
-    assert output, f"the service did not start:\n{(folder / 'up.log').read_text()}"
-    yield json.loads(output)["url"]
-    process.terminate()
-    process.wait(STOP_S)
-    process.stdout.close()
+def set_look(page: Page, width: int, scheme: str) -> None:
+    """Give the window of a page another width and color scheme, without loading the page again."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+
+
+def assert_accessible(page: Page, name: str = "") -> None:
+    """Assert that axe finds nothing on the page, and that the page is as wide as its window."""
+    # Half of the time of a check is that of reading its script, once for each page that is loaded.
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE)
+    violations = page.evaluate(
+        "axe.run({ resultTypes: ['violations'] }).then(({ violations }) => violations)"
+    )
+    shown = [
+        f"{violation['id']}: {node['html']} {node['failureSummary']}"
+        for violation in violations
+        for node in violation["nodes"]
+    ]
+    assert shown == [], f"{name or page.url} at {page.viewport_size}"
+    too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert too_wide <= 0, f"{name or page.url} is {too_wide} pixels too wide for {page.viewport_size}"
+
+
+def assert_accessible_in_both_looks(page: Page) -> None:
+    """Assert `assert_accessible` in a narrow and in a wide window, which is what the page has afterwards."""
+    for look in (NARROW, WIDE):
+        set_look(page, *look)
+        assert_accessible(page)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import KEY, STOP_S, BrowserErrors, NoBrowserError, launch, open_window, serve
+from browsing import KEY, BrowserErrors, NoBrowserError, launch, open_window
+from forked_service import forked_service
+from forks import ForkServer
 from playwright.sync_api import Browser, Page, sync_playwright
-from waiting import until
-
-LISTENING = re.compile(r'"url": "(http://[^"]+)"')
-"""The log entry of the API with its URL."""
 
 
 @pytest.fixture(scope="module")
@@ -34,30 +29,17 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(browser: Browser, forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of a service that starts empty and is shared by the tests of one file, in their order."""
-    yield from serve(tmp_path_factory.mktemp("service"))
+    with forked_service(forks, tmp_path_factory.mktemp("service")) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
-def idle_address(browser: Browser, idle_folder: Path) -> Iterator[str]:
+def idle_address(browser: Browser, forks: ForkServer, idle_folder: Path) -> Iterator[str]:
     """URL of a service without a worker: items wait until the test processes them."""
-    path = idle_folder / "serve.log"
-    command = [
-        sys.executable,
-        "-m",
-        "shoal.cli",
-        "--db",
-        str(idle_folder / "shoal.db"),
-        "serve",
-        "--port",
-        "0",
-    ]
-    with path.open("wb") as log:
-        process = subprocess.Popen(command, stderr=log)
-    yield until(lambda: next(iter(LISTENING.findall(path.read_text())), None))
-    process.terminate()
-    process.wait(STOP_S)
+    with forked_service(forks, idle_folder, has_worker=False) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +48,12 @@ def idle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def locked_address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def locked_address(
+    browser: Browser, forks: ForkServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
     """URL of a service that requires KEY."""
-    yield from serve(tmp_path_factory.mktemp("locked"), SHOAL_API_KEYS=f"write:{KEY}")
+    with forked_service(forks, tmp_path_factory.mktemp("locked"), SHOAL_API_KEYS=f"write:{KEY}") as url:
+        yield url
 
 
 @pytest.fixture

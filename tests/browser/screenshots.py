@@ -99,9 +99,14 @@ def addresses(server: str, query: str) -> dict[str, str]:
         "job": "/jobs/1",
         "reefs": "/reefs",
         "vocabulary": "/vocabulary",
+        "synonyms": "/synonyms",
+        "pins": "/pins",
         "missing": "/documents/999999",
         "notes": "/notes",
         "proposals": "/notes/proposals?owner=team",
+        "note-new": "/notes/new",
+        "note-steps": f"/notes/explain?{NOTES_SEARCH}",
+        "verify": "/verify?references=chunk+1",
         "notes-search": f"/notes?{NOTES_SEARCH}",
     }
     with httpx.Client(base_url=f"{server}/api/v1", timeout=PATIENCE_MS / 1000) as client:

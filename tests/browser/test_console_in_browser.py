@@ -10,8 +10,15 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from browsing import KEY, PATIENCE_MS, SAMPLES, BrowserErrors, open_window
+from browsing import (
+    KEY,
+    PATIENCE_MS,
+    SAMPLES,
+    BrowserErrors,
+    assert_accessible,
+    open_window,
+    set_look,
+)
 from playwright.sync_api import Browser, Page, expect
 from teaching_texts import about
 from waiting import until
@@ -19,6 +26,16 @@ from waiting import until
 expect.set_options(timeout=PATIENCE_MS)
 
 WIDTHS = [(360, "dark"), (1600, "light")]
+PAGES = (
+    "/", "/?q=bees+%22nectar%22", "/?q=zzzz", "/?q=bees&tags=sample&document=1", "/library", "/documents/1",
+    "/documents/1?chunk=0", "/jobs", "/jobs/1", "/jobs/1?items=failed", "/reefs", "/reefs/0",
+    "/vocabulary", "/synonyms", "/pins", "/collections", "/notes", "/notes?q=pollen&repo=shop", "/notes?owner=nobody", "/notes/99999",
+    "/notes/NOTE?q=pollen&env_tags=bees", "/notes/proposals", "/notes/new",
+    "/notes/explain?q=pollen&env_tags=bees", "/verify", "/verify?references=chunk+1",
+    "/saved-searches", "/queries", "/status",
+    "/nothing-like-this", "/docs",
+)  # fmt: skip
+"""Pages that are looked at in both widths; NOTE is the number of a note."""
 
 
 @pytest.fixture(scope="module")
@@ -228,14 +245,14 @@ def test_proposal_is_accepted_and_its_merge_undone(page: Page, library: str) -> 
     until(lambda: httpx.get(f"{library}/api/v1/notes/proposals?owner=team").json()["total"] == 1)
     page.goto(f"{library}/notes?owner=team")
     page.get_by_role("link", name="1 proposal to merge notes").click()
-    assert Axe().run(page).violations_count == 0
     page.get_by_label("Text of the merged note").fill("Bees carry pollen.")
+    assert_accessible(page)
     page.get_by_role("button", name="Accept").click()
     expect(page.locator("#announcer")).to_have_text("The notes are merged")
     assert page.url == f"{library}/notes/proposals?owner=team"
     page.get_by_role("button", name="Undo merge").click()
     expect(page.locator("#log + ul")).to_contain_text("undone")
-    assert Axe().run(page).violations_count == 0
+    assert_accessible(page)
     assert httpx.get(f"{library}/api/v1/notes?owner=team").json()["total"] == 2
 
 
@@ -267,35 +284,105 @@ def test_note_is_changed_without_scripts(browser: Browser, library: str) -> None
     context.close()
 
 
-@pytest.mark.parametrize(("width", "scheme"), WIDTHS)
-def test_pages_are_accessible_and_fit_their_window(
-    browser: Browser, library: str, width: int, scheme: str
-) -> None:
+def test_note_is_added_and_compared_with_the_keyboard(page: Page, library: str) -> None:
+    page.goto(f"{library}/notes?owner=keys")
+    page.get_by_role("link", name="Add a note").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1, name="Add a note")).to_be_visible()
+    page.get_by_role("textbox", name="Text", exact=True).focus()
+    page.keyboard.type("Pollen sticks to the legs of bees.")
+    page.keyboard.press("Tab")
+    page.keyboard.type("Legs")
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    page.keyboard.type("insects/bees")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Repositories, one a line")).to_be_visible()
+    page.get_by_role("button", name="Add the note").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Legs")
+    expect(page.locator("#announcer")).to_have_text("The note is stored")
+    (note,) = httpx.get(f"{library}/api/v1/notes?owner=keys").json()["notes"]
+    assert (note["categories"], note["verified"]) == (["insects/bees"], True)
+    assert page.url.endswith(f"/notes/{note['id']}?owner=keys")
+    page.goto(f"{library}/notes/new?owner=keys")
+    page.get_by_role("textbox", name="Text", exact=True).fill("Pollen sticks to the legs of bees.")
+    page.get_by_role("button", name="Add the note").click()
+    expect(page.locator("#announcer")).to_have_text("The owner had this note already")
+    page.goto(f"{library}/notes/{note['id']}?owner=keys")
+    page.get_by_text("Prerequisites", exact=True).click()
+    page.get_by_label("Repositories, one a line").fill("shop")
+    page.get_by_role("button", name="Set prerequisites").click()
+    expect(page.locator("#text + .chunk + .hint")).to_contain_text("repos shop")
+    page.goto(f"{library}/notes/proposals?owner=keys")
+    page.get_by_role("button", name="Compare the notes").click()
+    page.wait_for_url(re.compile(r"/jobs/\d+$"))
+    expect(page.locator("#job")).to_have_attribute("data-ended", "yes")
+    page.get_by_role("link", name="Proposals to merge notes of keys").click()
+    page.wait_for_url(re.compile(r"/notes/proposals\?owner=keys$"))
+
+
+def test_text_is_verified_and_corrected(page: Page, library: str) -> None:
+    chunk = httpx.post(f"{library}/api/v1/search", json={"query": "bees carry pollen"}).json()["results"][0]
+    sentence = chunk["text"].replace("\n", " ").split(". ")[0]
+    page.goto(f"{library}/verify")
+    page.get_by_label("Text with citations").fill(
+        f"{sentence} [chunk {chunk['chunk_id']}]. Bees earn 12 crowns."
+    )
+    page.get_by_role("button", name="Verify").click()
+    expect(page.locator("#verdict")).to_contain_text("Rejected")
+    expect(page.locator(".statement.supported mark").first).to_be_visible()
+    expect(page.locator(".statement.unreferenced")).to_contain_text("it cites nothing")
+    expect(page.locator("#announcer")).to_have_text("The text is compared with what it cites")
+    assert_accessible(page)
+    page.get_by_label("Text with citations").fill(f"{sentence} [chunk {chunk['chunk_id']}].")
+    page.get_by_role("button", name="Verify").click()
+    expect(page.locator("#verdict")).to_contain_text("Accepted")
+    page.locator(".statement .chunk a").first.click()
+    expect(page.locator(".chunk.chosen")).to_be_visible()
+
+
+def test_text_is_verified_without_scripts_in_a_narrow_window(browser: Browser, library: str) -> None:
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 360, "height": 900})
+    page = context.new_page()
+    page.goto(f"{library}/verify")
+    page.get_by_label("Text with citations").fill(f"Bees fly {'w' * 300} on 3 days [document 1].")
+    page.get_by_text("What it may cite").click()
+    page.get_by_label("Passages that").fill("document 1")
+    page.get_by_role("button", name="Verify").click()
+    expect(page.locator(".statement mark.missing").first).to_be_visible()
+    margins = [page.locator(name).first.bounding_box()["x"] for name in ("h1", ".statement")]
+    assert margins[0] == margins[1], "the verdicts use the whole width"
+    too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert too_wide <= 0
+    context.close()
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_pages_are_accessible_and_fit_their_window(browser: Browser, library: str, half: int) -> None:
     note = add_note(
         library, f"Bees and {'w' * 300} carry pollen.", tags=["bees", "t" * 100], categories=["c/d"]
     )
     judgement = {"applicable": True, "environment": {"tags": ["bees"]}}
     httpx.post(f"{library}/api/v1/notes/{note}/feedback", json=judgement).raise_for_status()
     browser_errors = BrowserErrors()
-    context = open_window(browser, width, scheme)
+    context = open_window(browser, *WIDTHS[0])
     page = context.new_page()
     browser_errors.watch(page)
-    for path in (
-        "/", "/?q=bees+and+pollen", "/?q=zzzz", "/?q=bees&tags=sample&document=1", "/library", "/documents/1",
-        "/documents/1?chunk=0", "/jobs", "/jobs/1", "/jobs/1?items=failed", "/reefs", "/reefs/0",
-        "/vocabulary", "/notes", "/notes?q=pollen&repo=shop", "/notes?owner=nobody", "/notes/99999",
-        f"/notes/{note}?q=pollen&env_tags=bees", "/notes/proposals",
-        "/nothing-like-this", "/docs",
-    ):  # fmt: skip
+    for path in (each.replace("NOTE", str(note)) for each in PAGES[half::2]):
         page.goto(f"{library}{path}")
-        page.wait_for_load_state("networkidle")
         if path in ("/nothing-like-this", "/notes/99999"):
+            expect(page.get_by_role("heading", level=1, name="Not found")).to_be_visible()
             browser_errors.clear()  # the browser reports the 404
-            continue
-        report = Axe().run(page)
-        assert report.violations_count == 0, f"{path} at {width}: {report.generate_report()}"
-        too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert too_wide <= 0, f"{path} is {too_wide} pixels too wide for {width}"
+        assert_accessible(page)
+        set_look(page, *WIDTHS[1])
+        if page.locator("details[data-open-wide]").count():
+            page.reload()  # what a wide window opens
+        assert_accessible(page)
+        set_look(page, *WIDTHS[0])
     context.close()
     assert browser_errors == []
 
@@ -336,7 +423,6 @@ def test_learned_word_links_to_its_passages(page: Page, library: str) -> None:
     page.get_by_role("link", name="zorblat").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("zorblat learned word")
     expect(page.locator("mark").first).to_have_text("zorblat")
-    report = Axe().run(page)
-    assert report.violations_count == 0, report.generate_report()
+    assert_accessible(page)
     page.locator(".chunk header a").first.click()
     expect(page.locator(".chunk.chosen .text")).to_contain_text("zorblat")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from browsing import KEY, BrowserErrors, open_window, serve
+from browsing import KEY, BrowserErrors, open_window
+from forked_service import forked_service
+from forks import ForkServer
 from playwright.sync_api import Browser, expect
 from waiting import until
 from web_server import running
@@ -30,12 +33,31 @@ def key(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+FETCHING = {"SHOAL_FETCH_URLS": "127.0.0.1:*", "SHOAL_FETCH_PRIVATE": "127.0.0.1"}
+
+
+@pytest.fixture(scope="module")
+def open_address(
+    browser: Browser, forks: ForkServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """URL of a service without keys that keeps files and fetches pages."""
+    with forked_service(forks, tmp_path_factory.mktemp("open"), SHOAL_KEEP_ORIGINALS="1", **FETCHING) as url:
+        yield url
+
+
 @pytest.fixture
-def keeping_address(browser: Browser, key: str, tmp_path: Path) -> Iterator[str]:
+def keeping_address(
+    request: pytest.FixtureRequest, forks: ForkServer, key: str, tmp_path: Path
+) -> Iterator[str]:
     """URL of a service that keeps files and has one PDF."""
-    keys = {"SHOAL_API_KEYS": f"write:{key}"} if key else {}
-    for address in serve(tmp_path, SHOAL_KEEP_ORIGINALS="1", **keys):
-        upload(address, key, pdf_of_pages(SEA, tmp_path / "sea.pdf").path)
+    pdf = pdf_of_pages(SEA, tmp_path / "sea.pdf").path
+    if not key:
+        address = request.getfixturevalue("open_address")
+        upload(address, key, pdf)
+        yield address
+        return
+    with forked_service(forks, tmp_path, SHOAL_KEEP_ORIGINALS="1", SHOAL_API_KEYS=f"write:{key}") as address:
+        upload(address, key, pdf)
         yield address
 
 
@@ -70,23 +92,23 @@ def test_result_links_to_the_page_of_its_pdf(browser: Browser, keeping_address: 
     context.close()
 
 
-def test_page_is_fetched_from_its_url(browser: Browser, tmp_path: Path) -> None:
+def test_page_is_fetched_from_its_url(browser: Browser, open_address: str) -> None:
     browser_errors = BrowserErrors()
-    settings = {"SHOAL_FETCH_URLS": "127.0.0.1:*", "SHOAL_FETCH_PRIVATE": "127.0.0.1"}
     with running() as server:
         url = server.page("/tides.md", "The moon pulls the water twice a day. Harbours fill and fall dry.")
-        for address in serve(tmp_path, **settings):
-            page = open_window(browser, 1280, "light").new_page()
-            browser_errors.watch(page)
-            page.goto(f"{address}/library")
-            page.get_by_label("Tags for all files").fill("sea")
-            page.get_by_label("Page or file of the web").fill(url)
-            page.get_by_role("button", name="Fetch").click()
-            page.wait_for_url(f"{address}/jobs/1")
-            stored = until(
-                lambda at=address: httpx.get(f"{at}/api/v1/documents", params={"tag": "sea"}).json()[
-                    "documents"
-                ]
-            )
-            assert [document["source_path"] for document in stored] == [url]
+        context = open_window(browser, 1280, "light")
+        page = context.new_page()
+        browser_errors.watch(page)
+        page.goto(f"{open_address}/library")
+        page.get_by_label("Tags for all files").fill("fetched")
+        page.get_by_label("Page or file of the web").fill(url)
+        page.get_by_role("button", name="Fetch").click()
+        page.wait_for_url(re.compile(r"/jobs/\d+$"))
+        stored = until(
+            lambda: httpx.get(f"{open_address}/api/v1/documents", params={"tag": "fetched"}).json()[
+                "documents"
+            ]
+        )
+        assert [document["source_path"] for document in stored] == [url]
+        context.close()
     assert list(browser_errors) == []

@@ -19,12 +19,12 @@ from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.lease import new_owner
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.jobs.stages.runner import handlers_for, process
-from shoal.models import ItemStatus
+from shoal.models.jobs import ItemStatus
 
 expect.set_options(timeout=PATIENCE_MS)
 
-N_DOCUMENTS, DOCUMENT_BYTES = 40, 100_000
-"""Four megabytes, processed in several steps within some seconds."""
+N_DOCUMENTS, DOCUMENT_BYTES = 40, 50_000
+"""Two megabytes, processed in several steps within some seconds."""
 NOTE_BYTES = 3_000_000
 SLOW_BYTES_PER_SECOND = 200_000
 """Upload rate at which NOTE_BYTES take long enough to observe and cancel the upload."""

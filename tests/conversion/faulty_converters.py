@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from shoal.conversion.converted import ConversionError, Converted, Locator, LocatorKind
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 
 def fine(data: bytes, name: str) -> Converted:

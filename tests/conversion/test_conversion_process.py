@@ -19,7 +19,7 @@ import pytest
 from shoal.conversion.converted import ConversionError, LocatorKind
 from shoal.conversion.file_kinds import FileKind
 from shoal.conversion.process import ConversionProcess, Limits
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 MIB = 1024**2
 LIMITS = Limits(seconds=2.0, memory_bytes=400 * MIB, output_bytes=2 * MIB)

@@ -19,7 +19,7 @@ from shoal.conversion import fetching
 from shoal.conversion.fetching import MAX_REDIRECTS, FetchedFile, Fetcher
 from shoal.conversion.web_addresses import FetchPolicy, parse_url
 from shoal.errors import EmptyDocumentError, FetchError, InvalidFieldError, RefusedKindError
-from shoal.models import Validators
+from shoal.models.documents import Validators
 from shoal.settings import Settings
 
 LOOPBACK = {"fetch_urls": "*:*", "fetch_private": "*", "fetch_seconds": 5.0}

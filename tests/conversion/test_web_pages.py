@@ -9,7 +9,7 @@ from shoal.conversion.converted import ConversionError, Converted
 from shoal.conversion.html_tree import parse_html
 from shoal.conversion.web_pages import convert_html, convert_mhtml
 from shoal.formats.markdown import parse_markdown
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 
 EXPECTED = """\
 # Tides

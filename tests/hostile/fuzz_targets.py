@@ -30,7 +30,7 @@ from shoal.errors import DocumentError
 from shoal.formats.drafts import draft_from_bytes, make_draft
 from shoal.formats.parsing import parse
 from shoal.jobs.stages.discover import Discovery
-from shoal.models import DocFormat, ParsedDocument
+from shoal.models.documents import DocFormat, ParsedDocument
 from shoal.search.query_language import parse_query
 from shoal.settings import Settings
 from shoal_api import create_app, multipart

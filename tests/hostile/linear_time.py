@@ -13,6 +13,8 @@ MOST = 6.0
 SURE_SECONDS = 0.05
 """A measurement of this length is hardly noise. A pattern that reads at most 999 characters looks quadratic
 on shorter inputs, so inputs grow until the larger one takes this long."""
+DOUBLED = 2.2
+"""Ratio of times on a quarter more text that only exponential growth reaches; cubic growth reaches 1.95."""
 TRIES = 3
 """Number of measurements. One of them must pass."""
 
@@ -21,6 +23,8 @@ _FIXED_SECONDS = 3e-4
 _SECONDS_A_CHAR = 1.5e-7
 # Whole documents take up to a hundred times as long as a pattern.
 _SLACK = 100
+_CAUTION = 3
+"""Short texts are measured precisely if they take this many times longer than the longest one may."""
 
 Work = Callable[[str], object]
 """The function to measure, applied to a text."""
@@ -46,7 +50,11 @@ def excessive_growth(work: Work, text_of: Texts, most: int, slack: int = 1) -> f
     n = 10
     while True:
         text = text_of(n)
-        if seconds(work, text, 1) > slack * (_FIXED_SECONDS + _SECONDS_A_CHAR * len(text)):
+        limit = slack * (_FIXED_SECONDS + _SECONDS_A_CHAR * len(text))
+        taken = seconds(work, text, 1)
+        # What grows too fast shows it best on the longest text, unless that one would take too long.
+        is_suspicious = taken > limit * _CAUTION if n < most else taken > limit
+        if is_suspicious and not _looks_linear(work, text_of, n, taken):
             if all(_doubles(work, text_of, n) for _ in range(TRIES)):
                 return float("inf")
             grown = _growth(work, text_of, n)
@@ -56,6 +64,14 @@ def excessive_growth(work: Work, text_of: Texts, most: int, slack: int = 1) -> f
             return None
         # Start with few repetitions: if each doubles the time, a hundred would never end.
         n = min(most, n * 5 // 4 + 1 if n < 80 else n * 5 // 2)
+
+
+def _looks_linear(work: Work, text_of: Texts, n: int, taken: float) -> bool:
+    """Whether single runs grow little, first on a text that ends soon even if time grows exponentially."""
+    return (
+        seconds(work, text_of(n + max(1, n // 4)), 1) <= DOUBLED * taken
+        and seconds(work, text_of(GROWTH * n), 1) <= MOST * taken
+    )
 
 
 def _growth(work: Work, text_of: Texts, n: int) -> float:
@@ -79,5 +95,5 @@ def seconds(work: Work, text: str, repetitions: int = 3) -> float:
 
 
 def _doubles(work: Work, text_of: Texts, n: int) -> bool:
-    """Whether a quarter more repetitions take twice as long; 1.56 times would be quadratic, 1.95 cubic."""
-    return seconds(work, text_of(n + max(1, n // 4))) > 2.2 * seconds(work, text_of(n))
+    """Whether a quarter more repetitions take twice as long."""
+    return seconds(work, text_of(n + max(1, n // 4))) > DOUBLED * seconds(work, text_of(n))

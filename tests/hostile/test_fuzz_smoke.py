@@ -11,7 +11,7 @@ from fuzz import GENERATORS, fuzz
 from fuzz_findings import expression, minimised
 from fuzz_process import Subject
 
-ROUNDS = 25
+ROUNDS = 6
 LARGEST = 16 * 1024
 LONG_S = 300
 

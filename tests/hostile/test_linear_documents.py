@@ -19,12 +19,12 @@ from shoal.errors import EmptyDocumentError
 from shoal.formats.drafts import make_draft
 from shoal.formats.parsing import parse
 from shoal.learning.observations import discover
-from shoal.models import DocFormat
+from shoal.models.documents import DocFormat
 from shoal.settings import Settings
 
 LONG = bool(os.environ.get("SHOAL_TEST_LONG"))
 MB = 1_000_000
-SIZE = 75_000 if LONG else 25_000
+SIZE = 75_000 if LONG else 12_000
 ACCENTS = "\u0301\u0327"
 
 FORMATS = pytest.mark.parametrize("form", list(DocFormat), ids=str)

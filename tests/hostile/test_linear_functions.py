@@ -19,7 +19,7 @@ from shoal.formats.plaintext import parse_plaintext
 from shoal.grounding.numbers import find_numbers
 from shoal.grounding.quotations import find_quotation
 from shoal.grounding.statements import parse_statements
-from shoal.models import DocumentDraft
+from shoal.models.documents import DocumentDraft
 from shoal.search.highlights import Highlighter, find_highlights
 from shoal.settings import Settings, shown
 

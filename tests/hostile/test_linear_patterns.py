@@ -15,7 +15,7 @@ from shoal.grounding import quotations
 from shoal.index.terms import word_pattern
 
 LONG = bool(os.environ.get("SHOAL_TEST_LONG"))
-TEXTS = 10_000 if LONG else 600
+TEXTS = 10_000 if LONG else 450
 REPETITIONS = 2_000 if LONG else 500
 CHARS = 3_000
 """Minimum length of a text: on shorter texts a quadratic pattern may be too fast to be noticed."""

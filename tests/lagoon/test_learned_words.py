@@ -2,6 +2,7 @@ import random
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,7 +84,7 @@ def test_learned_words_count_in_documents_too(learner: ReefScorer) -> None:
     assert analysis.segments[-1].topic.unknown_words[-1] == "frobs"
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.permutations(list(LEARNED)))
 def test_the_order_of_learning_changes_only_ids(small: ReefScorer, order: list[str]) -> None:
     in_order = learn(small.without_custom_words(), list(LEARNED))

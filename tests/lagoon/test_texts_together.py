@@ -1,6 +1,7 @@
 """Analyzing several texts at once gives results that are bit-identical to those of each text alone."""
 
 import numpy as np
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +34,7 @@ TEXTS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(TEXTS, max_size=6))
 def test_texts_analyzed_at_once_equal_texts_analyzed_alone(
     scorer: ReefScorer, texts: list[TextSentences]

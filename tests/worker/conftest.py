@@ -1,4 +1,4 @@
-"""Worker fixtures for both brokers."""
+"""Worker fixtures for every broker."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from forks import ForkServer
+from rabbitmq_server import delete_queue, require_rabbitmq
 from worker_parts import HERE, REDIS_URL, Worker
 
 from shoal.settings import Settings
 
 
-@pytest.fixture(params=["filesystem", "redis"])
+@pytest.fixture(params=["filesystem", "redis", "rabbitmq"])
 def broker_settings(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Settings]:
     """Settings for tests that run once with each broker."""
     settings = dataclasses.replace(settings, reconcile_seconds=0.5, broker_queue=f"test-{uuid.uuid4().hex}")
     if request.param == "filesystem":
         yield settings
+        return
+    if request.param == "rabbitmq":
+        yield dataclasses.replace(settings, broker_url=require_rabbitmq())
+        delete_queue(settings.broker_queue)
         return
     import redis
 
@@ -34,15 +40,17 @@ def broker_settings(request: pytest.FixtureRequest, settings: Settings) -> Itera
 
 
 @pytest.fixture
-def start_worker(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
+def start_worker(tmp_path: Path, forks: ForkServer) -> Iterator[Callable[..., Worker]]:
     """Return a function that starts workers; remaining ones are killed at the end."""
     started: list[Worker] = []
 
     def start(settings: Settings, command: list[str] | None = None) -> Worker:
         command = command or [str(HERE / "worker_script.py")]
-        started.append(Worker(settings, tmp_path / f"worker-{len(started)}.log", command))
+        started.append(Worker(settings, tmp_path / f"worker-{len(started)}.log", command, forks))
         return started[-1]
 
     yield start
     for worker in started:
         worker.kill_all()
+    failed = [event for worker in started for event in worker.events() if "AssertionError" in str(event)]
+    assert not failed

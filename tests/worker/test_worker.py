@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +18,11 @@ from indexed_library import assert_indexed
 from running_service import REDIS_SERVER, RedisServer, descendants, kill
 from waiting import DEADLINE_SECONDS, until
 from worker_parts import HERE, ROOT, Worker, count, is_alive, upload, wait_for_job
-from worker_script import DEADLY, ENDLESS, GREEDY, STUCK
+from worker_script import DEADLY, ENDLESS, GREEDY, NEWER, STUCK
 
 from shoal.jobs.queue import queries
 from shoal.jobs.transport.broker import make_celery, notify_workers
-from shoal.models import JobStatus
+from shoal.models.jobs import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -92,7 +95,9 @@ def test_worker_ingests_documents_end_to_end(
     assert [event for event in worker.events() if event["level"] in ("error", "critical")] == []
 
 
+# RabbitMQ delivers the messages of a dead worker again, the others have removed them.
 @pytest.mark.chaos
+@pytest.mark.parametrize("broker_settings", ["filesystem", "rabbitmq"], indirect=True)
 def test_killed_worker_is_replaced_without_loss_or_duplicates(
     database: Database, broker_settings: Settings, start_worker: StartWorker
 ) -> None:
@@ -134,9 +139,9 @@ def test_children_of_a_killed_parent_exit_and_another_worker_finishes(
 
 @pytest.mark.chaos
 def test_document_that_kills_its_process_fails_and_the_worker_continues(
-    database: Database, broker_settings: Settings, start_worker: StartWorker
+    database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
-    settings = dataclasses.replace(broker_settings, max_attempts=2)
+    settings = dataclasses.replace(settings, reconcile_seconds=0.5, max_attempts=2)
     worker = start_worker(settings)
     worker.wait_for("worker process ready")
     job_id = upload(database, settings, [*texts(3), f"The antidote of {DEADLY} is known.", *texts(6)[3:]])
@@ -159,7 +164,7 @@ def test_small_later_job_finishes_before_a_huge_one(
 ) -> None:
     settings = dataclasses.replace(settings, batch_items=5)
     worker = start_worker(settings)
-    huge = upload(database, settings, [*stuck_at(7), *texts(200)[40:]])
+    huge = upload(database, settings, [*stuck_at(7), *texts(80)[40:]])
     notify_workers(make_celery(settings))
     until(lambda: progress(database, huge) == (5, 5))
     small = upload(database, settings, ["A bee visits a flower.", "A whale is an animal of the sea."])
@@ -265,6 +270,70 @@ def _mapped_models(pid: int) -> set[str]:
     return {f"{line.split()[0]} {line.split()[-1]}" for line in lines if "lagoon/data" in line}
 
 
+def test_worker_of_an_older_version_stops_claiming_and_waits(
+    database: Database, settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(settings, batch_items=10, reconcile_seconds=0.2)
+    worker = start_worker(settings)
+    worker.wait_for("worker process ready")
+    job_id = upload(database, settings, stuck_at(13))
+    notify_workers(make_celery(settings))
+    until(lambda: progress(database, job_id) == (10, 10))
+    with database.write() as transaction:
+        transaction.execute("UPDATE alembic_version SET version_num = '9999'")
+    worker.release()
+    worker.wait_for("worker outdated: it claims and stores nothing")
+    assert progress(database, job_id)[0] == 10, "the batch in progress is not stored either"
+    with database.snapshot() as snapshot:
+        seen_at = snapshot.value("SELECT MAX(seen_at) FROM workers")
+    environment = os.environ | settings.environment()
+    for arguments, code in (([], 0), (["--ready"], 1)):
+        command = [sys.executable, "-P", "-m", "shoal_worker.health", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stderr.startswith("outdated")) == (code, True)
+    assert worker.process.poll() is None
+    with database.snapshot() as snapshot:
+        assert snapshot.value("SELECT MAX(seen_at) FROM workers") == seen_at
+    assert worker.stop() == 0
+
+
+def n_stops(worker: Worker) -> int:
+    """Return how many signals to stop a worker has got."""
+    return worker.log.read_text().count("Warm shutdown")
+
+
+def test_workers_of_the_version_before_wait_or_end_while_those_of_the_next_one_work(
+    database: Database, settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(settings, batch_items=5, reconcile_seconds=0.2)
+    script = str(HERE / "worker_script.py")
+    early, late, waiting = (start_worker(settings, [script, "unhurried"]) for _ in range(3))
+    for worker in (early, late, waiting):
+        worker.wait_for("worker process ready")
+    job_id = upload(database, settings, stuck_at(7, 17, 27))
+    notify_workers(make_celery(settings))
+    until(lambda: progress(database, job_id) == (15, 15))
+    early.process.terminate()
+    until(lambda: n_stops(early) == 1)
+    with database.write() as transaction:
+        transaction.execute("UPDATE alembic_version SET version_num = :newer", {"newer": NEWER})
+    until(lambda: n_stops(late) == 1)  # by itself, to wait
+    late.process.terminate()
+    until(lambda: n_stops(late) == 2)
+    newer = start_worker(settings, [script, "newer"])
+    # What no worker of the version before has claimed.
+    until(lambda: progress(database, job_id) == (25, 15))
+    newer.release()
+    codes = [worker.process.wait(DEADLINE_SECONDS) for worker in (early, late)]
+    assert codes == [0, 0], "workers that are being stopped end"
+    waiting.wait_for("worker outdated: it claims and stores nothing")
+    assert wait_for_job(database, job_id).status is JobStatus.succeeded
+    until(lambda: sum(event["items"] for event in newer.events("batch processed")) == 25)
+    assert_stored_once(database, 40)
+    assert waiting.process.poll() is None
+    assert [waiting.stop(), newer.stop()] == [0, 0]
+
+
 def test_worker_without_a_usable_database_reports_it_and_exits(
     settings: Settings, start_worker: StartWorker
 ) -> None:
@@ -274,8 +343,10 @@ def test_worker_without_a_usable_database_reports_it_and_exits(
     assert "Traceback" not in worker.log.read_text()
 
 
+# Not with each broker: the worker learns of lost messages from none of them.
 @pytest.mark.chaos
-def test_flushed_redis_loses_no_work(
+@pytest.mark.parametrize("broker_settings", ["redis"], indirect=True)
+def test_purged_queue_loses_no_work(
     database: Database, broker_settings: Settings, start_worker: StartWorker
 ) -> None:
     settings = dataclasses.replace(broker_settings, batch_items=5)
@@ -341,30 +412,30 @@ def hold_nonsense(client: redis.Redis) -> None:
 
 @pytest.mark.chaos
 @pytest.mark.skipif(REDIS_SERVER is None, reason="there is no redis-server on this machine")
-@pytest.mark.parametrize("spoil", [answer_read_only, answer_wrong_type, hold_nonsense])
 def test_worker_survives_redis_errors_and_continues(
-    database: Database,
-    settings: Settings,
-    start_worker: StartWorker,
-    tmp_path: Path,
-    spoil: Callable[[redis.Redis], None],
+    database: Database, settings: Settings, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     server = RedisServer(tmp_path / "redis")
+    contents = iter(texts(60))
+
+    def succeeds() -> bool:
+        job_id = upload(database, settings, [next(contents) for _ in range(10)])
+        return wait_for_job(database, job_id).status is JobStatus.succeeded
+
     try:
         settings = dataclasses.replace(settings, reconcile_seconds=0.5, broker_url=server.url)
-        worker = start_worker(settings)
+        worker = start_worker(settings, [str(HERE / "worker_script.py"), "restless"])
         worker.wait_for("worker process ready")
-        with redis.Redis(port=server.port) as client:
-            until(lambda: "ready." in worker.log.read_text())
-            spoil(client)
-            assert wait_for_job(database, upload(database, settings, texts(10))).status is JobStatus.succeeded
-            # After recovery, Redis delivers messages as before.
-            client.execute_command("REPLICAOF", "NO", "ONE")
-            client.delete(QUEUE_KEY)
-        assert (
-            wait_for_job(database, upload(database, settings, texts(20)[10:])).status is JobStatus.succeeded
-        )
-        assert worker.process.poll() is None
+        for spoil in (answer_read_only, answer_wrong_type, hold_nonsense):
+            with redis.Redis(port=server.port) as client:
+                until(lambda: "ready." in worker.log.read_text())
+                spoil(client)
+                assert succeeds(), spoil
+                # After recovery, Redis delivers messages as before.
+                client.execute_command("REPLICAOF", "NO", "ONE")
+                client.delete(QUEUE_KEY)
+            assert succeeds(), spoil
+            assert worker.process.poll() is None, spoil
         assert worker.stop() == 0
     finally:
         server.kill()

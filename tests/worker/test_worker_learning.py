@@ -14,7 +14,7 @@ from worker_parts import HERE, Worker, count, upload, wait_for_job
 from shoal.engine import Engine
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
 from shoal.jobs.transport.broker import make_celery, notify_workers
-from shoal.models import JobStatus
+from shoal.models.jobs import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.export import export
@@ -61,8 +61,11 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return exported
 
 
+# What is learned does not depend on the broker, only on who works when.
 @pytest.mark.slow
-@pytest.mark.parametrize("n_workers", [1, 2])
+@pytest.mark.parametrize(
+    ("broker_settings", "n_workers"), [("filesystem", 1), ("redis", 2)], indirect=["broker_settings"]
+)
 def test_workers_build_the_same_library_as_the_engine(
     database: Database,
     broker_settings: Settings,

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from forks import Fork, ForkServer
 from waiting import DEADLINE_SECONDS, until
 
 from shoal.formats.drafts import make_draft
@@ -28,13 +29,18 @@ REDIS_URL = os.environ.get("SHOAL_TEST_REDIS_URL", "redis://127.0.0.1:6379/15")
 class Worker:
     """A worker in its own session, with its log."""
 
-    def __init__(self, settings: Settings, log: Path, command: list[str]) -> None:
+    def __init__(self, settings: Settings, log: Path, command: list[str], forks: ForkServer) -> None:
+        """`command` has the arguments of Python. A file is run as a fork of `forks`."""
         self.log = log
         self._release = log.with_name("release")
         paths = [str(ROOT), str(ROOT / "worker"), str(ROOT / "tests")]
         environment = os.environ | settings.environment() | {"PYTHONPATH": os.pathsep.join(paths)}
         environment |= {"SHOAL_TEST_RELEASE": str(self._release)}
+        self.process: Fork | subprocess.Popen[bytes]
         with log.open("wb") as file:
+            if command[0].endswith(".py"):
+                self.process = forks.start(command, log.parent, environment, file.fileno())
+                return
             self.process = subprocess.Popen(
                 [sys.executable, *command],
                 env=environment,

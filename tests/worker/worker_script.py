@@ -3,7 +3,9 @@
 A document with STUCK in it blocks until the file named by the RELEASE variable exists, so that a test can
 observe the worker at work. A document with ENDLESS in it holds the interpreter forever, so that no other
 thread of the process runs. Arguments: `deaf` receives no message, `patient` does nothing without one,
-`hurried` stops within two seconds.
+`restless` soon works without one, `hurried` stops within two seconds, `unhurried` takes its time to stop,
+`newer` is of a version that migrated the database to NEWER, `insistent` soon tries a denied queue of
+RabbitMQ again, `embedding` has an encoder.
 """
 
 from __future__ import annotations
@@ -18,10 +20,13 @@ from pathlib import Path
 from queue import Empty
 from typing import Any
 
+from fake_encoder import FakeEncoder
 from fake_scorer import FakeScorer
 
-from shoal.jobs.transport import filesystem_transport
+from shoal.encoders import opening
+from shoal.jobs.transport import filesystem_transport, rabbitmq_consumer
 from shoal.settings import Settings
+from shoal.storage import migrate
 from shoal_worker import process, reconciler
 
 DEADLY = "cyanide"
@@ -31,6 +36,7 @@ STUCK = "amber"
 ENDLESS = "quicksand"
 RELEASE = "SHOAL_TEST_RELEASE"
 LOOK_SECONDS = 0.02
+NEWER = "9999"
 
 
 class TestScorer(FakeScorer):
@@ -58,8 +64,18 @@ def ignore_messages() -> None:
 if __name__ == "__main__":
     if "deaf" in sys.argv:
         ignore_messages()
+    if "restless" in sys.argv:
+        reconciler.IDLE_CLAIM_SECONDS = 2.0
     if "patient" in sys.argv:
         reconciler.IDLE_CLAIM_SECONDS = math.inf
+    if "embedding" in sys.argv:
+        opening.open_encoder = lambda _: FakeEncoder()
     if "hurried" in sys.argv:
         process.STOP_SECONDS = 2
+    if "unhurried" in sys.argv:
+        process.STOP_SECONDS = 600
+    if "newer" in sys.argv:
+        migrate.HEAD = NEWER
+    if "insistent" in sys.argv:
+        rabbitmq_consumer.RETRY_SECONDS = 0.5
     sys.exit(process.main(Settings.from_environment(), scorer=TestScorer()))

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-SAMPLES = Path(__file__).parents[2] / "shoal" / "sample_corpus"
+SAMPLES = Path(__file__).parents[1] / "shoal" / "sample_corpus"
 SYLLABLES = ("zor", "quen", "mir", "var", "pel", "drab", "hox", "wim", "lun", "gath", "blat", "thog")
 SENTENCES_OF_A_BOOK = 4000
 
