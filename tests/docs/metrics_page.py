@@ -15,8 +15,9 @@ from shoal.jobs.queue.counters import Counters
 from shoal.jobs.queue.lease import new_owner
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.stages.runner import handlers_for, process
-from shoal.models import SearchMode
+from shoal.models.search import SearchMode
 from shoal.settings import Settings
+from shoal.storage.index_records import Lag
 from shoal_api import create_app
 from shoal_api.paths import API
 
@@ -56,9 +57,18 @@ is there, as 0.
 
 HEAD = "| metric | kind | labels | meaning |\n|---|---|---|---|\n"
 
-OF_PROCESS = ("shoal_http_", "shoal_search_")
+OF_PROCESS = (
+    "shoal_http_",
+    "shoal_key_",
+    "shoal_refused_",
+    "shoal_search_",
+    "shoal_facets_",
+    "shoal_query_log_",
+    "shoal_collection_request",
+    "shoal_rerank_",
+)
 """Prefixes of the metrics that the process counts."""
-OF_ENUMS = {"mode", "stage"}
+OF_ENUMS = {"mode", "stage", "outcome"}
 """Labels with a fixed set of values. `status` has one too, except for HTTP responses."""
 
 
@@ -96,6 +106,9 @@ def _scraped() -> list[Metric]:
             counters.write(engine.database)
             for mode in SearchMode:
                 client.post(f"{API}/search", json={"query": "sea", "mode": mode.value})
+            client.get(f"{API}/facets?facets=tags")
+            # Only a library on a server has a lag.
+            engine.index_lag = lambda: Lag(0, 0.0)  # type: ignore[method-assign]
             text = client.get("/metrics").get_data(as_text=True)
     return list(text_string_to_metric_families(text))
 

@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 
 from shoal.storage import migrate
-from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "schema.md"
 
@@ -65,7 +65,7 @@ INDEXES = """
 def page() -> str:
     """Build the whole page as Markdown."""
     with tempfile.TemporaryDirectory() as folder:
-        database = Database(f"sqlite:///{folder}/shoal.db")
+        database = open_database(f"sqlite:///{folder}/shoal.db")
         migrate.upgrade(database)
         with database.snapshot() as snapshot:
             parts = [

@@ -23,6 +23,7 @@ MODULES = (
     "shoal.cli.supervisor",
     "shoal.maintenance.evaluation",
     "shoal.maintenance.import_export",
+    "shoal.maintenance.index_import",
     "shoal.maintenance.sync.apply",
     "shoal.maintenance.sync.folder_watch",
     "shoal_api.runner",

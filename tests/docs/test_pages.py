@@ -15,6 +15,7 @@ import pytest
 import readme_examples
 import reefs_page
 import rest_page
+import rights_page
 import schema_page
 import settings_page
 
@@ -28,7 +29,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SAMPLE = ROOT / "shoal" / "sample_corpus"
 
 
-GROUPS = ("note",)
+GROUPS = ("note", "encoder", "queries", "saved-search", "pin", "collection", "key")
 """Commands that have commands of their own."""
 
 
@@ -37,7 +38,7 @@ def _name(page: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "generator", [settings_page, reefs_page, cli_page, rest_page, schema_page, metrics_page]
+    "generator", [settings_page, reefs_page, cli_page, rest_page, rights_page, schema_page, metrics_page]
 )
 def test_generated_page_matches_the_code(generator: ModuleType) -> None:
     written = generator.PAGE.read_text(encoding="utf-8")
