@@ -2,14 +2,16 @@
 
 Only this module imports onnxruntime and tokenizers (extra `encoder`), on first use.
 
-On a CPU each text runs alone. Quantised models scale their numbers by all texts of a run, so that the vector
-of a text would depend on the others; and runs of eight are at most 30 % faster for short texts, and slower
-for long ones (benchmarks/encoder_speed.py). On a GPU, texts are sorted by length and filled up to the longest
+On a CPU each text runs alone, on one of SHOAL_ENCODER_THREADS threads. Quantised models scale their numbers
+by all texts of a run, so that the vector of a text would depend on the others; and runs of eight are at most
+30 % faster for short texts, and slower for long ones. Threads that divide one text wait for each other in
+every layer (benchmarks/encoder_speed.py). On a GPU, texts are sorted by length and filled up to the longest
 of their run only.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import logging
 import os
@@ -143,21 +145,30 @@ class _LocalModel:
         tokenizer, session = self._loaded
         encodings = tokenizer.encode_batch_fast(list(texts))
         lengths = np.array([len(encoding.ids) for encoding in encodings])
-        parts: list[Floats] = []
+        # The longest first, so that no thread is left with one at the end.
         order = np.argsort(-lengths, kind="stable")
+        runs: list[list[Any]] = []
         first = 0
         while first < len(order):
             n_rows = self._texts_in_run(int(lengths[order[first]]))
-            rows = order[first : first + n_rows]
-            parts.append(self._run_rows(session, [encodings[row] for row in rows], reduce))
+            runs.append([encodings[row] for row in order[first : first + n_rows]])
             first += n_rows
+        n_threads = min(self._settings.encoder_threads, len(runs)) if self._is_on_cpu else 1
+        with concurrent.futures.ThreadPoolExecutor(n_threads, "encoder") as threads:
+            # Threads of a call have the priority of its caller.
+            each = threads.map if n_threads > 1 else map
+            parts = list(each(lambda encodings: self._run_rows(session, encodings, reduce), runs))
         reduced = np.concatenate(parts)
         values = np.empty_like(reduced)
         values[order] = reduced
         return values
 
+    @property
+    def _is_on_cpu(self) -> bool:
+        return self._settings.encoder_device == "cpu"
+
     def _texts_in_run(self, n_tokens: int) -> int:
-        if self._settings.encoder_device == "cpu":
+        if self._is_on_cpu:
             return 1
         return max(1, min(self._settings.encoder_batch, TOKENS_IN_RUN // max(1, n_tokens)))
 
@@ -212,11 +223,9 @@ class _LocalModel:
                 "such as the package onnxruntime-gpu in the place of onnxruntime"
             )
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self._settings.encoder_threads
+        options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        # Idle threads would take the time of other processes while they wait.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         if not self.folder.model.exists():
             raise EncoderUnavailableError(f"there is no model folder {self._path.name}")
         try:

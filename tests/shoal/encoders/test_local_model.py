@@ -14,7 +14,7 @@ import pytest
 import tiny_models
 
 from shoal.encoders.contract import TextKind
-from shoal.encoders.local_model import LocalEncoder
+from shoal.encoders.local_model import LocalEncoder, _LocalModel
 from shoal.encoders.opening import open_encoder, open_pair_scorer
 from shoal.errors import EncoderError, EncoderUnavailableError
 from shoal.settings import Settings
@@ -155,6 +155,25 @@ def test_identity_changes_with_all_that_changes_vectors(tmp_path: Path) -> None:
 def test_texts_that_no_encoding_has_are_embedded(tmp_path: Path) -> None:
     encoder = encoder_of(tiny_models.write_encoder(tmp_path))
     assert np.isfinite(encoder.embed(["rain \ud800 \x00", "\U0001f327" * 50], QUERY)).all()
+
+
+def test_texts_share_the_threads_and_each_vector_is_that_of_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_models.write_encoder(tmp_path)
+    texts = ["rain " * n for n in range(12)]
+    expected = encoder_of(folder, encoder_threads=1).embed(texts, DOCUMENT)
+    encoder = encoder_of(folder, encoder_threads=3)
+    assert encoder.identity  # loads the model
+    together = threading.Barrier(3)
+    run_rows = _LocalModel._run_rows
+
+    def wait_for_the_others(self: _LocalModel, *arguments: Any) -> np.ndarray:
+        together.wait(timeout=20)
+        return run_rows(self, *arguments)
+
+    monkeypatch.setattr(_LocalModel, "_run_rows", wait_for_the_others)
+    np.testing.assert_array_equal(encoder.embed(texts, DOCUMENT), expected)
 
 
 def test_threads_that_start_together_get_the_same_vectors(tmp_path: Path) -> None:
