@@ -198,8 +198,6 @@ def _bert(config: _Config, weights: Weights) -> Any:
     def norm(place: str) -> list[str]:
         return [stored(f"{place}.LayerNorm.weight"), stored(f"{place}.LayerNorm.bias")]
 
-    epsilon: dict[str, Any] = {"epsilon": config.epsilon, "domain": FUSED}
-
     def nodes() -> Iterator[Any]:
         for name in INPUTS:
             yield helper.make_node("Cast", [name], [f"{name}_32"], to=TensorProto.INT32)
@@ -207,7 +205,9 @@ def _bert(config: _Config, weights: Weights) -> Any:
             stored(f"embeddings.{kind}_embeddings.weight") for kind in ("word", "position", "token_type")
         ]
         embedded = ["input_ids_32", "token_type_ids_32", *tables, *norm("embeddings"), "attention_mask_32"]
-        yield helper.make_node("EmbedLayerNormalization", embedded, ["hidden", "lengths"], **epsilon)
+        yield helper.make_node(
+            "EmbedLayerNormalization", embedded, ["hidden", "lengths"], domain=FUSED, epsilon=config.epsilon
+        )
         hidden = "hidden"
         for i in range(config.n_layers):
             layer = f"encoder.layer.{i}"
@@ -215,7 +215,9 @@ def _bert(config: _Config, weights: Weights) -> Any:
             yield helper.make_node(
                 "MatMul", [f"{layer}.context", _dense(f"{layer}.attention.output")], [f"{layer}.mixed"]
             )
-            yield _skip(f"{layer}.mixed", hidden, f"{layer}.attention.output", f"{layer}.attended")
+            yield from _add_and_norm(
+                f"{layer}.mixed", hidden, f"{layer}.attention.output", f"{layer}.attended"
+            )
             yield helper.make_node(
                 "MatMul", [f"{layer}.attended", _dense(f"{layer}.intermediate")], [f"{layer}.wide"]
             )
@@ -225,7 +227,7 @@ def _bert(config: _Config, weights: Weights) -> Any:
                 "MatMul", [f"{layer}.active", _dense(f"{layer}.output")], [f"{layer}.narrow"]
             )
             hidden = "last_hidden_state" if i == config.n_layers - 1 else f"{layer}.hidden"
-            yield _skip(f"{layer}.narrow", f"{layer}.attended", f"{layer}.output", hidden)
+            yield from _add_and_norm(f"{layer}.narrow", f"{layer}.attended", f"{layer}.output", hidden)
 
     def _attention(layer: str, hidden: str) -> Iterator[Any]:
         parts = [f"{layer}.attention.self.{part}" for part in ("query", "key", "value")]
@@ -242,9 +244,14 @@ def _bert(config: _Config, weights: Weights) -> Any:
     def _dense(place: str) -> str:
         return stored(f"{place}.dense.transposed", f"{place}.dense.weight", transposed=True)
 
-    def _skip(values: str, before: str, place: str, result: str) -> Any:
-        inputs = [values, before, *norm(place), stored(f"{place}.dense.bias")]
-        return helper.make_node("SkipLayerNormalization", inputs, [result], **epsilon)
+    def _add_and_norm(values: str, before: str, place: str, result: str) -> Iterator[Any]:
+        """Not SkipLayerNormalization, whose kernel takes four times the time on a CPU."""
+        biased, summed = f"{values}.biased", f"{values}.summed"
+        yield helper.make_node("Add", [values, stored(f"{place}.dense.bias")], [biased])
+        yield helper.make_node("Add", [biased, before], [summed])
+        yield helper.make_node(
+            "LayerNormalization", [summed, *norm(place)], [result], axis=-1, epsilon=config.epsilon
+        )
 
     steps = list(nodes())
     width = weights["embeddings.word_embeddings.weight"].shape[1]
