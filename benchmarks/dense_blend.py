@@ -36,6 +36,7 @@ from benchmarks.judged_library import Doubles, JudgedLibrary, of_best
 from shoal.encoders.contract import Encoder, TextKind
 from shoal.encoders.opening import open_encoder
 from shoal.search.feedback import MAX_REEFS_WITH_WORDS
+from shoal.search.fusion import REEFS_BESIDE_VECTORS
 from shoal.search.query_vectors import FLOOR_DEVIATIONS, UNRELATED
 from shoal.settings import Settings
 from shoal.support.presets import BUILT_IN
@@ -82,7 +83,9 @@ class Signals(NamedTuple):
         parts = BALANCED.lexical * self.words + reef * self.reefs + BALANCED.field_boost * self.boost
         return parts, BALANCED.lexical + reef * self.trust + BALANCED.field_boost
 
-    def blend(self, weight: float, reef_factor: float = 1.0, dense: Doubles | None = None) -> Doubles:
+    def blend(
+        self, weight: float, reef_factor: float = REEFS_BESIDE_VECTORS, dense: Doubles | None = None
+    ) -> Doubles:
         parts, total = self.known(reef_factor)
         return (parts + weight * (self.dense() if dense is None else dense)) / (total + weight)
 
@@ -183,15 +186,12 @@ def ways_part(all_signals: Sequence[Signals]) -> None:
     for share in (0.2, 0.4):
         cosines = scored(all_signals, lambda s, x=share: s.blend(weight, dense=s.dense(_with_document(s, x))))
         show(f"the mean of the document counts {share:g}", cosines, base)
-    for n, share in ((3, 0.2), (5, 0.2), (5, 0.4)):
-        for factor in (1.0, 0.5):
-            moved = scored(
-                all_signals,
-                lambda s, k=n, x=share, f=factor: s.blend(
-                    weight, f, s.dense(_moved(s, s.blend(weight, f), k, x))
-                ),
-            )
-            show(f"feedback of {n} passages, share {share:g}, reef weight times {factor:g}", moved, base)
+    for n, share in ((3, 0.2), (3, 0.4), (5, 0.2), (5, 0.4)):
+        moved = scored(
+            all_signals,
+            lambda s, k=n, x=share: s.blend(weight, dense=s.dense(_moved(s, s.blend(weight), k, x))),
+        )
+        show(f"feedback of {n} passages, share {share:g}", moved, base)
 
 
 def _of_library(signals: Signals, deviations: float) -> Doubles:
@@ -257,7 +257,7 @@ def missing_part(all_signals: Sequence[Signals], seed: int) -> None:
 
 
 def _with_missing(signals: Signals, has_vector: np.ndarray, estimate: float) -> Doubles:
-    known, total = signals.known()
+    known, total = signals.known(1.0 - (1.0 - REEFS_BESIDE_VECTORS) * float(has_vector.mean()))
     dense = signals.dense(np.where(has_vector, signals.cosines, 0.0))
     parts = np.where(has_vector, dense, estimate * known / total)
     return (known + BALANCED.dense * parts) / (total + BALANCED.dense)

@@ -104,6 +104,12 @@ class LibraryIndex:
         return DenseScores(raw, self._has_vector)
 
     @functools.cached_property
+    def vector_share(self) -> float:
+        """Share of the library's chunks that have a vector, 0..1. It does not depend on the segments."""
+        live = self.index.live()
+        return int(np.count_nonzero(self._has_vector & live)) / max(int(np.count_nonzero(live)), 1)
+
+    @functools.cached_property
     def _has_vector(self) -> NDArray[np.bool_]:
         mask = np.zeros(len(self), dtype=np.bool_)
         for (_, own), vectors in zip(self.index.by_part(mask), self.vectors, strict=False):

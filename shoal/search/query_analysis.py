@@ -160,7 +160,11 @@ def analyze_query(
     preset = all_presets(settings.presets)[request.preset]
     cosines, dense_warnings = cosines_or_warning(library, embedded, request)
     weights = ONE_SIGNAL.get(request.mode) or choose_weights(
-        preset, request.weights, request.fusion, profile.strength, has_vectors=cosines is not None
+        preset,
+        request.weights,
+        request.fusion,
+        profile.strength,
+        vector_share=None if cosines is None else library.vector_share,
     )
     by_reefs = request.mode.uses("reef")
     other_data = scorer.data_checksum if by_reefs and any_other_data(snapshot, scorer.data_checksum) else None

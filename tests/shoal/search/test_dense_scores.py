@@ -40,12 +40,14 @@ def replace(database: Database, document_id: int, *texts: str, title: str = "Wea
 
 def assert_exact(database: Database, encoder: FakeEncoder) -> None:
     """Check that the index has exactly the vectors of the database, at their chunks."""
-    found = nearest(library_of(database), encoder, "rain")
+    library = library_of(database)
+    found = nearest(library, encoder, "rain")
     assert sorted(found) == with_vector(database)
     with database.snapshot() as snapshot:
         texts = snapshot.tuples(
             "SELECT c.id, d.title, c.text FROM chunks c JOIN documents d ON d.id = c.document_id"
         )
+        assert library.vector_share == len(found) / snapshot.value("SELECT count(*) FROM chunks")
         wanted = {chunk_id: vectors.embedded_text(title, text) for chunk_id, title, text in texts}
     with open_records(database).newest(database) as view:
         assert view.waiting_vectors() == []

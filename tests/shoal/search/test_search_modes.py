@@ -221,9 +221,33 @@ TODAY = {
 def test_without_vectors_the_weights_are_what_they_were_before_there_were_any(preset: str) -> None:
     chosen = fusion_module.choose_weights(BUILT_IN[preset], None, Fusion.blend, 8.0)
     assert chosen == (*TODAY[preset], 0.0)
-    with_vectors = fusion_module.choose_weights(BUILT_IN[preset], None, Fusion.blend, 8.0, has_vectors=True)
-    assert with_vectors.dense > 0.3
-    assert with_vectors.lexical / with_vectors.reef == pytest.approx(chosen.lexical / chosen.reef)
+
+
+@pytest.mark.parametrize(("preset", "left"), [("balanced", 0.25), ("conceptual", 0.25), ("corpus", 1.0)])
+def test_reefs_of_adaptive_presets_count_less_the_more_passages_have_vectors(
+    preset: str, left: float
+) -> None:
+    def reef_to_lexical(vector_share: float | None) -> float:
+        weights = fusion_module.choose_weights(
+            BUILT_IN[preset], None, Fusion.blend, 8.0, vector_share=vector_share
+        )
+        assert sum(weights) == pytest.approx(1.0)
+        assert (weights.dense > 0) == (vector_share is not None)
+        return weights.reef / weights.lexical
+
+    without = reef_to_lexical(None)
+    assert reef_to_lexical(0.0) == pytest.approx(without)
+    assert reef_to_lexical(0.5) == pytest.approx(without * (1 + left) / 2)
+    assert reef_to_lexical(1.0) == pytest.approx(without * left)
+
+
+def test_given_weights_and_ranks_count_the_same_beside_vectors() -> None:
+    given = {"lexical": 1.0, "reef": 1.0, "dense": 2.0}
+    choose = fusion_module.choose_weights
+    chosen = choose(BUILT_IN["balanced"], given, Fusion.blend, 8.0, vector_share=1.0)
+    assert chosen == (0.25, 0.25, 0.0, 0.5)
+    by_ranks = choose(BUILT_IN["balanced"], None, Fusion.rrf, 8.0, vector_share=1.0)
+    assert by_ranks.lexical == by_ranks.reef == by_ranks.dense
 
 
 @pytest.mark.parametrize(
