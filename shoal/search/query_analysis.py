@@ -39,7 +39,6 @@ from shoal.search.query_language import (
     tokens_of,
 )
 from shoal.search.query_profile import QueryProfile, join_words, make_profile, with_reefs
-from shoal.search.reef_ranking import ANY_OTHER_DATA, any_other_data
 from shoal.search.request import Fusion, Pins, SearchRequest, Synonyms
 from shoal.search.synonyms import add_synonyms, describe, terms_with_synonyms, unite_forms
 from shoal.search.term_statistics import NO_STATISTICS, TermStatistics, find_term_statistics
@@ -48,7 +47,7 @@ from shoal.storage import pins as stored_pins
 from shoal.storage import synonyms as stored_synonyms
 from shoal.storage.database import Query, Snapshot
 from shoal.storage.pin_records import PinRule
-from shoal.storage.staleness import count_other_data
+from shoal.storage.staleness import ANY_OTHER_DATA, any_other_data, count_other_data
 from shoal.support.presets import Preset, Weights, all_presets
 
 ONE_SIGNAL = {

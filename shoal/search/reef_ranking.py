@@ -21,11 +21,6 @@ from shoal.storage.packed_columns import packed_ids
 UNIT = index_overlaps.OVERLAP_UNIT
 """Overlaps are whole multiples of 1 / UNIT."""
 
-# Two index lookups; a count would read the whole index.
-ANY_OTHER_DATA = """
-    SELECT EXISTS (SELECT 1 FROM chunks WHERE data_checksum < :data_checksum)
-        OR EXISTS (SELECT 1 FROM chunks WHERE data_checksum > :data_checksum)
-"""
 OTHER_DATA = """
     SELECT id FROM chunks WHERE data_checksum < :data_checksum
     UNION ALL SELECT id FROM chunks WHERE data_checksum > :data_checksum
@@ -35,12 +30,6 @@ OTHER_DATA = """
 def overlaps(library: LibraryIndex, reefs: Iterable[QueryReef]) -> Overlaps:
     """Return the overlap of the chunk at each place; 0 for one that shares no reef."""
     return index_overlaps.overlaps(library.index, {reef.reef_id: reef.z_score for reef in reefs})
-
-
-def any_other_data(snapshot: Snapshot, data_checksum: str) -> bool:
-    """Return whether any chunk was scored with other lagoon data; reefs of different data cannot be
-    compared."""
-    return bool(snapshot.value(ANY_OTHER_DATA, {"data_checksum": data_checksum}))
 
 
 def other_data(snapshot: Snapshot, data_checksum: str) -> NDArray[np.int64]:

@@ -13,9 +13,10 @@ from shoal.models.query_info import QueryReef
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import IndexCache
 from shoal.search.ordering import Order
-from shoal.search.reef_ranking import UNIT, any_other_data, other_data, overlaps
+from shoal.search.reef_ranking import UNIT, other_data, overlaps
 from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Database, Snapshot, listed
+from shoal.storage.staleness import any_other_data
 
 CHUNK = "SELECT document_id, data_checksum FROM chunks WHERE id = :chunk_id"
 DESCRIPTIONS = """

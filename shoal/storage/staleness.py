@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
     Keys = NDArray[np.uint32]
 
+# The ends of an index. PostgreSQL would read all chunks for a comparison with each, until it has statistics.
+ANY_OTHER_DATA = """
+    SELECT (SELECT MIN(data_checksum) FROM chunks) < :data_checksum
+        OR (SELECT MAX(data_checksum) FROM chunks) > :data_checksum
+"""
 # Ranges of an index, so that the time grows with the stale chunks and not with the library.
 COUNT_OTHER_DATA = """
     SELECT (SELECT COUNT(*) FROM chunks WHERE data_checksum < :data_checksum)
@@ -94,8 +99,15 @@ def count_stale(snapshot: Snapshot, data_checksum: str) -> int:
     return count_other_data(snapshot, data_checksum) + (marked or 0)
 
 
+def any_other_data(snapshot: Snapshot, data_checksum: str) -> bool:
+    """Whether any chunk was scored with other data of lagoon, so that its reefs cannot be compared."""
+    return bool(snapshot.value(ANY_OTHER_DATA, {"data_checksum": data_checksum}))
+
+
 def count_other_data(snapshot: Snapshot, data_checksum: str) -> int:
     """Count the chunks that were scored with other data of lagoon."""
+    if not any_other_data(snapshot, data_checksum):
+        return 0
     count: int = snapshot.value(COUNT_OTHER_DATA, {"data_checksum": data_checksum})
     return count
 

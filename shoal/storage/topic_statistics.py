@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shoal.storage.database import IDS_PER_STATEMENT, Query, Snapshot, listed
+from shoal.storage.staleness import any_other_data
 from shoal.storage.totals import FREQUENT_TAGS
 
 # Counts in an index of the chunks; a name is read from one chunk of its group.
@@ -23,12 +24,7 @@ MAIN_REEFS = """
     WHERE g.place <= :n
     ORDER BY g.document_id, g.place
 """
-# An index has the checksums, but the rows of chunks are wide: they are read only if some chunk awaits a
-# rescore, and those of a document only up to the first that does.
-IS_ANY_OF_OTHER_DATA = """
-    SELECT EXISTS (SELECT 1 FROM chunks WHERE data_checksum < :data_checksum)
-        OR EXISTS (SELECT 1 FROM chunks WHERE data_checksum > :data_checksum)
-"""
+# The rows of chunks are wide: those of a document are read only up to the first that awaits a rescore.
 AWAITING_RESCORE = """
     SELECT d.id FROM documents d WHERE d.id IN ({ids}) AND EXISTS (
         SELECT 1 FROM chunks c WHERE c.document_id = d.id AND c.data_checksum <> :data_checksum)
@@ -90,7 +86,7 @@ def main_reefs_queries(document_ids: Sequence[int], n: int, *, label_threshold: 
 def awaiting_rescore(snapshot: Snapshot, document_ids: Sequence[int], *, data_checksum: str) -> set[int]:
     """Return those of the documents that have chunks scored with other data of lagoon."""
     found: set[int] = set()
-    if not snapshot.value(IS_ANY_OF_OTHER_DATA, {"data_checksum": data_checksum}):
+    if not any_other_data(snapshot, data_checksum):
         return found
     for start in range(0, len(document_ids), IDS_PER_STATEMENT):
         ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])

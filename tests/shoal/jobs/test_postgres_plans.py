@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from scored_documents import make_scored
 from test_job_statements import OF_LEARNING, OFTEN
 
 from shoal.jobs.queue import statements
-from shoal.storage import chunk_queries, document_queries, document_writer
+from shoal.storage import chunk_queries, document_queries, document_writer, staleness
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.opening import open_database
+from shoal.support.clock import timestamp
 
 GROWING = {
     "chunks",
@@ -66,3 +68,13 @@ def test_frequent_statements_read_no_table_that_grows(library: Database) -> None
         }
         assert read_whole(snapshot, "SELECT id FROM documents WHERE coverage > :a") == ["documents"]
     assert found == {}
+
+
+def test_a_search_of_a_library_without_statistics_reads_no_table_that_grows(library: Database) -> None:
+    with library.write() as transaction:
+        scored = make_scored([f"text {number}" for number in range(3000)])
+        document_writer.insert_document(transaction, scored, now=timestamp())
+    with library.snapshot() as snapshot:
+        assert read_whole(snapshot, staleness.ANY_OTHER_DATA) == []
+        with_each = "SELECT EXISTS (SELECT 1 FROM chunks WHERE data_checksum > :a)"
+        assert read_whole(snapshot, with_each) == ["chunks"]

@@ -230,13 +230,13 @@ def test_chunks_of_other_data_are_detected_and_left_out(database: Database) -> N
     with database.write() as transaction:
         document_writer.insert_document(transaction, make_scored(["ours"]), now=timestamp())
     with database.snapshot() as snapshot:
-        assert not reef_ranking.any_other_data(snapshot, CHECKSUM)
+        assert not staleness.any_other_data(snapshot, CHECKSUM)
     with database.write() as transaction:
         for other in ("0" * 64, "~" * 64):
             scored = dataclasses.replace(make_scored([f"theirs {other[0]}"]), data_checksum=other)
             document_writer.insert_document(transaction, scored, now=timestamp())
     with database.snapshot() as snapshot:
-        assert reef_ranking.any_other_data(snapshot, CHECKSUM)
+        assert staleness.any_other_data(snapshot, CHECKSUM)
         assert staleness.count_other_data(snapshot, CHECKSUM) == 2
         assert reef_ranking.other_data(snapshot, CHECKSUM).tolist() == [2, 3]
         index = index_of(database, snapshot)
