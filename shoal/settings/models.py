@@ -58,7 +58,9 @@ class ModelSettings:
         "they are estimated",
         between(8, 32_768),
     )
-    encoder_threads: int = setting(2, "threads of a local model in each process", between(1, 256))
+    encoder_threads: int = setting(
+        2, "texts that a local model embeds at the same time in each process", between(1, 256)
+    )
     encoder_device: str = setting(
         "cpu", "where a local model runs: cpu, or cuda (needs onnxruntime-gpu)", one_of("cpu", "cuda")
     )
