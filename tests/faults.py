@@ -21,6 +21,8 @@ from shoal.storage.sqlite.database import SqliteDatabase
 KILLED = -signal.SIGKILL
 DONE, FAILED, BROKEN = 0, 3, 4
 """Exit codes: the work was done, it raised an error of Shoal, or any other error."""
+WRITES_OF_A_TRANSACTION = 3
+"""Its beginning, its end and its commit."""
 
 
 def killed_at(place: int, work: Callable[[], object]) -> tuple[int, str]:
@@ -31,6 +33,11 @@ def killed_at(place: int, work: Callable[[], object]) -> tuple[int, str]:
     `work` must open its databases itself.
     """
     return _in_process(place, lambda: os.kill(os.getpid(), signal.SIGKILL), work)
+
+
+def killed_in_transaction(n_before: int, work: Callable[[], object]) -> tuple[int, str]:
+    """As `killed_at`, at the end of the transaction after `n_before` others, for work that writes no files."""
+    return killed_at(WRITES_OF_A_TRANSACTION * n_before + 2, work)
 
 
 def full_from(place: int, work: Callable[[], object]) -> tuple[int, str]:

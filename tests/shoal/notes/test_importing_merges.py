@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_scorer import FakeScorer
+from faults import KILLED, killed_in_transaction
 
 from shoal import Engine
 from shoal.errors import NoteStateError
+from shoal.maintenance import note_import
 from shoal.maintenance.import_export import Imported
 from shoal.notes.service import OwnerNotes
 
@@ -224,52 +222,22 @@ def test_bad_record_is_named_and_left_out(make: Any, kind: str, field: str, valu
     assert result.notes == 9
 
 
-KILLED = """
-import io, os, signal, sys
-from contextlib import contextmanager
-from fake_scorer import FakeScorer
-from shoal.engine import Engine
-from shoal.maintenance import note_import
-from shoal.storage.sqlite.database import SqliteDatabase
-note_import.TOGETHER = 2
-left, write = int(sys.argv[3]), SqliteDatabase.write
-@contextmanager
-def killing(self):
-    global left
-    with write(self) as transaction:
-        yield transaction
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-SqliteDatabase.write = killing
-with Engine(sys.argv[1], scorer=FakeScorer(), learning=False) as engine:
-    with open(sys.argv[2], "rb") as exported:
-        engine.maintenance.import_export(exported)
-"""
-
-
 @pytest.mark.parametrize("n_transactions", [3, 6, 8, 10])
-def test_killed_import_is_completed_by_another(make: Any, tmp_path: Path, n_transactions: int) -> None:
+def test_killed_import_is_completed_by_another(
+    make: Any, monkeypatch: pytest.MonkeyPatch, n_transactions: int
+) -> None:
     original, whole, killed = make(), make(), make()
     fill(original)
     exported = lines(original)
     import_lines(whole, exported)
-    (tmp_path / "export.jsonl").write_text("\n".join(exported))
-    process = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            KILLED,
-            tmp_path / "library2.db",
-            tmp_path / "export.jsonl",
-            str(n_transactions),
-        ],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert process.returncode == -signal.SIGKILL, process.stderr
+    monkeypatch.setattr(note_import, "TOGETHER", 2)
+
+    def read() -> None:
+        with Engine(killed.settings.database_path, scorer=FakeScorer(), learning=False) as other:
+            import_lines(other, exported)
+
+    code, message = killed_in_transaction(n_transactions, read)
+    assert code == KILLED, message
     assert 1 < len(lines(killed)) <= len(lines(whole))
     result = import_lines(killed, exported)
     assert (result.left_out, result.bad) == (0, ())

@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 
 import pytest
+from fake_scorer import FakeScorer
+from faults import KILLED, killed_in_transaction
 
 from shoal import Engine
 from shoal.errors import IdempotencyError
 from shoal.models.notes import NoteOutcomes
 
 ITEMS = [{"text": f"Note number {number}."} for number in range(40)]
-
-KILLED = """
-import os, signal, sys
-from contextlib import contextmanager
-from fake_scorer import FakeScorer
-from shoal.engine import Engine
-from shoal.storage.sqlite.database import SqliteDatabase
-left, write = int(sys.argv[2]), SqliteDatabase.write
-@contextmanager
-def killing(self):
-    global left
-    with write(self) as transaction:
-        yield transaction
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-with Engine(sys.argv[1], scorer=FakeScorer(), learning=False) as engine:
-    SqliteDatabase.write = killing
-    engine.notes.of("ann").once("k", "hash").add_many([
-        {"text": f"Note number {number}."} for number in range(40)])
-"""
 
 
 def occurrences(engine: Engine) -> set[int]:
@@ -44,14 +21,12 @@ def occurrences(engine: Engine) -> set[int]:
 
 @pytest.mark.parametrize("n_transactions", [0, 1, 2])
 def test_interrupted_request_continues_where_it_ended(engine: Engine, n_transactions: int) -> None:
-    process = subprocess.run(
-        [sys.executable, "-c", KILLED, engine.settings.database_path, str(n_transactions)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert process.returncode == -signal.SIGKILL, process.stderr
+    def upload() -> None:
+        with Engine(engine.settings.database_path, scorer=FakeScorer(), learning=False) as other:
+            other.notes.of("ann").once("k", "hash").add_many(iter(ITEMS))
+
+    code, message = killed_in_transaction(n_transactions, upload)
+    assert code == KILLED, message
     notes = engine.notes.of("ann")
     assert notes.status()["n_active"] == 16 * n_transactions
     outcomes = notes.once("k", "hash").add_many(iter(ITEMS))

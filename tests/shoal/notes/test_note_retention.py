@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import signal
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_scorer import FakeScorer
+from faults import KILLED, killed_in_transaction
 
 from shoal import Engine
 from shoal.notes import retention
@@ -123,46 +121,23 @@ def test_batches_are_bounded(engine: Engine, notes: OwnerNotes, monkeypatch: pyt
     assert engine.notes.prune() == Pruned(events=3, shown=3, sessions=3)
 
 
-KILLED = """
-import os, signal, sys
-from contextlib import contextmanager
-from fake_scorer import FakeScorer
-from shoal.engine import Engine
-from shoal.notes import retention
-from shoal.storage.sqlite.database import SqliteDatabase
-retention.TOGETHER = 2
-left, write = int(sys.argv[2]), SqliteDatabase.write
-@contextmanager
-def killing(self):
-    global left
-    with write(self) as transaction:
-        yield transaction
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-with Engine(sys.argv[1], scorer=FakeScorer(), learning=False) as engine:
-    SqliteDatabase.write = killing
-    engine.notes.prune()
-"""
-
-
 @pytest.mark.parametrize("n_transactions", [0, 2, 4])
 def test_killed_retention_is_completed_by_the_next(
-    engine: Engine, notes: OwnerNotes, n_transactions: int
+    engine: Engine, notes: OwnerNotes, monkeypatch: pytest.MonkeyPatch, n_transactions: int
 ) -> None:
     old = [f"s{number}" for number in range(4)]
     note_id = show(notes, *old, "new")
     for session in old:
         age(engine, session)
     before: Any = notes.get(note_id)
-    process = subprocess.run(
-        [sys.executable, "-c", KILLED, engine.settings.database_path, str(n_transactions)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert process.returncode == -signal.SIGKILL, process.stderr
+    monkeypatch.setattr(retention, "TOGETHER", 2)
+
+    def prune_in_time() -> None:
+        with Engine(engine.settings.database_path, scorer=FakeScorer(), learning=False) as other:
+            other.notes.prune()
+
+    code, message = killed_in_transaction(n_transactions, prune_in_time)
+    assert code == KILLED, message
     engine.notes.prune()
     assert [count(engine, table) for table in ("agent_sessions", "shown_notes", "hook_events")] == [1, 1, 1]
     assert notes.get(note_id) == before
