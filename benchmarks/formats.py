@@ -5,7 +5,7 @@
 Makes files from texts of CORPORA (`books/*.md`, `wikipedia/*.txt`), ingests them in one process, and prints a
 row for each format:
 
-    words     share of the words that the file was made of which the stored text has
+    words     share of the words of the file that the stored text has
     order     the same for runs of three words
     headings  share of the headings (of code: of top-level definitions) that begin a section
     MB/s      of the file, and of its text, per second of processor time for the conversion

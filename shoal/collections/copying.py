@@ -1,8 +1,8 @@
 """Copies of the collections of an installation in another one, on the same store or the other.
 
 Each collection is copied as `shoal.maintenance.copying` copies a library. Until all are complete, a table in
-the catalog of the target says of which state of the source each copy is, so that a run after an interruption
-leaves complete ones alone. Keys are not copied.
+the catalog of the target names the state of the source that each copy has, so that a run after an
+interruption leaves complete ones alone. Keys are not copied.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def copy_all(
 
 
 def _is_copied(catalog: Catalog, copied: Collection, source_url: str, target_url: str) -> bool:
-    """Whether an earlier run has completed a collection. If not, remember of which state its copy will be.
+    """Whether an earlier run has completed a collection. If not, store the state that its copy will have.
 
     Raises CopyError if it was changed in the source since.
     """

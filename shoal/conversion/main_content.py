@@ -115,7 +115,7 @@ class RemovedTexts:
 
 
 def find_main_content(tree: HtmlTree, *, whole: bool = False) -> MainContent:
-    """Find the main content. `whole`: of a letter or a chapter, of which only scripts and the like go."""
+    """Find the main content. `whole`: of a letter or a chapter, which loses only scripts and the like."""
     page = _Page(tree)
     reasons = page.without_text()
     page.find_hidden(reasons)
@@ -201,7 +201,7 @@ class _Page:
         """Add the nodes that are not the page's text."""
         found = dict(self._boilerplate(reasons))
         kept = self.chars[0] - sum(self.chars[node] for node in found)
-        # A page of which hardly anything would be left is an index of links: only the certain parts go.
+        # A page that would lose nearly everything is an index of links: only the certain parts go.
         if kept < 0.1 * self.chars[0]:
             certain = ("cookie banner", "pop-up", "advertisement", "mark", "sharing")
             found = {node: reason for node, reason in found.items() if reason in certain}

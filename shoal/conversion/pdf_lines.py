@@ -75,7 +75,7 @@ class PageReader:
         self._flags = ctypes.c_int()
 
     def lines(self, textpage: Any, page: int, rotation: int, width: float, height: float) -> list[Line]:
-        """Return the lines of a page, of which `rotation` is in degrees clockwise."""
+        """Return the lines of a page that is turned by `rotation` degrees clockwise."""
         n_chars = min(self._raw.FPDFText_CountChars(textpage), MAX_PAGE_CHARS)
         if n_chars <= 0:
             return []

@@ -60,7 +60,7 @@ def decode_markup(data: bytes, declared: str | None = None) -> str:
 
 
 def _nearly_utf8(data: bytes) -> str | None:
-    """Return UTF-8 of which a few bytes are damaged, such as a last character that was cut; else None."""
+    """Return UTF-8 with a few damaged bytes, such as a last character that was cut; else None."""
     if b"\x00" in data[:1000]:
         return None
     text = data.decode("utf-8", "replace")

@@ -19,7 +19,7 @@ BLOCK = 8
 """Most chunks of a block."""
 NO_TERM = -1
 TERMS_IN_RUN = 64
-"""Terms of a field of which one is kept in memory, so that a lookup reads one or two pages of the file."""
+"""One of so many terms of a field is kept in memory, so that a lookup reads one or two pages of the file."""
 POSITION_BITS = 16
 """An occurrence is one number: the ordinal of its unit, shifted by these bits, plus its position."""
 

@@ -218,7 +218,7 @@ def _in_time_order(group: Sequence[SearchResult]) -> list[EvidenceChunk]:
 
 
 def _by_clock(time: str) -> tuple[int, str]:
-    """Sort HH:MM:SS, of which long recordings have three digits of hours."""
+    """Sort HH:MM:SS; long recordings have three digits of hours."""
     return len(time), time
 
 

@@ -25,7 +25,7 @@ from shoal.storage.database import ConstraintError, Database, Snapshot
 from shoal.storage.opening import open_database
 
 ENDED = ("succeeded", "partial", "failed", "canceled")
-"""Status of a job of which nothing is left to do."""
+"""Status of a job without work left."""
 DROPPED = "dropped"
 """Status of a job whose rows are being deleted: it is never copied, and never waited for."""
 
@@ -37,7 +37,7 @@ STATE = """
         (SELECT COALESCE(MAX(updated_at), '') FROM saved_searches),
         (SELECT COALESCE(MAX(updated_at), '') FROM synonyms)
 """
-"""Values of which at least one changes with every change of documents, notes, words, jobs or searches."""
+"""Every change of documents, notes, words, jobs or searches changes at least one of these values."""
 
 Watcher = Callable[["CopyStep"], None]
 

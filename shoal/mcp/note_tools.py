@@ -256,7 +256,7 @@ class NoteTools:
         return answer("\n".join([message, *([NOTICE, "", *lines] if lines else [])]), listed)
 
     def note_status(self) -> Annotated[CallToolResult, NoteStatus]:
-        """Say how many notes there are, of which kinds and in which categories."""
+        """Say how many notes there are, by kind and category."""
         notes = self._notes
         counts = notes.status()
         categories = [

@@ -1,4 +1,4 @@
-"""Stored texts as quoted data: whoever wrote a document or a note does not speak to the agent.
+"""Stored texts as quoted data: the author of a document or a note does not speak to the agent.
 
 In the text of a result, a quotation stays within its lines: it is on one line, or each of its lines is
 indented. So no stored text can imitate the head of another result or an instruction of the server.

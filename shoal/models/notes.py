@@ -406,7 +406,7 @@ class MergeProposal:
     """Notes that may say the same, for a person or an agent to decide.
 
     similarity      0 to 1, of the least similar pair
-    is_opposite     the texts may contradict each other; whoever merges them must give the text that holds
+    is_opposite     the texts may contradict each other; a merge must then give the text that holds
     canonical_text  proposed text; empty: that of the note that survives
     confidence      of the endpoint that judged it, 0 to 1; None if nobody did
     reason          why it is proposed and not merged

@@ -69,7 +69,7 @@ class ChatEndpoint:
             if isinstance(outcome, str):
                 return outcome
             if outcome is None:
-                continue  # in a simpler form, of which there are few
+                continue  # in a simpler form; there are few of them
             n_tries += 1
             pause = pause_before_retry(outcome, n_tries)
             if pause is None:

@@ -4,7 +4,7 @@ Notes wait in a queue (`dedup_verified` = 0) until they were compared. Without a
 similar enough become proposals for a person or an agent. With one, it decides; what is in doubt becomes a
 proposal. A merged note waits again, because its new text may match others.
 
-Everything is written in short transactions, each of which leaves the notes in a state that a later run
+Everything is written in short transactions. Each leaves the notes in a state that a later run
 continues from. Two runs at once do some work twice, and merge nothing twice.
 """
 

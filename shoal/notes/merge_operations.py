@@ -36,7 +36,7 @@ class MergeRequest:
     """Notes to merge.
 
     canonical_text   None: that of the survivor
-    is_text_chosen   whoever decides gave the text for these notes; only then may notes that may contradict
+    is_text_chosen   the decision gives the text for these notes; only then may notes that may contradict
                      each other be merged
     texts            SHA-256 of the texts that were judged, by id; None: any
     """

@@ -274,7 +274,7 @@ class NoteIndex:
         return cls(0, (), terms, Facets())
 
     def updated(self, rows: Iterable[IndexRow], change_number: int, data_checksum: str) -> NoteIndex:
-        """Return the index after these changes, the last of which has this number.
+        """Return the index after these changes; the last one has this number.
 
         Profiles by other data than that of the checksum are left out: their reefs cannot be compared.
         """

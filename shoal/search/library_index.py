@@ -204,7 +204,7 @@ class IndexCache:
     def searching(
         self, database: Database, queries: Callable[[], Iterable[Query]] = tuple, *, times: float = 1.0
     ) -> Iterator[tuple[Snapshot, LibraryIndex]]:
-        """A snapshot of the library in `database` with its index, of which no more is missing than memory
+        """A snapshot of the library in `database` with its index, which lacks no more than memory
         allows. `queries`: what a search will read first; `times` as in `Database.snapshot`."""
 
         def all_queries() -> Iterator[Query]:

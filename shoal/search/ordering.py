@@ -21,7 +21,7 @@ DEPTH_FACTOR = 16
 
 
 RUN = 256
-"""Neighbouring places of which only the best is compared at first; divides `PLACES_TOGETHER`."""
+"""Neighbouring places; at first only the best of them is compared; divides `PLACES_TOGETHER`."""
 Keys = NDArray[Any]
 _ALL = np.empty(0, dtype=np.bool_)
 

@@ -60,8 +60,8 @@ NUMBERS_OF_CHUNKS = {
     # Two equal scores are no strongest.
     "archipelago": f"SELECT c.id, CASE {_STRONGEST} ELSE -1 END AS number FROM chunks c WHERE TRUE",
 }
-"""Fields of which a chunk has at most one number, a whole one from 0. Coverage, which has six digits behind
-the point, is in millionths."""
+"""Fields with at most one number for each chunk, a whole one from 0. Coverage has six digits behind
+the point, and is in millionths."""
 MIN_SCANNED = 20_000
 """For this many chunks, all chunks are read, which is faster than looking up each."""
 OF_CHUNKS = {

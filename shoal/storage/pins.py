@@ -100,7 +100,7 @@ def id_of(snapshot: Snapshot, words: str, match: PinMatch) -> int | None:
 
 
 def of_words(snapshot: Snapshot, whole: str, parts: Sequence[str]) -> list[PinRule]:
-    """Return the pins of a query with the words `whole`, of which `parts` are the phrases; in no order."""
+    """Return the pins of a query with the words `whole` and the phrases `parts`; in no order."""
     rows: list[Any] = []
     for names, parameters in listed_in_parts("word", parts):
         rows += snapshot.rows(OF_WORDS.format(words=names), {**parameters, "whole": whole})

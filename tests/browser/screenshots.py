@@ -79,7 +79,7 @@ TEAM_NOTES = (
     "Use pnpm for this repository, not npm.",
     "Use npm for this repository, not pnpm.",
 )
-"""Notes of the owner `team`, of which two say the same and two the opposite."""
+"""Notes of the owner `team`; two say the same and two the opposite."""
 NOTES_SEARCH = urlencode({"q": NOTES_QUERY, "os": "linux", "repo": "shop", "env_tags": "pytest,python"})
 FOLD_HEIGHT = 900
 """Height of the window, pixels."""

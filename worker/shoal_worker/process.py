@@ -194,7 +194,7 @@ class _Child:
     def start(self, **_: Any) -> None:
         reduce_collections()
         if self._settings.worker_memory_bytes:
-            # Limit private memory, not the address space, most of which is the mapped model.
+            # Limit private memory, not the address space: most of it is the mapped model.
             hard_limit = resource.getrlimit(resource.RLIMIT_DATA)[1]
             resource.setrlimit(resource.RLIMIT_DATA, (self._settings.worker_memory_bytes, hard_limit))
         libraries = Libraries(self._settings, self._scorer, self._encoder, self._notify)

@@ -59,8 +59,8 @@ class MergeProposalSchema(Schema):
     is_opposite = fields.Boolean(
         required=True,
         metadata={
-            "description": "whether the texts may contradict each other; whoever accepts it must give the "
-            "text that holds"
+            "description": "whether the texts may contradict each other; then the text that holds must be "
+            "given to accept it"
         },
     )
     canonical_text = fields.String(
@@ -134,8 +134,8 @@ class NoteMergeSchema(Schema):
         fields.Integer(), required=True, metadata={"description": "the notes that it absorbed; deprecated"}
     )
     canonical_text = fields.String(required=True, metadata={"description": "text of the merged note"})
-    confidence = fields.Float(required=True, metadata={"description": "of whoever decided, 0 to 1"})
-    reason = fields.String(required=True, metadata={"description": "of whoever decided; may be empty"})
+    confidence = fields.Float(required=True, metadata={"description": "of the decision, 0 to 1"})
+    reason = fields.String(required=True, metadata={"description": "for the decision; may be empty"})
     decided_by = fields.String(
         required=True, validate=validate.OneOf(DECIDED_BY), metadata={"description": "who decided"}
     )

@@ -73,7 +73,7 @@ _BEGUN = f"""
 """
 _OUTCOME = f"SELECT pg_xact_status(%s::xid8), {_CONTINUITY} = %s"
 _END = b"ROLLBACK"
-# Whoever reads a state has a `backend_xmin`.
+# A connection that reads a state has a `backend_xmin`.
 _OTHER_READERS = """
     SELECT EXISTS (SELECT 1 FROM pg_stat_activity
         WHERE datname = current_database() AND backend_type = 'client backend'
@@ -221,7 +221,7 @@ class PostgresDatabase(Database):
                 # The number was not given yet.
                 return False
             except psycopg.Error as error:
-                log.info("the outcome of a commit is asked for again: %s", error)
+                log.info("reading the outcome of a commit failed and is repeated: %s", error)
             else:
                 if status == "aborted" or (status == "committed" and is_same):
                     return bool(status == "committed")

@@ -1,5 +1,5 @@
 """Waiting for notifications of PostgreSQL, which a commit sends. They only make things quicker: one may be
-lost with its connection, so whoever waits also looks now and then.
+lost with its connection, so callers that wait also look now and then.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def escaped(text: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """Return the text of which `escaped` made this one."""
+    """Return the text that `escaped` was given."""
     if ESCAPE in text:
         return text.replace(f"{ESCAPE}0", "\0").replace(f"{ESCAPE}1", ESCAPE)
     return text

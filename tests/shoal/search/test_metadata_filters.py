@@ -23,7 +23,7 @@ from shoal.support.clock import timestamp
 
 RAIN = "Rain and storm. Wind and rain. Snow in the cold season, and heat."
 
-# Few keys and values, some of which look alike in JSON but differ in type or level.
+# Few keys and values; some look alike in JSON but differ in type or level.
 keys = st.sampled_from(["a", "b", '"', "\\", 'a":1,"b', "ä\u2028", ""]) | st.text(max_size=3)
 scalars = st.sampled_from(
     [0, 1, 1.0, -0.5, 0.1, True, False, None, "", "1", "true", "null", '"a":1', "ä", "\x01"]
