@@ -226,3 +226,6 @@ FILE_KINDS = MappingProxyType({kind.id: kind for kind in (*_SUPPORTED, *_REFUSED
 
 KIND_OF_SUFFIX = MappingProxyType({suffix: kind for kind in FILE_KINDS.values() for suffix in kind.suffixes})
 """Kind by extension, in lower case."""
+
+READ_SUFFIXES = tuple(sorted(suffix for suffix, kind in KIND_OF_SUFFIX.items() if kind.refusal is None))
+"""Extensions of the kinds that are read or converted."""

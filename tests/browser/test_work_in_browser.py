@@ -150,16 +150,26 @@ def test_each_dropped_archive_is_a_job_with_the_tags(page: Page, address: str) -
 
 def test_dropped_files_of_unsupported_types_are_named(page: Page, address: str) -> None:
     page.goto(f"{address}/library")
-    drop(page, ("report.pdf", b"%PDF-1.7"), ("photo.jpg", b"\xff\xd8"))
-    expect(page.get_by_role("alert")).to_contain_text("Nothing was sent: report.pdf, photo.jpg")
+    drop(page, ("old.doc", b"\xd0\xcf\x11\xe0"), ("photo.jpg", b"\xff\xd8"), ("notes", b"no extension"))
+    expect(page.get_by_role("alert")).to_contain_text(
+        "Nothing was sent: old.doc, photo.jpg, notes. Shoal reads"
+    )
+
+
+def test_dropped_files_of_many_kinds_are_stored(page: Page, address: str) -> None:
+    page.goto(f"{address}/library")
+    html = b"<html><head><title>Otters</title></head><body><p>An otter swims in the river.</p></body></html>"
+    drop(page, ("otter.HTML", html), ("trees.csv", b"tree,height\noak,20\n"), ("tide.py", b"# Of the tide\n"))
+    page.wait_for_url(re.compile(r"/jobs/\d+$"))
+    expect(page.locator("main tbody .status.succeeded")).to_have_count(3)
 
 
 def test_skipped_files_of_an_upload_are_shown_on_its_job_page(page: Page, address: str) -> None:
     page.goto(f"{address}/library")
-    drop(page, ("tern.md", b"A note on terns."), ("a.pdf", b"%PDF"), ("B.PDF", b"%PDF"), ("c.docx", b"PK"))
+    drop(page, ("tern.md", b"A note on terns."), ("a.gif", b"GIF8"), ("B.GIF", b"GIF8"), ("c.mp3", b"ID3"))
     page.wait_for_url(re.compile(r"/jobs/\d+$"))
     status = page.locator("#uploads").get_by_role("status")
-    expect(status).to_have_text("3 skipped: 2 .pdf, 1 .docx")
+    expect(status).to_have_text("3 skipped: 2 .gif, 1 .mp3")
     page.get_by_role("button", name="Dismiss 3 skipped").click()
     expect(page.locator("#uploads")).to_be_hidden()
 

@@ -9,6 +9,7 @@ import flask
 from markupsafe import Markup
 
 from shoal.charts.ribbon import NO_SUBJECT, NOT_SCORED, Piece, row_svg, strip_svg
+from shoal.conversion.file_kinds import READ_SUFFIXES
 from shoal.search.similar_chunks import SimilarChunk
 from shoal.storage.records import StoredSection
 from shoal_api import service
@@ -61,7 +62,8 @@ def library() -> tuple[str, Mapping[str, Any]]:
         "q": q,
         "page": number,
         "per_page": DOCUMENTS,
-        "max_document": service.current().settings.max_document_bytes,
+        "max_file": service.current().settings.max_file_bytes,
+        "suffixes": " ".join(READ_SUFFIXES),
         "coverage": engine.coverage(),
         "fetches": bool(service.current().settings.fetch_urls),
     }

@@ -2,7 +2,6 @@
 import { authorised, base } from "./api.js";
 
 const BULK = `${base}/api/v1/documents/bulk`;
-const TEXTS = /\.(md|markdown|txt)$/i;
 const ARCHIVES = { zip: "application/zip", gz: "application/gzip", tgz: "application/gzip" };
 const RATE_SECONDS = 3; // interval over which the rate of an upload is measured
 const LEFT_OUT_NAMED = 3;
@@ -16,17 +15,18 @@ export function takeUploads(main, { signal, turnTo, announce }) {
   if (!drop) return;
   const problem = drop.querySelector("#upload-problem");
   const complain = (text) => { problem.textContent = text; problem.hidden = !text; };
+  const suffixes = new Set(drop.dataset.suffixes.split(" "));
   const ownTags = () => drop.querySelector("#upload-tags").value.split(",").map((tag) => tag.trim()).filter(Boolean);
   const take = async (found) => {
     const tags = ownTags();
     const archives = found.filter(({ file }) => archiveType(file.name));
-    const texts = found.filter(({ file, path }) => !archiveType(file.name) && TEXTS.test(path));
-    const others = found.filter((one) => !archives.includes(one) && !texts.includes(one));
-    const isAny = archives.length + texts.length > 0;
+    const files = found.filter(({ file }) => !archiveType(file.name) && suffixes.has(suffixOf(file.name)));
+    const others = found.filter((one) => !archives.includes(one) && !files.includes(one));
+    const isAny = archives.length + files.length > 0;
     complain(others.length && !isAny ? leftOut(others) : "");
     if (others.length && isAny) note(passedOver(others)); // in the panel, because this page is replaced by that of the job
     const bodies = archives.map(({ file }) => ({ name: file.name, body: file, type: archiveType(file.name), address: withTags(tags) }));
-    if (texts.length) bodies.push({ name: texts.length === 1 ? texts[0].path : `${texts.length} files`, body: form(texts, tags), address: BULK });
+    if (files.length) bodies.push({ name: files.length === 1 ? files[0].path : `${files.length} files`, body: form(files, tags), address: BULK });
     if (bodies.length) await upload(bodies);
   };
   const upload = async (bodies) => {
@@ -73,14 +73,16 @@ addEventListener("beforeunload", (event) => { if (sending.size) event.preventDef
 function leftOut(others) {
   const named = others.slice(0, LEFT_OUT_NAMED).map(({ path }) => path).join(", ");
   const more = others.length > LEFT_OUT_NAMED ? ` and ${others.length - LEFT_OUT_NAMED} more` : "";
-  return `Nothing was sent: ${named}${more}. Files must be .md, .markdown, .txt, .zip, .tgz or .tar.gz.`;
+  return `Nothing was sent: ${named}${more}. Shoal reads text, PDF, Office, web pages, e-books, mail, tables and code, and .zip, .tgz and .tar.gz of them.`;
 }
+
+function suffixOf(name) { return /[^.](\.[^.]+)$/.exec(name)?.[1].toLowerCase() ?? ""; }
 
 // A summary in the style of the command line: "3 skipped: 2 .pdf, 1 .docx".
 function passedOver(others) {
   const counts = new Map();
-  for (const { path } of others) {
-    const kind = /[^/.]\.[^/.]+$/.test(path) ? path.slice(path.lastIndexOf(".")).toLowerCase() : "without extension";
+  for (const { file } of others) {
+    const kind = suffixOf(file.name) || "without extension";
     counts.set(kind, (counts.get(kind) ?? 0) + 1);
   }
   const sorted = [...counts].sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1));
@@ -94,10 +96,10 @@ function archiveType(name) { return ARCHIVES[/\.(zip|tgz|tar\.gz)$/i.exec(name)?
 
 function withTags(tags) { return tags.length ? `${BULK}?${new URLSearchParams({ tags: tags.join(",") })}` : BULK; }
 
-function form(texts, tags) {
+function form(files, tags) {
   const body = new FormData();
   if (tags.length) body.append("tags", tags.join(","));
-  for (const { file, path } of texts) body.append("files", file, path);
+  for (const { file, path } of files) body.append("files", file, path);
   return body;
 }
 
