@@ -57,3 +57,24 @@ def test_a_key_is_made_shown_once_and_revoked(
     assert httpx.get(status, headers=bearer).status_code == 401
     context.close()
     assert errors == []
+
+
+def test_a_key_without_a_right_gets_the_reason_and_a_link_to_its_collections(
+    browser: Browser, managed_address: str
+) -> None:
+    admin = {"Authorization": f"Bearer {KEY}"}
+    httpx.post(f"{managed_address}/api/v1/collections", json={"name": "birds"}, headers=admin)
+    scopes = [{"collection": name, "right": "write"} for name in ("main", "birds")]
+    body = {"name": "ann", "scopes": scopes}
+    key = httpx.post(f"{managed_address}/api/v1/keys", json=body, headers=admin).json()["key"]
+    context = open_window(browser, 1280, "light")
+    page = context.new_page()
+    page.goto(f"{managed_address}/keys")
+    page.get_by_label("API key").fill(key)
+    page.get_by_role("button", name="Open").click()
+    expect(page.get_by_role("alert")).to_contain_text("admin")
+    expect(page.get_by_role("button", name="Forget key")).to_be_visible()
+    page.get_by_role("link", name="Library", exact=True).click()
+    page.get_by_role("link", name="Collection main; choose another").click()
+    expect(page.get_by_role("link", name="birds", exact=True)).to_be_visible()
+    context.close()

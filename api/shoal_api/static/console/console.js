@@ -23,8 +23,7 @@ async function turnTo(address, { push = true, focus = true, body = undefined, do
     if (body) address = response.redirected ? pathOf(new URL(response.url)) : pathOf(location);
     if (response.status === 401) return await askForKey(address);
     if (!response.headers.get("Content-Type")?.startsWith("text/html")) {
-      const problem = await response.json().catch(() => null);
-      return announce(problem?.detail ?? `The service returned ${response.status}`);
+      return complain((await response.json().catch(() => null))?.detail ?? `The service returned ${response.status}`);
     }
     show(new DOMParser().parseFromString(await response.text(), "text/html").querySelector("main"));
     if (push && address !== location.pathname + location.search + location.hash) history.pushState({}, "", address);
@@ -56,12 +55,27 @@ function announce(text, kind = "") {
   announcer.className = kind;
 }
 
+// Says why a page is not shown: in the form for the key where it stands in the place of the page.
+function complain(text) {
+  const problem = document.getElementById("key-problem");
+  if (!problem) return announce(text);
+  problem.textContent = text;
+  problem.hidden = false;
+  announce("");
+  markCurrent();
+}
+
 function markCurrent() {
   for (const link of document.querySelectorAll("body > header nav a")) {
     if (link.dataset.page && link.dataset.page === main().dataset.page) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.getElementById("forget-key").hidden = !hasKey();
+  // Only the main part is fetched with the key, and the frame was drawn without it.
+  const { collection } = main().dataset, link = document.getElementById("collection");
+  link.hidden = !collection;
+  link.textContent = collection;
+  link.setAttribute("aria-label", `Collection ${collection}; choose another`);
 }
 
 async function askForKey(address) {
@@ -69,9 +83,7 @@ async function askForKey(address) {
   const response = await fetch(`${base}/`, { headers: { Accept: "text/html" } });
   show(new DOMParser().parseFromString(await response.text(), "text/html").querySelector("main"));
   begin(turning.signal, address);
-  const problem = document.getElementById("key-problem");
-  if (problem) { problem.textContent = "A valid key is needed."; problem.hidden = false; }
-  announce("");
+  complain("A valid key is needed.");
 }
 
 // Starts the scripts of a page. `signal` aborts them when another page is shown.
