@@ -11,7 +11,7 @@ import typer
 
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command
-from shoal.cli.terminal import quantity
+from shoal.cli.terminal import data_size, quantity
 from shoal.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def show(session: Session, name: Name) -> None:
         return
     session.say(
         f"{details.name}: {quantity(details.n_documents, 'document')}, "
-        f"{quantity(details.n_chunks, 'passage')}, {details.content_bytes / 1e6:,.1f} MB of text, "
-        f"{details.database_bytes / 1e6:,.1f} MB on disk"
+        f"{quantity(details.n_chunks, 'passage')}, {data_size(details.content_bytes)} of text, "
+        f"{data_size(details.database_bytes)} on disk"
     )
     jobs = [f"{n:,} {status}" for status, n in details.jobs.items() if n]
     session.say(f"jobs: {', '.join(jobs) or 'none'}")

@@ -72,9 +72,10 @@ def demo(session: Session) -> None:
 
 
 def sample_lines() -> Iterator[bytes]:
-    """Lines of NDJSON with the sample corpus, with titles and tags from its manifest."""
-    folder = resources.files("shoal").joinpath("sample_corpus")
-    for entry in json.loads(folder.joinpath("manifest.json").read_text("utf-8")):
+    """Lines of NDJSON with the sample corpus, with titles and tags from the file beside it."""
+    package = resources.files("shoal")
+    folder = package.joinpath("sample_corpus")
+    for entry in json.loads(package.joinpath("sample_corpus.json").read_text("utf-8")):
         document = {
             "title": entry["title"],
             "content": folder.joinpath(entry["file"]).read_text("utf-8"),

@@ -17,7 +17,7 @@ from shoal.cli.jobs import OnConflictOption
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, is_url, split_tags
 from shoal.cli.shared_options import Key
-from shoal.cli.terminal import quantity
+from shoal.cli.terminal import data_size, quantity
 from shoal.conversion.folder_listing import Skipped, count_skipped, list_folder, no_texts_line
 from shoal.errors import DocumentError, NotFoundError
 from shoal.models.documents import DocFormat
@@ -314,8 +314,7 @@ def _print_totals(
         )
     rate = ""
     if size:
-        megabytes = size / 1e6
-        rate = f", {megabytes:.1f} MB in {seconds:.1f} s ({megabytes / max(seconds, 1e-3):.1f} MB/s)"
+        rate = f", {data_size(size)} in {seconds:.1f} s ({data_size(size / max(seconds, 1e-3))}/s)"
     session.say(f"{stored:,} stored, {quantity(duplicates, 'duplicate')}, {failed:,} failed{rate}")
     if failed:
         raise typer.Exit(1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.session import Session
+from shoal.cli.terminal import data_size
 from shoal.errors import EncoderError, EncoderMismatchError
 
 if TYPE_CHECKING:
@@ -116,6 +117,6 @@ def convert(session: Session, output: Output, source: Source = None, int8: Int8 
     if session.as_json:
         session.emit({**dataclasses.asdict(converted), "folder": str(converted.folder)})
     session.say(
-        f"{converted.name} in {converted.precision}, {converted.n_bytes / 1e6:.0f} MB: "
+        f"{converted.name} in {converted.precision}, {data_size(converted.n_bytes)}: "
         f"SHOAL_ENCODER=local:{converted.folder.absolute()}"
     )

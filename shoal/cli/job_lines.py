@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shoal.cli.terminal import quantity
+from shoal.cli.terminal import data_size, quantity
 from shoal.models.jobs import JobKind
 
 STORING_KINDS = (JobKind.ingest, JobKind.replacing)
@@ -36,8 +36,8 @@ def progress_line(job: Mapping[str, Any]) -> str:
     progress = job["progress"]
     done = progress["done"] if progress.get("stage_done") is None else progress["stage_done"]
     items = f"{done:,} of {quantity(progress['total'], 'item')}"
-    megabytes = f"{progress['bytes_done'] / 1e6:,.1f} of {progress['bytes_total'] / 1e6:,.1f} MB"
-    parts = [items, megabytes, pace(progress)]
+    sizes = f"{data_size(progress['bytes_done'])} of {data_size(progress['bytes_total'])}"
+    parts = [items, sizes, pace(progress)]
     return f"job {job['id']} {job['stage'] or job['status']}: {', '.join(part for part in parts if part)}"
 
 
@@ -47,7 +47,7 @@ def pace(progress: Mapping[str, Any]) -> str:
     if progress.get("fraction") is not None and progress["done"] < progress["total"]:
         parts.append(f"{progress['fraction']:.0%} of the work done")
     if progress.get("bytes_per_second"):
-        parts.append(f"{progress['bytes_per_second'] / 1e6:.2f} MB/s")
+        parts.append(f"{data_size(progress['bytes_per_second'])}/s")
     if progress.get("items_per_second"):
         parts.append(f"{progress['items_per_second']:,.1f} documents/s")
     if progress.get("seconds_left"):

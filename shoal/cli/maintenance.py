@@ -10,7 +10,7 @@ import typer
 
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command
-from shoal.cli.terminal import quantity
+from shoal.cli.terminal import data_size, quantity
 from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def backup(
             }
         )
     session.say(
-        f"{quantity(copy.n_documents, 'document')} in {copy.path} ({copy.n_bytes / 1e6:,.1f} MB), checked"
+        f"{quantity(copy.n_documents, 'document')} in {copy.path} ({data_size(copy.n_bytes)}), checked"
     )
 
 
@@ -198,7 +198,7 @@ def _backup_all(session: Session, folder: Path, *, force: bool) -> None:
         )
     session.say(
         f"{quantity(len(copies), 'collection')} with {quantity(n_documents, 'document')} in {folder} "
-        f"({n_bytes / 1e6:,.1f} MB), checked"
+        f"({data_size(n_bytes)}), checked"
     )
 
 

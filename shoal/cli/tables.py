@@ -247,8 +247,11 @@ def _table(*, header: bool) -> Table:
 
 
 def _value(value: Any) -> str:
+    if value is None:
+        return "none"
     if isinstance(value, Mapping):
-        return ", ".join(f"{one_line(str(key))} {_value(item)}" for key, item in value.items()) or "none"
+        between = "; " if any(isinstance(item, Mapping) for item in value.values()) else ", "
+        return between.join(f"{one_line(str(key))} {_value(item)}" for key, item in value.items()) or "none"
     if isinstance(value, list | tuple):
         return ", ".join(_value(item) for item in value) or "none"
     if isinstance(value, int) and not isinstance(value, bool):

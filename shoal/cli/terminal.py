@@ -39,6 +39,13 @@ def quantity(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def data_size(n_bytes: float) -> str:
+    """`900 B`, `56.0 kB`, `1,234.5 MB`; 1 MB is a million bytes."""
+    if n_bytes < 1e3:
+        return f"{n_bytes:.0f} B"
+    return f"{n_bytes / 1e3:.1f} kB" if n_bytes < 1e6 else f"{n_bytes / 1e6:,.1f} MB"
+
+
 def may_ask() -> bool:
     """Whether a person at a terminal sees a question and can answer it."""
     return sys.stdin.isatty() and sys.stderr.isatty()

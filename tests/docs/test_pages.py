@@ -225,7 +225,7 @@ def test_systemd_units_start_existing_commands(unit: str) -> None:
 
 
 def test_sample_corpus_matches_its_manifest() -> None:
-    manifest = json.loads((SAMPLE / "manifest.json").read_text())
+    manifest = json.loads(SAMPLE.with_suffix(".json").read_text())
     assert {entry["file"] for entry in manifest} == {
         path.name for path in SAMPLE.iterdir() if path.suffix in {".md", ".txt"}
     }

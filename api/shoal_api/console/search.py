@@ -172,7 +172,8 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         "ranked_by_vectors": mode is SearchMode.dense,
         "results": results,
         "kept_pdfs": engine.documents.kept_pdfs(result.document_id for result in results),
-        "best": max((result.match_score for result in results), default=0.0),
+        # A score of passages is relative to the best one of the library, so 1 is a full bar on every page.
+        "best": max((1.0 if mode is SearchMode.hybrid else 0.0, *(result.match_score for result in results))),
         "explanation": explanation,
         "pieces": pieces(explanation),
         "feedback": _feedback(explanation),

@@ -245,7 +245,7 @@ def test_progress_of_a_job_is_printed_as_lines_without_a_terminal(
     )
     assert run(["jobs", "7", "--wait", "--server", server.url]) == 0
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == "job 7 score: 2 of 4 items, 2.0 of 8.0 MB, 50% of the work done, about 1 min 15 s left"
+    assert line == "job 7 score: 2 of 4 items, 2.0 MB of 8.0 MB, 50% of the work done, about 1 min 15 s left"
     assert positions == [4_000_000, 4_000_000], "the bar moves with the work, not with stored documents"
 
 
