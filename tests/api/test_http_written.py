@@ -34,6 +34,16 @@ def test_a_search_that_sends_the_token_of_a_write_back_is_answered(client: Flask
     assert deleted.headers["Shoal-Written"] != token
 
 
+def test_a_token_holds_in_every_collection_and_after_a_swap(client: FlaskClient, store: Store) -> None:
+    store(VOLCANO)
+    for name in ("birds", "fish"):
+        client.post(f"{API}/collections", json={"name": name})
+    answer = client.post(f"{API}/collections/swap", json={"first": "birds", "second": "fish"})
+    for path in ("", "/collections/birds", "/collections/fish"):
+        headers = {"Shoal-Read-After": answer.headers["Shoal-Written"]}
+        assert client.post(f"{API}{path}/search", json=QUERY, headers=headers).status_code == 200
+
+
 def test_a_search_says_that_a_replica_is_behind(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.library.read_after_write.MAX_SECONDS", 0.05)
     monkeypatch.setattr(written, "has", lambda *_: False)
