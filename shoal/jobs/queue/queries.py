@@ -66,10 +66,10 @@ class JobItem:
     """One document of a job.
 
     `document_id` is the document it became or duplicates. `stage` is that of its wave while the item is open.
-    `attempts` counts the worker processes that died while they processed this item alone, and the fetches
-    that failed for a time. `warnings` name doubtful parts of the text and, for a duplicate, the fields that
-    were not stored. `stage_share`: the share of the stage, 0 to 1, that a worker has passed with it; None if
-    it is unknown, as for nearly all items.
+    `attempts` counts the worker processes that died while they processed this item alone, and the tries that
+    a website or an encoder did not answer. `warnings` name doubtful parts of the text and, for a duplicate,
+    the fields that were not stored. `stage_share`: the share of the stage, 0 to 1, that a worker has passed
+    with it; None if it is unknown, as for nearly all items.
     """
 
     seq: int

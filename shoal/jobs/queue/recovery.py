@@ -110,8 +110,9 @@ def _reclaim_item(transaction: Transaction, row: Row, settings: Settings) -> boo
     owner, stage = row["lease_owner"], Stage(row["stage"])
     crashed = lease.is_dead(owner) and lease.has_parent(owner)
     was_alone = bool(row["alone"])
-    attempts = row["attempts"] + int(crashed and was_alone)
-    interruptions = row["interruptions"] + int(not crashed)
+    weight = INTERRUPTION if not crashed else ATTEMPT if was_alone else 0
+    # `attempts` also counts tries that a website or an encoder did not answer; a worker did not die of them.
+    interruptions = row["interruptions"] + weight
     # A restart or two does not make a batch suspicious, and processing its documents one by one takes much
     # longer.
     suspicious = crashed or interruptions >= settings.max_attempts
@@ -121,14 +122,14 @@ def _reclaim_item(transaction: Transaction, row: Row, settings: Settings) -> boo
         "running": RUNNING[stage].value,
         "ready": ready_status(stage, plan_from_json(row["plan"])).value,
         "alone": int(was_alone or suspicious),
-        "attempts": attempts,
+        "attempts": row["attempts"] + int(crashed and was_alone),
         "interruptions": interruptions,
         "now": timestamp_at(transaction.now()),
     }
     transaction.execute(statements.RECORD_ATTEMPT, parameters)
-    if attempts * ATTEMPT + interruptions * INTERRUPTION >= settings.max_attempts * ATTEMPT:
+    if interruptions >= settings.max_attempts * ATTEMPT:
         error = (
-            f"the worker died {attempts + interruptions} times while it processed this document: "
+            "the worker died too often while it processed this document: "
             "it needs more memory (SHOAL_WORKER_MEMORY_BYTES) or time (SHOAL_ITEM_TIME_LIMIT) than allowed, "
             "or crashes the program"
         )

@@ -518,7 +518,8 @@ LEASED_WAVES = f"""
     FROM waves w WHERE w.stage <> '{WAVE_DONE}' AND w.lease_owner IS NOT NULL
 """
 
-# Counts a crash or interruption of an item's worker, before the item is released or failed.
+# Counts a crash or interruption of an item's worker, before the item is released or failed. `interruptions`
+# is the weight of all of them, in units of 1/ATTEMPT of a crash.
 RECORD_ATTEMPT = """
     UPDATE job_items SET attempts = :attempts, interruptions = :interruptions
     WHERE id = :item_id AND lease_owner = :owner AND status = :running

@@ -35,6 +35,7 @@ from shoal.jobs.queue.claims import release
 from shoal.jobs.queue.embed_items import submit_embedding
 from shoal.jobs.queue.metrics import measure
 from shoal.jobs.queue.queries import count_items, get_items, get_job
+from shoal.jobs.queue.recovery import reclaim_expired_leases
 from shoal.jobs.queue.retry import retry
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.stages.contract import Handlers, NotPreparedError
@@ -257,8 +258,6 @@ def test_killed_at_any_write(database: Database, settings: Settings, path: Path)
 
 
 def _reclaim(database: Database, settings: Settings) -> None:
-    from shoal.jobs.queue.recovery import reclaim_expired_leases
-
     # The dead process has no parent that survived: this process is it, so attempts would be counted.
     reclaim_expired_leases(database, dataclasses.replace(settings, max_attempts=1000), 0.0)
 
@@ -297,6 +296,30 @@ def test_an_unavailable_encoder_is_asked_again_later(
     run_job(database, settings, using)
     assert get_job(database, job_id).status is JobStatus.succeeded
     assert all(item.error is None for item in get_items(database, job_id))
+
+
+def test_a_restart_of_the_worker_does_not_count_as_a_try_of_the_encoder(
+    database: Database, settings: Settings, path: Path
+) -> None:
+    ingest(database, settings, "a1 a2")
+    job_id = submit_embedding(database, settings)
+    assert job_id is not None
+
+    def fail(_: Sequence[str]) -> None:
+        raise EncoderUnavailableError("the endpoint is busy")
+
+    for _ in range(settings.max_attempts):
+        run_job(database, settings, parts(database, settings, Recording(path, fail)))
+        with database.write() as transaction:
+            transaction.execute("UPDATE job_items SET retry_at = NULL")
+    claim_now(database, settings)
+    with database.write() as transaction:
+        transaction.execute("UPDATE job_items SET lease_expires_at = 1 WHERE lease_owner IS NOT NULL")
+    assert reclaim_expired_leases(database, settings, database.now()) == (1, 0)
+    [item] = get_items(database, job_id)
+    assert (item.status, item.attempts) == (ItemStatus.enqueued, settings.max_attempts)
+    run_job(database, settings, parts(database, settings, Recording(path)))
+    assert get_job(database, job_id).status is JobStatus.succeeded
 
 
 def test_an_encoder_that_stays_away_fails_documents_one_by_one(

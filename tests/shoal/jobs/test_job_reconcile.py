@@ -106,7 +106,7 @@ def test_poison_document_fails_after_max_attempts_and_others_succeed(
     assert item.attempts == 3
     assert item.error is not None
     assert item.error_code == "attempts_exhausted"
-    assert item.error.startswith("the worker died 3 times while it processed this document: ")
+    assert item.error.startswith("the worker died too often while it processed this document: ")
     assert value(database, "SELECT COUNT(*) FROM documents") == 2
 
 
