@@ -1,14 +1,15 @@
 """The databases of collections on PostgreSQL: a schema each, named after that of `main` and the id.
 
 The comment of a schema says when its creation began. So cleaning can distinguish an interrupted creation from
-one in progress. Nobody holds a lock on a collection: `DROP SCHEMA` waits for running transactions, and
-later ones fail, which the API answers with 404.
+one in progress. Nobody holds a lock on a collection: `DROP SCHEMA` is tried again until no transaction runs
+there, and later ones fail, which the API answers with 404.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import shutil
 import time
@@ -31,7 +32,10 @@ SCHEMAS = """
     SELECT nspname, obj_description(oid, 'pg_namespace') AS created FROM pg_catalog.pg_namespace
     WHERE starts_with(nspname, :prefix) AND nspname > :after ORDER BY nspname LIMIT :limit
 """
-DROP_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
+DROP_TIMEOUT = "SET LOCAL lock_timeout = '20ms'"
+"""Writers of the catalog wait as long as a removal does."""
+PAUSE_SECONDS = 10.0
+"""Pause before a process tries again to remove a schema that is in use."""
 
 
 class CollectionSchemas:
@@ -42,6 +46,7 @@ class CollectionSchemas:
         self._settings = settings
         self._catalog = catalog
         self._prefix = f"{schema_base(settings)}_c_"
+        self._found_in_use: dict[str, float] = {}
 
     def settings_of(self, collection_id: str) -> Settings:
         """Return the settings with which the collection is opened. Broker and data folder are those of
@@ -77,14 +82,17 @@ class CollectionSchemas:
         """Return None: a schema needs no lock."""
 
     def remove(self, collection_id: str) -> bool:
-        """Drop the schema of a deleted collection; False if transactions use it for longer than two
-        seconds."""
+        """Drop the schema of a deleted collection; False if transactions use it, or did PAUSE_SECONDS ago."""
+        if time.monotonic() - self._found_in_use.get(collection_id, -math.inf) < PAUSE_SECONDS:
+            return False
         try:
             with self._catalog().write() as transaction:
                 transaction.execute(DROP_TIMEOUT)
                 transaction.execute(f"DROP SCHEMA IF EXISTS {self._schema(collection_id)} CASCADE")
         except StorageError:
+            self._found_in_use[collection_id] = time.monotonic()
             return False
+        self._found_in_use.pop(collection_id, None)
         shutil.rmtree(self._index_folder(collection_id), ignore_errors=True)
         return True
 

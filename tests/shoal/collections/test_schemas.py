@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,25 @@ def test_only_the_rest_of_a_creation_is_removed(collections: Collections, no_age
     with collections.catalog.database().write() as transaction:
         transaction.execute("UPDATE collections SET id = :id WHERE id = 'x'", {"id": kept.id})
     assert collections.describe("fire").n_documents == 1
+
+
+def test_a_read_in_a_deleted_collection_holds_up_no_other(
+    collections: Collections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collections.create("read")
+    read = collections.catalog.find("read").id
+    store = schemas.CollectionSchemas(collections.settings, collections.catalog.database)
+    with collections.engine("read") as engine, engine.database.snapshot(limited=False) as snapshot:
+        snapshot.rows("SELECT COUNT(*) FROM documents")
+        started = time.monotonic()
+        assert not collections.delete("read")
+        assert time.monotonic() - started < 1.0, "the turn of the catalog's writers is held meanwhile"
+        assert not store.remove(read)
+    assert not store.remove(read), "it was in use just now"
+    assert store.exists(read)
+    monkeypatch.setattr(schemas, "PAUSE_SECONDS", 0.0)
+    assert collections.clean() == 1
+    assert not store.exists(read)
 
 
 def test_an_index_of_a_collection_that_another_machine_deleted_goes(
