@@ -9,7 +9,7 @@ import time
 from shoal.errors import IndexBehindError, ShoalError
 from shoal.search.indexing import update_index
 from shoal.search.library_index import IndexCache
-from shoal.storage.database import Database
+from shoal.storage.database import Database, Listener
 from shoal.storage.index_records import Lag
 
 POLL_SECONDS = 1.0
@@ -90,11 +90,18 @@ class IndexFollower:
             self._stopped.wait(max(REST_SECONDS, rest))
             if self._stopped.is_set():
                 break
-            if listener is None:
-                self._stopped.wait(POLL_SECONDS)
-            else:
-                listener.wait("index", POLL_SECONDS)
+            self._wait_for_change(listener)
         if listener is not None:
             listener.close()
         # The last update may have opened connections after the library was closed.
         self._database.close()
+
+    def _wait_for_change(self, listener: Listener | None) -> None:
+        """Wait until the library may have changed, for POLL_SECONDS at most."""
+        if listener is not None:
+            try:
+                listener.wait("index", POLL_SECONDS)
+                return
+            except Exception:
+                log.exception("notifications not heard")
+        self._stopped.wait(POLL_SECONDS)

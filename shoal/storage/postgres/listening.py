@@ -4,7 +4,7 @@ lost with its connection, so callers that wait also look now and then.
 
 from __future__ import annotations
 
-import select
+import selectors
 import time
 from collections.abc import Callable
 
@@ -47,7 +47,10 @@ class PostgresListener:
                 left = until - self._clock()
                 if what in payloads or left <= 0:
                     return what in payloads
-                select.select([server.socket], [], [], left)
+                # `select` refuses descriptors from 1,024 on.
+                with selectors.PollSelector() as selector:
+                    selector.register(server.socket, selectors.EVENT_READ)
+                    selector.select(left)
         except (psycopg.Error, OSError):
             self.close()
             time.sleep(max(0.0, until - self._clock()))

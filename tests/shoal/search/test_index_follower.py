@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import resource
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +23,10 @@ from shoal.search import index_follower, indexing
 from shoal.settings import Settings
 from shoal.storage import written
 from shoal.storage.index_records import Lag
+from shoal.storage.postgres.listening import PostgresListener
+
+FD_SETSIZE = 1024
+"""From this descriptor on, `select` refuses files."""
 
 
 @pytest.fixture
@@ -72,6 +78,23 @@ def test_without_notifications_the_index_is_followed_by_polling(
     engine.follow()
     fill(engine.database, [PLAIN])
     until(lambda: _n_indexed(engine) == 1)
+
+
+def test_the_index_is_followed_also_when_its_listener_fails(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = threading.Event()
+
+    def fail(*_: object) -> bool:
+        failed.set()
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(index_follower, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(PostgresListener, "wait", fail)
+    engine.follow()
+    assert failed.wait(30)
+    fill(engine.database, [PLAIN])
+    until(lambda: _n_indexed(engine) == 1, 30)
 
 
 def test_searches_are_refused_while_the_index_is_behind_by_more_than_the_bound(
@@ -133,3 +156,23 @@ def test_a_listener_hears_of_changes_and_of_work_and_survives_its_connection(
         listener.wait("index", 0.2)
         assert time.monotonic() - started < 5
         until(lambda: listener.wait("index", 0.2))
+
+
+def test_a_listener_works_in_a_process_with_many_open_files(engine: Engine) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = 2 * FD_SETSIZE
+    if hard != resource.RLIM_INFINITY and hard < enough:
+        pytest.skip("the system allows too few open files")
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        while (held := os.open(os.devnull, os.O_RDONLY)) < FD_SETSIZE:
+            stack.callback(os.close, held)
+        stack.callback(os.close, held)
+        listener = stack.enter_context(contextlib.closing(engine.database.listener()))  # type: ignore[type-var]
+        assert listener is not None
+        assert listener.wait("index", 0.1)
+        assert not listener.wait("index", 0.1)
+        fill(engine.database, [PLAIN])
+        assert listener.wait("index", 5)
