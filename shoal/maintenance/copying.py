@@ -33,11 +33,12 @@ UNENDED_JOBS = "SELECT id, status FROM jobs WHERE status NOT IN ({ended}) ORDER 
 STATE = """
     SELECT (SELECT COALESCE(MAX(revision), 0) FROM field_state), (SELECT last FROM note_changes),
         (SELECT MAX(version) FROM vocabulary_versions), (SELECT COALESCE(MAX(id), 0) FROM jobs),
-        (SELECT COALESCE(MAX(id), 0) FROM logged_queries),
-        (SELECT COALESCE(MAX(updated_at), '') FROM saved_searches),
-        (SELECT COALESCE(MAX(updated_at), '') FROM synonyms)
+        (SELECT COALESCE(MAX(id), 0) FROM logged_queries), (SELECT COALESCE(MAX(id), 0) FROM query_clicks),
+        (SELECT COALESCE(MAX(decided_at), '') FROM acronyms)
 """
-"""Every change of documents, notes, words, jobs or searches changes at least one of these values."""
+TABLE_STATE = "SELECT COUNT(*), COALESCE(MAX(updated_at), '') FROM {table}"
+WITH_STATE = ("saved_searches", "webhook_deliveries", "synonyms", "pins")
+"""Tables of which no number counts the changes. Deletions change how many rows there are."""
 
 Watcher = Callable[["CopyStep"], None]
 
@@ -108,7 +109,7 @@ def library_state(url: str, data_path: Path | None = None) -> str:
     Raises NotFoundError, SchemaError, StorageError.
     """
     with contextlib.closing(_opened_source(url, data_path)) as source, source.snapshot() as snapshot:
-        return repr(tuple(snapshot.first(STATE)))
+        return repr(_state(snapshot))
 
 
 def holds_library(url: str, data_path: Path | None = None) -> bool:
@@ -118,6 +119,12 @@ def holds_library(url: str, data_path: Path | None = None) -> bool:
             return False
         with database.snapshot() as snapshot:
             return bool(target_progress.tables_in_use(snapshot))
+
+
+def _state(snapshot: Snapshot) -> tuple[object, ...]:
+    """Return values of which every change of documents, notes, words, jobs, searches or pins changes one."""
+    of_tables = (tuple(snapshot.first(TABLE_STATE.format(table=table))) for table in WITH_STATE)
+    return (*snapshot.first(STATE), *of_tables)
 
 
 def _opened_source(url: str, data_path: Path | None) -> Database:
@@ -152,7 +159,7 @@ class _Copy:
     def run(self, *, restart: bool) -> CopyResult:
         with self.source.snapshot(limited=False) as snapshot:
             self._see_jobs(snapshot)
-            state = tuple(snapshot.first(STATE))
+            state = _state(snapshot)
             was_continued = self._prepare_target(restart=restart)
             self._copy(snapshot)
             last_ids = target_progress.last_ids(snapshot)
@@ -162,7 +169,7 @@ class _Copy:
         with self.target.write() as transaction:
             target_progress.finish(transaction, last_ids, self.origin)
         with self.source.snapshot() as snapshot:
-            is_unchanged = tuple(snapshot.first(STATE)) == state
+            is_unchanged = _state(snapshot) == state
         self._vacuum_target()
         return CopyResult(
             source=self.source.location,

@@ -316,6 +316,32 @@ def test_change_during_the_copy_is_reported(source: str, target: str) -> None:
 
 
 @on_sqlite
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM saved_searches WHERE id = 1",
+        "DELETE FROM synonyms WHERE id = 1",
+        "UPDATE acronyms SET status = 'rejected', decided_at = 'z' WHERE id = 1",
+        "DELETE FROM pins WHERE id = 1",
+        "UPDATE pins SET query = 'new', updated_at = 'z' WHERE id = 1",
+        "INSERT INTO pins VALUES (9, 'new', 'new', 'exact', '', '')",
+        "UPDATE webhook_deliveries SET status = 'failed', updated_at = 'z' WHERE id = 1",
+        """INSERT INTO webhook_deliveries (delivery_id, saved_search_id, event, n_passages, body, status, due_at,
+            created_at, updated_at) VALUES ('new', 1, 'test', 0, '{}', 'waiting', 0, '', '')""",
+        "INSERT INTO query_clicks (query_id, document_id, created_at) VALUES (1, 99, '')",
+    ],
+)
+def test_change_beside_the_documents_is_reported(source: str, target: str, statement: str) -> None:
+    changes = iter([statement])
+
+    def edit(step: CopyStep) -> None:
+        if step.doing == "checking" and (due := next(changes, None)):
+            change(source, due)
+
+    assert not copy_library(source, target, watch=edit).is_source_unchanged
+
+
+@on_sqlite
 def test_open_jobs_are_refused_or_left_out(source: str, target: str) -> None:
     change(source, "UPDATE jobs SET status = 'processing' WHERE id = 2")
     change(source, "UPDATE jobs SET status = 'dropped' WHERE id = 3")
