@@ -17,6 +17,7 @@ from shoal.collections.stores import CollectionFiles
 from shoal.errors import (
     CollectionExistsError,
     CollectionNotFoundError,
+    CommitUnknownError,
     DatabaseUnavailableError,
     SchemaError,
     StorageError,
@@ -161,6 +162,9 @@ class Registry:
         (make_database or self._files.create)(collection_id)
         try:
             return self.catalog.add(collection_id, name)
+        except CommitUnknownError:
+            # The collection may be there. If not, `clean` removes the rest.
+            raise
         except BaseException:
             self._files.remove(collection_id)
             raise

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from fake_scorer import FakeScorer
@@ -21,6 +21,7 @@ from shoal.errors import (
     CollectionNameError,
     CollectionNotFoundError,
     CollectionStateError,
+    CommitUnknownError,
     DatabaseUnavailableError,
 )
 from shoal.settings import Settings
@@ -172,6 +173,22 @@ def test_a_bounded_number_stays_open(settings: Settings, main: Engine) -> None:
             lease.release()
             lease.release()
         assert len(collections.open_ids()) == 3
+
+
+def test_a_collection_whose_name_may_be_stored_keeps_its_database(
+    collections: Collections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = collections.catalog.add
+
+    def add_and_lose_the_answer(*given: str) -> NoReturn:
+        add(*given)
+        raise CommitUnknownError
+
+    monkeypatch.setattr(collections.catalog, "add", add_and_lose_the_answer)
+    with pytest.raises(CommitUnknownError):
+        collections.create("a")
+    with collections.engine("a") as engine:
+        assert engine.status()["n_documents"] == 0
 
 
 @pytest.mark.chaos
