@@ -196,7 +196,8 @@ class _Copy:
         if waiting and not self.origin.without_jobs:
             raise CopyError(
                 f"{len(waiting):,} jobs of the source are not finished, the first is job {waiting[0]}: let "
-                "them end or cancel them, or copy with --without-jobs"
+                "them end, cancel them, or copy with --without-jobs; if a command was killed, `shoal doctor "
+                "--repair` removes its job"
             )
         self.unended = [job_id for job_id, _ in jobs]
 

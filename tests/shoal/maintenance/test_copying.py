@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +22,7 @@ from postgres_schemas import new_schema, url_of
 from shoal.cli.app import run
 from shoal.engine import Engine
 from shoal.errors import CopyError, DatabaseUnavailableError, NotFoundError, SchemaError
+from shoal.jobs import embedded
 from shoal.maintenance.copying import CopyStep, copy_library
 from shoal.settings import Settings
 from shoal.storage import migrate
@@ -356,6 +359,24 @@ def test_open_jobs_are_refused_or_left_out(source: str, target: str) -> None:
         assert [row[0] for row in found[table]] == [1, 4]
     with closing(open_database(target)) as database, database.snapshot() as snapshot:
         assert snapshot.value("SELECT state FROM observed_documents WHERE id = 1") == "removed"
+
+
+@on_sqlite
+def test_job_of_a_killed_command_is_left_out_or_removed(tmp_path: Path, target: str) -> None:
+    settings = Settings(database_url=f"sqlite:///{make(tmp_path / 'killed.db')}")
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        killed = subprocess.Popen([sys.executable, "-c", ""])
+        killed.wait()
+        upload = embedded.open_upload(engine.database, settings).begin()
+        upload.add_stored(1, "Fire", None, 10)
+        upload.finish()
+        with engine.database.write() as transaction:
+            pids = {"old": f":{os.getpid()}:", "new": f":{killed.pid}:"}
+            transaction.execute("UPDATE jobs SET local_owner = REPLACE(local_owner, :old, :new)", pids)
+        with pytest.raises(CopyError, match="`shoal doctor --repair` removes its job"):
+            copy_library(settings.database_url, target)
+        engine.maintenance.doctor(repair=True)
+    assert copy_library(settings.database_url, target).jobs_left_out == 0
 
 
 @on_postgres
