@@ -24,6 +24,7 @@ from shoal.search.batch_fusion import fuse
 from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.request import (
+    GroupBy,
     SearchRequest,
     check_choice,
     check_fused,
@@ -104,6 +105,8 @@ def make_batch_request(
         raise QueryError(
             "fused", "must be true for text, max_tokens and prompt of a batch; or give them to its searches"
         )
+    if is_fused:
+        _check_passages(batch)
     return batch
 
 
@@ -265,6 +268,16 @@ def _fused(
         prompt=texts.prompt,
         warnings=(*(failed if n_failed else ()), *texts.warnings),
     )
+
+
+def _check_passages(batch: BatchRequest) -> None:
+    """Raise QueryError for a search that has no passages to fuse."""
+    for index, (_, request) in enumerate(batch.searches):
+        if not isinstance(request, ShoalError) and request.group_by is GroupBy.document:
+            raise QueryError(
+                "searches",
+                f"are fused by their passages, and number {index} has group_by document: leave it out",
+            )
 
 
 def _searches(given: object, settings: Settings) -> tuple[tuple[str, SearchRequest | ShoalError], ...]:
