@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 Inspected = TypeVar("Inspected")
 
+PASSED_OVER = "the first result is passed over: the next page begins after it"
+
 
 def answer(
     database: Database,
@@ -313,9 +315,14 @@ def finish(
     )
     n_read = len(whole_page)
     if len(texts.results) < len(results):
-        # The next page begins with the first result that did not fit.
+        # The next page begins with the first result that did not fit, or after it if it had the whole budget.
+        last = chunks[max(1, len(texts.results)) - 1]
+        n_read = next(i for i, (_, chunk) in enumerate(whole_page, 1) if chunk is last)
         chunks = chunks[: len(texts.results)]
-        n_read = next((i for i, (_, chunk) in enumerate(whole_page, 1) if chunks and chunk is chunks[-1]), 0)
+    next_cursor = _next_cursor(found, n_read)
+    warnings += texts.warnings
+    if next_cursor and results and not texts.results:
+        warnings.append(PASSED_OVER)
     results, documents = texts.results, None
     if found.parts_of_documents is not None:
         parts = found.parts_of_documents
@@ -325,13 +332,13 @@ def finish(
         query_info=analyzed_query.info,
         trace_id=trace_id or uuid.uuid4().hex,
         took_ms=took_ms,
-        warnings=(*warnings, *texts.warnings),
+        warnings=tuple(warnings),
         weights=analyzed_query.weights._asdict(),
         rerank=reranking.info if reranking else None,
         facets=found.facets,
         now=request.decay.moment if request.decay else None,
         documents=documents,
-        next_cursor=_next_cursor(found, n_read),
+        next_cursor=next_cursor,
         tokens=texts.tokens,
         prompt=texts.prompt,
     )
@@ -366,7 +373,7 @@ def _next_cursor(found: Found, n_read: int) -> str | None:
     end = request.start + n_read
     if not request.has_plain_pages:
         return None
-    if n_read == 0 or (end >= found.first + len(found.ranked) and not found.has_more):
+    if end >= found.first + len(found.ranked) and not found.has_more:
         return None
     before = [chunk.chunk_id for chunk in found.ranked[: end - found.first]]
     earlier = [] if request.cursor is None or found.first == 0 else request.cursor.anchors[::-1]

@@ -15,8 +15,9 @@ from shoal import Engine
 from shoal.errors import QueryError
 from shoal.models.search import SearchResult
 from shoal.search.answering.budget import fit, text_cost
-from shoal.search.answering.prompts import make_prompt
+from shoal.search.answering.prompts import HEAD_TOKENS, make_prompt
 from shoal.search.answering.tokens import count_tokens
+from shoal.search.searching import PASSED_OVER
 from shoal.search.selected_fields import SelectedFields
 from shoal.settings import Settings
 
@@ -97,8 +98,31 @@ def test_budget_cuts_after_a_sentence_and_the_next_page_follows(engine: Engine) 
 def test_too_small_budget_says_so(engine: Engine) -> None:
     response = engine.search("lava and ash", max_tokens=1)
     assert response.results == []
-    assert "too small for the first sentence" in response.warnings[-1]
-    assert response.next_cursor is None
+    assert "too small for the first sentence" in response.warnings[-2]
+    assert response.warnings[-1] == PASSED_OVER
+
+
+@pytest.mark.parametrize("prompt", [False, True])
+def test_pages_pass_over_results_that_no_page_has_room_for(engine: Engine, prompt: bool) -> None:
+    whole = engine.search("lava and ash", top_k=20).results
+    budget = 5 + (HEAD_TOKENS + 10) * prompt
+
+    def has_room(result: SearchResult) -> bool:
+        alone = engine.search("lava and ash", offset=whole.index(result), max_tokens=budget, prompt=prompt)
+        return bool(alone.results)
+
+    expected = [result.chunk_id for result in whole if has_room(result)]
+    assert 0 < len(expected) < len(whole)
+    assert not has_room(whole[0])
+    read, cursor = [], None
+    for _ in whole:
+        page = engine.search("lava and ash", top_k=20, cursor=cursor, max_tokens=budget, prompt=prompt)
+        read += [result.chunk_id for result in page.results]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert cursor is None
+    assert read == expected
 
 
 def test_snippet_is_the_part_with_the_words(engine: Engine) -> None:
