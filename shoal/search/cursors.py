@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 from shoal.errors import QueryError
 
 if TYPE_CHECKING:
+    from shoal.models.query_info import UsedSynonym
     from shoal.search.request import SearchRequest
+    from shoal.storage.pin_records import PinRule
 
 MAX_ANCHORS = 3
 """Results that a cursor names: the last may be deleted before the next page is read."""
@@ -43,7 +45,7 @@ PAGE_FIELDS = frozenset(
 """Fields of a request that may differ between the pages of one search."""
 
 _VERSION = 1
-_HEAD = struct.Struct("<BIqQ")
+_HEAD = struct.Struct("<BIQQ")
 _ANCHOR = struct.Struct("<q")
 _CHECK_BYTES = 6
 _INVALID = "is not a cursor of this service: send `next_cursor` of the page before, unchanged"
@@ -54,19 +56,19 @@ class Cursor:
     """The place between two pages.
 
     position  results before the next page, those left out by `min_relevance` included
-    revision  of the library that the page before was read from
+    state     of the library that the page before was read from, by `state_of`
     digest    of the request, without `PAGE_FIELDS`
     anchors   ids of the last chunks before the next page, the last one first
     """
 
     position: int
-    revision: int
+    state: int
     digest: int
     anchors: tuple[int, ...] = ()
 
     def text(self) -> str:
         """Return the cursor as text for an address."""
-        packed = _HEAD.pack(_VERSION, self.position, self.revision, self.digest)
+        packed = _HEAD.pack(_VERSION, self.position, self.state, self.digest)
         packed += b"".join(map(_ANCHOR.pack, self.anchors[:MAX_ANCHORS]))
         return base64.urlsafe_b64encode(packed + _check(packed)).rstrip(b"=").decode("ascii")
 
@@ -85,9 +87,9 @@ def make_cursor(value: object) -> Cursor | None:
     n_anchors, rest = divmod(len(packed) - _HEAD.size, _ANCHOR.size)
     if rest or not 0 <= n_anchors <= MAX_ANCHORS or check != _check(packed) or packed[0] != _VERSION:
         raise QueryError("cursor", _INVALID)
-    _, position, revision, digest = _HEAD.unpack_from(packed)
+    _, position, state, digest = _HEAD.unpack_from(packed)
     anchors = tuple(each for (each,) in _ANCHOR.iter_unpack(packed[_HEAD.size :]))
-    return Cursor(position, revision, digest, anchors)
+    return Cursor(position, state, digest, anchors)
 
 
 def digest_of(request: SearchRequest) -> int:
@@ -102,12 +104,20 @@ def digest_of(request: SearchRequest) -> int:
         for field in dataclasses.fields(request)
         if field.name not in PAGE_FIELDS
     ]
-    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
+    return _digest(parts)
 
 
-def cursor_after(request: SearchRequest, revision: int, position: int, chunk_ids: Sequence[int]) -> Cursor:
+def state_of(revision: int, synonyms: Sequence[UsedSynonym], pins: Sequence[PinRule]) -> int:
+    """Return a digest of what the library gave a search: its revision, synonyms and pins.
+
+    The revision counts changes of documents only.
+    """
+    return _digest((revision, tuple(synonyms), tuple(pins)))
+
+
+def cursor_after(request: SearchRequest, state: int, position: int, chunk_ids: Sequence[int]) -> Cursor:
     """Return the cursor of the page after `position`. `chunk_ids`: the last ones before it, in order."""
-    return Cursor(position, revision, digest_of(request), tuple(reversed(chunk_ids[-MAX_ANCHORS:])))
+    return Cursor(position, state, digest_of(request), tuple(reversed(chunk_ids[-MAX_ANCHORS:])))
 
 
 def check_cursor(request: SearchRequest) -> None:
@@ -123,6 +133,10 @@ def check_cursor(request: SearchRequest) -> None:
             "cursor",
             "is of another search: send the same query, filters and ranking arguments as for the page before",
         )
+
+
+def _digest(value: object) -> int:
+    return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "little")
 
 
 def _check(packed: bytes) -> bytes:

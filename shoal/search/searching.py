@@ -17,7 +17,7 @@ from shoal.scorer import Scorer
 from shoal.search.added_scores import find_added_scores
 from shoal.search.answering.budget import answer_texts
 from shoal.search.audit import AuditLog, complete_entry, make_entry, rerank_entry
-from shoal.search.cursors import CHANGED, CHANGED_WITHOUT_ANCHOR, cursor_after
+from shoal.search.cursors import CHANGED, CHANGED_WITHOUT_ANCHOR, cursor_after, state_of
 from shoal.search.document_results import DocumentParts, further_passages, make_parts, parts_queries
 from shoal.search.embedded_query import EmbeddedQuery, embed_query, embedded_query_text
 from shoal.search.facets.answering import facets_of_ranking
@@ -145,7 +145,7 @@ class Found:
 
     results   of `ranked`, the results from rank `first + 1` by the blend
     has_more  whether results follow them
-    revision  of the library
+    state     of the library, for the cursor of the next page
     stored    the vectors of the results to rerank
     folded    near-duplicates by the id of the chunk that they are folded under
     """
@@ -157,7 +157,7 @@ class Found:
     results: Sequence[SearchResult]
     first: int
     has_more: bool
-    revision: int
+    state: int
     entry: dict[str, Any] | None
     took_ms: float
     facets: tuple[Facet, ...] | None = None
@@ -204,8 +204,9 @@ def find(
     analyzed_query = with_order_warnings(analyzed_query, ranking)
     folded: Mapping[int, tuple[FoldedResult, ...]] = {}
     warnings: tuple[str, ...] = ()
+    state = state_of(library.revision, analyzed_query.synonyms, analyzed_query.pins)
     if request.has_plain_pages:
-        ranked, warnings = read_page(ranking, request, library.revision, first, last)
+        ranked, warnings = read_page(ranking, request, state, first, last)
     else:
         selection = select(snapshot, ranking, request, last + 1)
         ranked, folded = list(selection.ranked[first:]), selection.folded
@@ -257,7 +258,7 @@ def find(
         results,
         first,
         has_more,
-        library.revision,
+        state,
         entry,
         milliseconds_since(prepared.started),
         facets,
@@ -352,12 +353,12 @@ def finish(
 
 
 def read_page(
-    ranking: Ranking, request: SearchRequest, revision: int, first: int, last: int
+    ranking: Ranking, request: SearchRequest, state: int, first: int, last: int
 ) -> tuple[list[Ranked], tuple[str, ...]]:
     """Return the results from rank `first + 1` to one after `last`, and what to warn of."""
     cursor = request.cursor
     limit = request.max_per_document
-    is_changed = cursor is not None and cursor.revision != revision
+    is_changed = cursor is not None and cursor.state != state
     if cursor is not None and first > 0:
         for chunk_id in cursor.anchors:
             page = ranking.first_after(chunk_id, last - first + 1, limit)
@@ -377,7 +378,7 @@ def _next_cursor(found: Found, n_read: int) -> str | None:
         return None
     before = [chunk.chunk_id for chunk in found.ranked[: end - found.first]]
     earlier = [] if request.cursor is None or found.first == 0 else request.cursor.anchors[::-1]
-    return cursor_after(request, found.revision, end, [*earlier, *before]).text()
+    return cursor_after(request, found.state, end, [*earlier, *before]).text()
 
 
 def count_pinned(results: Sequence[SearchResult]) -> int:

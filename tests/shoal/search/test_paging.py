@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from shoal import Engine
 from shoal.errors import QueryError
 from shoal.models.search import SearchResponse
 from shoal.search.audit import search_arguments
+from shoal.search.cursors import CHANGED
 from shoal.settings import Settings
 
 QUERY = "lava of a volcano rock"
@@ -96,6 +97,25 @@ def test_page_continues_by_number_when_all_last_results_are_gone(engine: Engine)
     second = engine.search(QUERY, top_k=3, max_per_document=1, cursor=first.next_cursor)
     assert ids(second) == ids(engine.search(QUERY, top_k=3, max_per_document=1, offset=6))
     assert any("continues at their number" in warning for warning in second.warnings)
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda engine, query: engine.pins.add(query, [1]),
+        lambda engine, query: engine.vocabulary.synonyms.add(["ash"], root=query.split()[0]),
+    ],
+)
+def test_pins_and_synonyms_of_the_query_are_changes_of_the_library(
+    engine: Engine, add: Callable[[Engine, str], object]
+) -> None:
+    first = engine.search(QUERY, top_k=6)
+    add(engine, "sea")
+    assert CHANGED not in engine.search(QUERY, cursor=first.next_cursor).warnings
+    add(engine, QUERY)
+    assert CHANGED in engine.search(QUERY, cursor=first.next_cursor).warnings
+    first = engine.search(QUERY, top_k=6)
+    assert CHANGED not in engine.search(QUERY, cursor=first.next_cursor).warnings
 
 
 def test_last_page_has_no_cursor(engine: Engine) -> None:
