@@ -36,7 +36,7 @@ from shoal.search.query_language import (
     Term,
     parse_query,
     stems_of,
-    tokens_of,
+    tokens_without_clitic,
 )
 from shoal.search.query_profile import QueryProfile, join_words, make_profile, with_reefs
 from shoal.search.request import Fusion, Pins, SearchRequest, Synonyms
@@ -246,7 +246,7 @@ def with_near_words(
         return parsed, near_words
     # A word that the scorer knows is no typing error: it has a profile, and this library just lacks it.
     unknown = _only_in_missing_terms(unknown_words, term_statistics)
-    stems = {stems_of(tokens_of(word)) for word in unknown}
+    stems = {stems_of(tokens_without_clitic(word)) for word in unknown}
     missing = [
         term
         for term in term_statistics.missing
@@ -351,7 +351,7 @@ def _only_in_missing_terms(words: Iterable[str], term_statistics: TermStatistics
     present, missing = set[str](), set[str]()
     for term, count in term_statistics.counts.items():
         (present if count else missing).update(stems_of(term.tokens))
-    stems = {word: set(stems_of(tokens_of(word))) for word in words}
+    stems = {word: set(stems_of(tokens_without_clitic(word))) for word in words}
     return [word for word in words if stems[word] & missing and not stems[word] & present]
 
 

@@ -237,6 +237,15 @@ def tokens_of(text: str) -> list[str]:
     return word_pattern(text).findall(text)
 
 
+def tokens_without_clitic(text: str) -> tuple[str, ...]:
+    """Return the tokens of a text without white space as written, without those of a clitic at its end."""
+    form = _form_of(text)
+    stem = without_clitic(form)
+    if stem != form:
+        text = text[: text.translate(_APOSTROPHES).lower().find(stem) + len(stem)]
+    return tuple(tokens_of(text))
+
+
 def folded(token: str) -> str:
     """Return a token in lower case, without diacritics."""
     return token.lower() if token.isascii() else normalise(token)
@@ -249,18 +258,22 @@ def _words(text: str, tokens: tuple[str, ...]) -> Iterator[Term]:
     For other compounds (`well-known`) the phrase ranks worse: nDCG@10 of lexical search is lower by 0.001 to
     0.005 on scifact, cranfield, medline and cacm.
     """
-    form = text.translate(_APOSTROPHES).lower().strip("'\".,;:!?()[]{}")
+    form = _form_of(text)
     if is_stop_word(form) or is_stop_word(f"{form}."):
         return
-    stem = without_clitic(form)
-    if len(tokens) > 1 and stem != form:
-        tokens = tuple(tokens_of(text[: text.translate(_APOSTROPHES).lower().find(stem) + len(stem)]))
+    if len(tokens) > 1:
+        tokens = tokens_without_clitic(text)
     if _is_code(form, tokens):
         yield Term(tokens)
     for token in tokens:
         # A single letter of "U.S." or "e-mail" counts only within the phrase.
         if token.lower() not in STOP_WORDS and (len(tokens) == 1 or len(token) > 1):
             yield Term((token,))
+
+
+def _form_of(text: str) -> str:
+    """A text without white space in lower case, without the punctuation around it."""
+    return text.translate(_APOSTROPHES).lower().strip("'\".,;:!?()[]{}")
 
 
 def _is_code(form: str, tokens: Sequence[str]) -> bool:

@@ -72,6 +72,13 @@ def test_word_with_typing_errors_is_searched_for_as_the_nearest_word(
     assert response.query_info.missing_terms == ()
 
 
+@pytest.mark.parametrize("apostrophe", "'’")
+def test_typing_errors_in_a_possessive_are_corrected(engine: Engine, apostrophe: str) -> None:
+    response = engine.search(f"the reprodction{apostrophe}s clocks", mode="lexical")
+    assert replaced(response) == {"reprodction": "reproduction"}
+    assert {result.document_title for result in response.results} == {"Bees", "Tides"}
+
+
 def test_off_searches_for_words_as_typed(engine: Engine) -> None:
     response = engine.search("reproductoin", typos="off", mode="lexical")
     assert not response.results
