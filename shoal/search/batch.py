@@ -271,12 +271,20 @@ def _fused(
 
 
 def _check_passages(batch: BatchRequest) -> None:
-    """Raise QueryError for a search that has no passages to fuse."""
+    """Raise QueryError for a search without passages to fuse, or without the texts that the batch needs."""
+    needs_texts = batch.with_prompt or batch.max_tokens is not None
     for index, (_, request) in enumerate(batch.searches):
-        if not isinstance(request, ShoalError) and request.group_by is GroupBy.document:
+        if isinstance(request, ShoalError):
+            continue
+        if request.group_by is GroupBy.document:
             raise QueryError(
                 "searches",
                 f"are fused by their passages, and number {index} has group_by document: leave it out",
+            )
+        if needs_texts and request.text is TextMode.none:
+            raise QueryError(
+                "searches",
+                f"give a prompt or a token budget texts, and number {index} has text none: leave it out",
             )
 
 

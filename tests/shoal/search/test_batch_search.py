@@ -100,6 +100,8 @@ def test_bad_search_has_its_error_and_the_others_are_answered(engine: Engine) ->
         (["rock"], {"fused": True, "max_per_document": 0}, "max_per_document"),
         (["rock"], {"fused": True, "text": "none", "max_tokens": 5}, "text"),
         (["rock", {"query": "sea", "group_by": "document"}], {"fused": True}, "searches"),
+        ([{"query": "sea", "text": "none"}], {"fused": True, "prompt": True}, "searches"),
+        (["rock", {"query": "sea", "text": "none"}], {"fused": True, "max_tokens": 50}, "searches"),
         (["rock"], {"prompt": True}, "fused"),
         (["rock"], {"max_tokens": 9}, "fused"),
     ],
