@@ -525,7 +525,7 @@ def _rank(
 
 
 def _below_page(rank: int, request: SearchRequest) -> list[KeptOut]:
-    last = request.offset + request.top_k
+    last = request.start + request.top_k
     if rank <= last:
         return []
     return [KeptOut("top_k", f"it has rank {rank:,}; only the first {last:,} were requested")]

@@ -85,6 +85,15 @@ def test_explanation_names_what_kept_a_document_out(
     assert (target.rank is None) == (reason == "filter")
 
 
+def test_result_of_a_page_by_cursor_is_not_kept_out(engine: Engine) -> None:
+    cursor = engine.search("rain", top_k=2, max_per_document=1).next_cursor
+    search = {"top_k": 1, "max_per_document": 1, "cursor": cursor}
+    (third,) = engine.search("rain", **search).results
+    target = engine.explain("rain", document_id=third.document_id, **search).target
+    assert target is not None
+    assert (target.rank, target.kept_out) == (3, ())
+
+
 def test_explanation_names_the_limit_per_document(settings: Settings) -> None:
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         content = "# Rain\n\nRain falls.\n\n# Storm\n\nRain and a jury fall.\n"
