@@ -1,8 +1,8 @@
 """The order of a column's values: numbers that are greater the earlier a document comes.
 
 Of a field with several values, the one that comes first counts. False comes before true, truth values before
-numbers, numbers before texts; texts are compared without regard to case, and in their case if they are equal
-otherwise. A document without a value, or with null or an object, has 0, so it comes last in both directions.
+numbers, numbers before texts; texts are compared without regard to case. A document without a value, or with
+null or an object, has 0, so it comes last in both directions.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ class Ranks:
         if is_text.any():
             used, numbers_of = np.unique(codes[is_text], return_inverse=True)
             texts = [column.texts.texts[code] for code in used.tolist()]
-            rank_of = np.empty(len(texts), dtype=np.int64)
             folded = [text.casefold() for text in texts]
-            rank_of[sorted(range(len(texts)), key=lambda i: (folded[i], texts[i]))] = np.arange(len(texts))
-            self.ranks[is_text] = first_text + rank_of[numbers_of]
+            rank_of = {text: rank for rank, text in enumerate(sorted(set(folded)))}
+            ranks = np.array([rank_of[text] for text in folded], dtype=np.int64)
+            self.ranks[is_text] = first_text + ranks[numbers_of]
 
     def levels(self, *, is_descending: bool) -> Ints:
         """Return, for each row, i64 (n,): greater for what comes earlier, 0 without a value."""
