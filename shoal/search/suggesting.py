@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from shoal.errors import QueryError
+from shoal.formats.headings import without_title_label
 from shoal.index.index import Part
 from shoal.index.near_terms import stems_starting_with
 from shoal.index.segment import Segment
@@ -25,7 +26,7 @@ from shoal.search.completions import Completions, Entry, Hit, key_of
 from shoal.search.dictionary_compounds import DictionaryCompounds, count_compounds, is_compound
 from shoal.search.library_index import LibraryIndex
 from shoal.search.near_words import completing_forms
-from shoal.search.query_language import folded, tokens_of
+from shoal.search.query_language import folded, stems_of, tokens_of
 from shoal.search.value_checks import check_characters
 from shoal.storage import query_log, vocabulary_queries
 from shoal.storage.database import IDS_PER_STATEMENT, Database, Snapshot, listed
@@ -162,14 +163,17 @@ class Suggester:
             yield _worth(n, QUERY, is_start=True), _shown(query), QUERY, n
 
     def _words(self, snapshot: Snapshot, library: LibraryIndex, text: str) -> Iterator[tuple[str, int]]:
-        """The query with its last word completed, and in how many chunks that word is."""
+        """The query with its last word completed, and in how many chunks that word is. Words that the query
+        has before are left out."""
         tokens = tokens_of(text)
         if not tokens or not text.endswith(tokens[-1]):
             return
         before, beginning = text[: -len(tokens[-1])], folded(tokens[-1])
         stems = stems_starting_with(library.index, beginning, 2 * MAX_WORDS)
         forms = completing_forms(snapshot, library, stems, beginning)
-        of_stem = {form.stem: form for form in sorted(forms, key=lambda form: -len(form.word))}
+        typed = stems_of(tokens[:-1])
+        by_length = sorted(forms, key=lambda form: -len(form.word))
+        of_stem = {form.stem: form for form in by_length if form.stem not in typed}
         best = sorted(of_stem.values(), key=lambda form: (-form.matches.n_chunks, form.word))[:MAX_WORDS]
         for form in best:
             yield before + form.word, form.matches.n_chunks
@@ -221,7 +225,7 @@ def _entries(database: Database, segment: Segment) -> Iterator[Entry]:
             for document_id, title, n_chunks in snapshot.tuples(TITLES.format(ids=ids), parameters):
                 yield Entry(title, TITLE, n_chunks, (ordinals[document_id],))
             for document_id, path in snapshot.tuples(HEADINGS.format(ids=ids), parameters):
-                heading = (json.loads(path) or [""])[-1]
+                heading = without_title_label((json.loads(path) or [""])[-1])
                 if heading:
                     headings.setdefault(heading, {})[ordinals[document_id]] = None
     most = sorted(headings.items(), key=lambda each: (-len(each[1]), each[0]))[:MAX_HEADINGS]

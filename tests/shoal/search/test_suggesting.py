@@ -81,6 +81,19 @@ def test_stop_word_is_no_completion(engine: Engine) -> None:
     assert "the" not in texts(engine, "th")
 
 
+def test_word_of_the_query_is_no_completion_of_its_last_word(engine: Engine) -> None:
+    assert texts(engine, "tide ti") == ["tide time", "tide tidal", "tide tiere"]
+    assert "tides tide" not in texts(engine, "tides ti")
+
+
+def test_heading_is_suggested_without_the_label_of_a_title(tmp_path: Path) -> None:
+    with Engine(db_path=tmp_path / "shoal.db", learning=False, scorer=FakeScorer()) as engine:
+        content = "# Title: Walden\n\nWater.\n\n# Titles\n\nPonds."
+        engine.ingest(title="Walden", content=content, format=DocFormat.markdown)
+        assert [(each.text, each.kind) for each in engine.suggest("wal").suggestions] == [("Walden", "title")]
+        assert texts(engine, "tit") == ["Titles", "title"]
+
+
 def test_complete_word_is_not_completed(engine: Engine) -> None:
     assert texts(engine, "tide ") == ["Tide Pools of Bréton", MARKUP]
     assert texts(engine, "barna ") == []
