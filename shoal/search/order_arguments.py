@@ -8,6 +8,7 @@ boosts  [{"filter": "tags = sea", "weight": 0.2}], or ["0.2:tags = sea"]
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,8 +31,12 @@ MAX_PART = 1.0
 MIN_HALF_LIFE_DAYS = 0.001
 MAX_HALF_LIFE_DAYS = 365_000.0
 MAX_FIELD_CHARS = 1_000
+MAX_SORT_CHARS = MAX_SORT_KEYS * (MAX_FIELD_CHARS + 2)
+"""Of the text with commas: each field may have a comma and a minus sign beside its name."""
 DECAY_MEMBERS = ("field", "half_life_days", "weight", "now")
 BOOST_MEMBERS = ("filter", "weight")
+
+_SORT_FIELD = re.compile(r"""(?:[^,"]|"[^"]*"?)+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,20 +196,15 @@ def _float(text: str) -> float | None:
 
 def _split_fields(text: str) -> list[str]:
     """Split at commas that are not within quotation marks."""
-    fields, is_quoted = [""], False
-    for character in text:
-        is_quoted ^= character == '"'
-        if character == "," and not is_quoted:
-            fields.append("")
-        else:
-            fields[-1] += character
-    return [field for field in fields if field.strip()]
+    if len(text) > MAX_SORT_CHARS:
+        raise QueryError("sort", f"has over {MAX_SORT_CHARS:,} characters")
+    return [field for field in _SORT_FIELD.findall(text) if field.strip()]
 
 
 def _field(argument: str, name: str) -> Field:
-    check_characters(argument, name)
     if len(name) > MAX_FIELD_CHARS:
         raise QueryError(argument, f"has a field of over {MAX_FIELD_CHARS:,} characters")
+    check_characters(argument, name)
     try:
         field = parse_field(name)
     except (UnknownFieldError, FilterError) as error:

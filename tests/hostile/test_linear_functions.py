@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import re
 from collections.abc import Callable
 
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 
 from lagoon.spans import distinct_spans
 from lagoon.tokens import tokenise
+from shoal.errors import QueryError
 from shoal.formats.decoding import decode
 from shoal.formats.drafts import make_draft
 from shoal.formats.headings import plain_heading
@@ -21,14 +24,16 @@ from shoal.grounding.quotations import find_quotation
 from shoal.grounding.statements import parse_statements
 from shoal.models.documents import DocumentDraft
 from shoal.search.highlights import Highlighter, find_highlights
+from shoal.search.request import make_request
 from shoal.settings import Settings, shown
 
+SETTINGS = Settings(database_url="sqlite:///unused.db")
 ACCENTS = "\u0301\u0327"
 """Two marks in an order that normalisation changes."""
 
 
 def draft(text: str) -> DocumentDraft:
-    return make_draft(content=text, format="markdown", settings=Settings(database_url="sqlite:///unused.db"))
+    return make_draft(content=text, format="markdown", settings=SETTINGS)
 
 
 def quoted(text: str) -> object:
@@ -101,6 +106,19 @@ OTHERS: dict[str, tuple[Callable[[str], object], Texts]] = {
         lambda n: "Příliš žluťoučký kůň úpěl ďábelské ódy. " * n,
     ),
 }
+
+
+ARGUMENTS = [name for name in inspect.signature(make_request).parameters if name != "settings"]
+
+
+@pytest.mark.parametrize("piece", ["e", ",", '"', '"e",', "(", "a.", "1:", "$"])
+@pytest.mark.parametrize("argument", ARGUMENTS)
+def test_the_arguments_of_a_search_take_linear_time(argument: str, piece: str) -> None:
+    def check(text: str) -> None:
+        with contextlib.suppress(QueryError):
+            make_request(**{"query": "lava", "settings": SETTINGS, argument: text})
+
+    assert_linear(check, lambda n: piece * n, 4_000)
 
 
 @pytest.mark.parametrize(("work", "texts"), OTHERS.values(), ids=list(OTHERS))
