@@ -16,6 +16,7 @@ from shoal.search.filtering.document_table import DocumentTable, DocumentTables
 from shoal.search.filtering.fields import Field
 from shoal.search.filtering.reef_names import ReefNames
 from shoal.search.filtering.tree import All, Condition, Node, Not, Some, conditions_of
+from shoal.storage import field_values
 from shoal.storage.database import Database, Snapshot
 
 
@@ -63,6 +64,11 @@ class FilterState:
     @functools.cached_property
     def table(self) -> DocumentTable:
         return self.fields.documents.of(self.snapshot)
+
+    @functools.cached_property
+    def keys(self) -> list[str]:
+        """Keys of the metadata of some documents, for suggestions."""
+        return field_values.metadata_keys(self.snapshot)
 
     def met(self, tree: Node) -> Mask:
         """Return, for each place of the index, whether its chunk meets the tree; of a chunk that is not live,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -11,12 +12,13 @@ from shoal.search.filtering.columns import Mask
 from shoal.search.filtering.evaluation import FilterState
 from shoal.search.filtering.fields import FIELDS, Field
 from shoal.search.filtering.tree import All, Condition, Node, Not, Some, conditions_of, text_of
-from shoal.storage import field_values
 
 MAX_WARNINGS = 5
 """For one filter."""
 MAX_SHOWN_CHARS = 120
 """Of the text of a condition in a message."""
+MAX_COMPARED_CHARS = 60
+"""Of a key of the metadata that is suggested; the time to compare two keys grows with their product."""
 MAX_PARTS = 16
 """Parts of a conjunction that are compared in pairs."""
 
@@ -38,16 +40,16 @@ def unmet(state: FilterState, node: Node, place: int) -> Iterator[str]:
 def find_tree_warnings(state: FilterState, tree: Node, *, is_met: bool = False) -> Iterator[str]:
     """Yield a warning for each key of the metadata that no document has and, if nothing meets the tree, which
     of its conditions contradict each other or are met by nothing. `is_met`: something is known to."""
-    missing = list(dict.fromkeys(_missing_keys(state, tree)))
-    yield from missing[:MAX_WARNINGS]
+    missing = list(islice(_missing_keys(state, tree), MAX_WARNINGS))
+    yield from missing
     live = state.index.live()
     if not is_met and len(state.index) and not np.any(state.met(tree) & live):
         yield from list(_contradictions(state, tree, live, has_named=bool(missing)))[:MAX_WARNINGS]
 
 
 def _missing_keys(state: FilterState, tree: Node) -> Iterator[str]:
-    for condition in conditions_of(tree):
-        warning = missing_key(state, condition.field)
+    for field in dict.fromkeys(condition.field for condition in conditions_of(tree)):
+        warning = missing_key(state, field)
         if warning is not None:
             yield warning
 
@@ -56,13 +58,10 @@ def missing_key(state: FilterState, field: Field) -> str | None:
     """Return a warning if no document has this key of the metadata, else None."""
     if not _has_no_values(state, field):
         return None
-    close = difflib.get_close_matches(field.path[0][:MAX_SHOWN_CHARS], _names(state), n=1)
+    known = [name for name in (*state.keys, *FIELDS) if len(name) <= MAX_COMPARED_CHARS]
+    close = difflib.get_close_matches(field.path[0][:MAX_COMPARED_CHARS], known, n=1)
     hint = f"; did you mean {close[0]}?" if close and (close[0],) != field.path else ""
     return f"no document has the key {_cut(field.text)} in its metadata{hint}"
-
-
-def _names(state: FilterState) -> list[str]:
-    return [*field_values.metadata_keys(state.snapshot), *FIELDS]
 
 
 def _contradictions(state: FilterState, node: Node, live: Mask, *, has_named: bool) -> Iterator[str]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
+from shoal.search.filtering import reasons
+from shoal.search.filtering.reasons import MAX_COMPARED_CHARS, MAX_WARNINGS
 from shoal.settings import Settings
+from shoal.storage import field_values
+from shoal.storage.database import Snapshot
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +85,25 @@ def test_filters_that_no_document_meets_get_a_warning(
     reply = engine.search("rain", filters=filters)
     assert [warning for warning in reply.warnings if warning not in before] == expected
     assert engine.explain("rain", filters=filters).warnings == reply.warnings
+
+
+def test_only_the_warnings_that_are_shown_are_built(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+    n_read = 0
+
+    def compare(name: str, known: list[str], n: int) -> list[str]:
+        compared.append(name)
+        assert all(len(each) <= MAX_COMPARED_CHARS for each in (name, *known))
+        return []
+
+    def read_keys(_snapshot: Snapshot) -> list[str]:
+        nonlocal n_read
+        n_read += 1
+        return ["k" * 1_000, "language"]
+
+    monkeypatch.setattr(reasons, "difflib", SimpleNamespace(get_close_matches=compare))
+    monkeypatch.setattr(field_values, "metadata_keys", read_keys)
+    conditions = [f"{'q' * 100}{number} = {value}" for number in range(100) for value in (1, 2)]
+    engine.search("rain", filter=" OR ".join(conditions))
+    assert len(compared) == MAX_WARNINGS
+    assert n_read == 1
