@@ -29,13 +29,13 @@ from shoal.conversion.web_network import (
     Deadline,
     Resolver,
     resolve,
-    retry_seconds,
     shown,
     unreachable,
 )
 from shoal.errors import EmptyDocumentError, FetchError, RefusedKindError
 from shoal.models.documents import Validators
 from shoal.settings import Settings
+from shoal.support.http_endpoints import retry_after
 from shoal.version import __version__
 
 MAX_REDIRECTS = 5
@@ -210,9 +210,9 @@ def _unpacked(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def _refusal(status: int, headers: httpx.Headers, host: str) -> FetchError:
     is_temporary = status in _TEMPORARY
-    retry_after = retry_seconds(headers.get("retry-after", "")) if is_temporary else None
+    pause = retry_after(headers.get("retry-after", "")) if is_temporary else None
     return FetchError(
-        "failed", f"{host} answered with status {status}", is_temporary=is_temporary, retry_after=retry_after
+        "failed", f"{host} answered with status {status}", is_temporary=is_temporary, retry_after=pause
     )
 
 

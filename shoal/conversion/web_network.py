@@ -6,7 +6,6 @@ them, so that no second answer of a name server counts.
 
 from __future__ import annotations
 
-import email.utils
 import queue
 import re
 import socket
@@ -139,16 +138,6 @@ def unreachable(host: str, error: httpcore.NetworkError) -> FetchError:
     if cause is not None:
         return FetchError("unreachable", f"the certificate of {host} is not valid: {cause.verify_message}")
     return FetchError("unreachable", f"no connection to {host}: {shown(str(error))}", is_temporary=True)
-
-
-def retry_seconds(text: str) -> float | None:
-    """Return the seconds of a header Retry-After, a number or a date; None if it is neither."""
-    if text.isdigit():
-        return float(text[:9])
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return None
 
 
 def shown(text: str) -> str:

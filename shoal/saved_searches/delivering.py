@@ -89,6 +89,10 @@ class Deliverer:
                 error, is_temporary = str(problem), problem.is_temporary
             except ShoalError as problem:
                 error, is_temporary = str(problem), False
+            except Exception as problem:
+                # Without an outcome it would be sent again whenever its lease expires.
+                log.exception("webhook %s failed", delivery["delivery_id"])
+                error, is_temporary = f"the request failed: {type(problem).__name__}", False
             else:
                 if not 200 <= status < 300:
                     error, is_temporary = f"the receiver answered with status {status}", status != GONE

@@ -19,12 +19,12 @@ from shoal.conversion.web_network import (
     Deadline,
     Resolver,
     resolve,
-    retry_seconds,
     unreachable,
 )
 from shoal.errors import FetchError
 from shoal.saved_searches.arguments import MAX_URL_CHARS, WebhookPolicy
 from shoal.settings import Settings
+from shoal.support.http_endpoints import retry_after
 from shoal.version import __version__
 
 SIGNATURE, DELIVERY, EVENT = "Shoal-Signature", "Shoal-Delivery", "Shoal-Event"
@@ -92,7 +92,7 @@ class WebhookSender:
                 ) as response,
             ):
                 given = httpx.Headers(response.headers).get("retry-after", "")
-                return Answer(response.status, retry_seconds(given) if given else None)
+                return Answer(response.status, retry_after(given))
         except httpcore.TimeoutException:
             raise FetchError(
                 "time_limit",

@@ -22,6 +22,8 @@ LONGEST_PAUSE_SECONDS = 20.0
 """Pauses between tries double, with a random part; an endpoint that asks for a longer one is not asked again
 before."""
 TOO_MANY, FIRST_SERVER_FAULT = 429, 500
+MAX_SECONDS_DIGITS = 9
+"""Digits of `Retry-After` that are read: three decades."""
 OVERLOADED = (408, 409, 425, TOO_MANY)
 
 
@@ -97,12 +99,12 @@ def read_answer(response: httpx.Response, max_bytes: int, seconds: float) -> byt
 
 
 def retry_after(value: str) -> float | None:
-    """Return the seconds of a `Retry-After` header: a number, or a date."""
-    if value.isascii() and value.isdigit() and len(value) < 10:
-        return float(value)
+    """Return the seconds of a `Retry-After` header, a number or a date; None if it is neither."""
+    if value.isascii() and value.isdigit():
+        return float(value[:MAX_SECONDS_DIGITS])
     try:
         seconds = (email.utils.parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
 

@@ -382,6 +382,8 @@ def test_endless_interim_answers_end_at_the_time_limit(server: WebServer) -> Non
         ("503 Service Unavailable", "7", True, 7.0),
         ("429 Too Many Requests", "soon", True, None),
         ("500 Internal Server Error", "9" * 500, True, 999_999_999.0),
+        ("503 Service Unavailable", "\xb2", True, None),
+        ("503 Service Unavailable", "Thu, 01 Jan 99999999999 00:00:00 GMT", True, None),
         ("503 Unavailable", "Thu, 01 Jan 1970 00:00:00 GMT", True, 0.0),
     ],
 )

@@ -123,6 +123,30 @@ def test_signature_covers_time_and_body(engine: Engine, receiver: Receiver) -> N
     assert headers["content-type"] == "application/json"
 
 
+def test_a_pause_that_is_no_number_does_not_undo_a_delivery(engine: Engine, receiver: Receiver) -> None:
+    search_id = save(engine, receiver)
+    engine.ingest(content=LAVA)
+    receiver.answer("200 OK", Retry_After="\xb2")
+    assert engine.saved_searches.run() == 1
+    (delivery,) = engine.saved_searches.deliveries(search_id).deliveries
+    assert (delivery.status, delivery.response_status) == ("delivered", 200)
+
+
+def test_a_webhook_that_cannot_be_sent_has_an_outcome(
+    engine: Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search_id = save(engine, receiver)
+    engine.ingest(content=LAVA)
+
+    def fail(*_given: object, **_named: object) -> Answer:
+        raise ValueError
+
+    monkeypatch.setattr(WebhookSender, "send", fail)
+    assert engine.saved_searches.run() == 1
+    (delivery,) = engine.saved_searches.deliveries(search_id).deliveries
+    assert (delivery.status, delivery.error) == ("failed", "the request failed: ValueError")
+
+
 def test_failed_webhooks_are_tried_again_under_their_id_then_given_up(
     engine: Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
