@@ -128,7 +128,7 @@ def test_names_of_this_machine_are_served(http_url: str, host: str) -> None:
 
 
 def test_pages_of_other_sites_are_refused(http_url: str, library: Engine, keyed: Settings) -> None:
-    for origin in ("https://evil.example", "http://localhost:1", "null"):
+    for origin in ("https://evil.example", "http://localhost:1", "null", "http://["):
         assert post(http_url, Origin=origin).status_code == 403
     assert post(http_url, Origin=http_url.removesuffix("/mcp")).status_code == 200
     with served(EngineBackend(library), keyed) as url:
