@@ -20,6 +20,7 @@ import structlog
 from shoal.access.authentication import OWNER_REFUSED, RATE_REFUSED, Authenticator, Refusal
 from shoal.access.key_store import KeyStore
 from shoal.access.operations import needed_by_path, needed_by_rule
+from shoal.access.rate_limit import RateLimit
 from shoal.access.rights import (
     ANYBODY,
     OF_SERVICE,
@@ -37,7 +38,6 @@ from shoal.errors import CollectionNotFoundError, StorageError
 from shoal.service.listen_address import is_loopback
 from shoal.settings import Settings
 from shoal.support.request_context import KEY_NAME
-from shoal_api.limits import RateLimit
 from shoal_api.paths import COLLECTION, named_collection, without_collection
 from shoal_api.problems import ProblemError, for_error
 
@@ -172,15 +172,12 @@ def _needs_key(gate: Gate) -> bool:
 
 
 def _take_rate(limit: RateLimit, gate: Gate, caller: Access | Refusal, request: flask.Request) -> None:
-    """Count a request, also one without a valid key: that limits guessing. Raises a 429 problem."""
-    try:
-        if isinstance(caller, Access) and caller.name:
-            limit.take(f"key {caller.key_id or caller.name}", per_second=caller.rate)
-        else:
-            limit.take(request.remote_addr or "")
-    except ProblemError:
+    """Count a request. Raises a 429 problem."""
+    access = caller if isinstance(caller, Access) else None
+    excess = limit.take_for(access, request.remote_addr or "")
+    if excess is not None:
         gate.on_refused(RATE_REFUSED)
-        raise
+        raise ProblemError(429, excess.detail, headers={"Retry-After": str(excess.seconds)})
 
 
 def gate() -> Gate:

@@ -1,7 +1,4 @@
-"""Rate limit per caller, limit of the job queue, and sizes of request bodies.
-
-The rate limit is a token bucket per caller in the memory of this process.
-"""
+"""Limit of the job queue, and sizes of request bodies."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from collections.abc import Callable
 
 import flask
 
-from shoal.access.rate_limit import TokenBuckets, site_of
 from shoal.jobs.queue.queries import Waiting
 from shoal.jobs.service import Jobs
 from shoal.settings import Settings
@@ -57,35 +53,6 @@ def max_body_bytes(settings: Settings) -> int:
 def max_beside_content(settings: Settings) -> int:
     """Return how many bytes of such a body may be something other than the content."""
     return ESCAPED * settings.max_metadata_bytes + MAX_JSON_BYTES
-
-
-class RateLimit:
-    """Limit of requests per minute and caller. After a minute without requests, as many may come at once.
-
-    A key with a rate of its own may send what it gets in one second at once.
-    """
-
-    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Set the limit of callers without a rate of their own; 0 means no limit."""
-        self._per_minute = per_minute
-        self._buckets = TokenBuckets(clock)
-
-    def take(self, caller: str, *, per_second: float | None = None) -> None:
-        """Count a request of `caller`, an address or a key. Raises a 429 problem above the limit."""
-        if per_second is not None:
-            size, limit = max(1.0, per_second), f"{per_second:,g} a second"
-        elif self._per_minute:
-            size, per_second = float(self._per_minute), self._per_minute / 60
-            limit = f"{self._per_minute:,} a minute"
-        else:
-            return
-        seconds = self._buckets.take(site_of(caller), size=size, per_second=per_second)
-        if seconds:
-            raise ProblemError(
-                429,
-                f"too many requests: the limit is {limit}; try again in {counted(seconds)}",
-                headers={"Retry-After": str(seconds)},
-            )
 
 
 class QueueLimit:
@@ -162,7 +129,3 @@ def register(app: flask.Flask, library: Callable[[], tuple[Jobs, str]], settings
         # A repeated request returns its accepted job even while the queue is full.
         if key is None or jobs.by_key(key) is None:
             queue.check(jobs, collection_id)
-
-
-def counted(seconds: int) -> str:
-    return "1 second" if seconds == 1 else f"{seconds:,} seconds"

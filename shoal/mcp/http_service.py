@@ -27,8 +27,8 @@ from starlette.responses import JSONResponse
 from shoal.access.authentication import Authenticator
 from shoal.access.authentication import Refusal as Refused
 from shoal.access.key_store import KeyStore
-from shoal.access.rate_limit import TokenBuckets
-from shoal.access.rights import ANYBODY, Needed, Verdict, judge
+from shoal.access.rate_limit import RateLimit
+from shoal.access.rights import ANYBODY, Access, Needed, Verdict, judge
 from shoal.collections.catalog import Catalog, Collection
 from shoal.errors import StorageError
 from shoal.mcp.server import ACCESS, ShoalServer
@@ -52,13 +52,14 @@ class Guard:
     machine."""
 
     def __init__(
-        self, app: App, authenticator: Authenticator, collection: Collection, *, allow_any_host: bool
+        self, app: App, authenticator: Authenticator, collection: Collection, settings: Settings
     ) -> None:
         self._app = app
         self._authenticator = authenticator
         self._collection = collection
-        self._allow_any_host = allow_any_host
-        self._buckets = TokenBuckets()
+        self._allow_any_host = settings.allow_anonymous
+        self._proxies = settings.proxies
+        self._limit = RateLimit(settings.rate_limit)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -79,16 +80,15 @@ class Guard:
         refusal = self._refusal_of_site(headers, is_anonymous=caller is ANYBODY)
         if refusal is not None:
             return refusal
+        access = caller if isinstance(caller, Access) else None
+        excess = self._limit.take_for(access, self._address_of(headers, scope))
+        if excess is not None:
+            return _refusal(429, excess.detail, {"Retry-After": str(excess.seconds)})
         if isinstance(caller, Refused):
             unknown = "this service needs a valid key: send it as `Authorization: Bearer KEY`"
             is_known = caller in (Refused.expired, Refused.revoked)
             header = {"WWW-Authenticate": 'Bearer realm="shoal"'}
             return _refusal(401, caller.detail if is_known else unknown, header)
-        if caller.rate is not None:
-            size = max(1.0, caller.rate)
-            seconds = self._buckets.take(caller.key_id or "", size=size, per_second=caller.rate)
-            if seconds:
-                return _refusal(429, "too many requests with this key", {"Retry-After": str(seconds)})
         if judge(Needed.read, caller, self._collection.id) is not Verdict.allowed:
             return _refusal(404, f"this key does not open the collection {self._collection.name!r}")
         scope[ACCESS] = caller
@@ -98,6 +98,14 @@ class Guard:
             token = AccessToken(token=client, client_id=client, scopes=[])
             scope["user"] = AuthenticatedUser(token)
         return None
+
+    def _address_of(self, headers: Headers, scope: Scope) -> str:
+        """The address of the client, as the trusted proxies saw it."""
+        seen = [entry for line in headers.getlist("x-forwarded-for") for entry in line.split(",")]
+        if 0 < self._proxies <= len(seen):
+            return seen[-self._proxies].strip()
+        client = scope.get("client")
+        return str(client[0]) if client else ""
 
     def _refusal_of_site(self, headers: Headers, *, is_anonymous: bool) -> JSONResponse | None:
         host = headers.get("host", "")
@@ -136,7 +144,7 @@ def make_app(server: ShoalServer, settings: Settings) -> App:
         catalog.close()
 
     app.router.lifespan_context = lifespan
-    return Guard(app, authenticator, collection, allow_any_host=settings.allow_anonymous)
+    return Guard(app, authenticator, collection, settings)
 
 
 def serve(
@@ -151,6 +159,8 @@ def serve(
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=GRACE_SECONDS,
         server_header=False,
+        # Guard reads X-Forwarded-For, as SHOAL_PROXIES says.
+        proxy_headers=False,
     )
     with _listening(host, port) as listener:
         name = f"[{host}]" if ":" in host else host

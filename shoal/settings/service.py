@@ -101,8 +101,8 @@ class ServiceSettings:
     api_threads: int = setting(8, "requests a process of the API answers at the same time", between(1, 256))
     proxies: int = setting(
         0,
-        "number of trusted reverse proxies in front of the API; their `X-Forwarded-For` gives the client's "
-        "address for the rate limit",
+        "number of trusted reverse proxies in front of the API or the MCP server; their `X-Forwarded-For` "
+        "gives the client's address for the rate limit",
         between(0, 8),
     )
 

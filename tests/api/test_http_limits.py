@@ -11,13 +11,11 @@ import pytest
 from flask.testing import FlaskClient
 from surface import API, FLOWER, LAW, UNREAD, VOLCANO, Worker, assert_problem
 
-from shoal.access.rate_limit import MAX_CALLERS
+from shoal.access.rate_limit import MAX_CALLERS, RateLimit
 from shoal.engine import Engine
 from shoal.jobs.queue import queries
 from shoal.settings import Settings
 from shoal_api import create_app, limits
-from shoal_api.limits import RateLimit
-from shoal_api.problems import ProblemError
 
 DOCUMENTS = f"{API}/documents"
 KEYS = "read:reader-0123456789abcdef,writer-0123456789abcdef"
@@ -41,11 +39,8 @@ class Clock:
 
 def retry_seconds(limit: RateLimit, caller: str) -> int | None:
     """Make a request as the caller; return the Retry-After seconds, or None if it is allowed."""
-    try:
-        limit.take(caller)
-    except ProblemError as problem:
-        return int(problem.headers["Retry-After"])
-    return None
+    excess = limit.take(caller)
+    return None if excess is None else excess.seconds
 
 
 def test_burst_of_one_minute_is_allowed_and_then_the_rate_applies() -> None:

@@ -10,14 +10,14 @@ import pytest
 from flask.testing import FlaskClient
 from surface import API, VOLCANO, Store, assert_problem
 
+from shoal.access.rate_limit import Excess, RateLimit
 from shoal.client import Client
 from shoal.engine import Engine
 from shoal.errors import IndexBehindError
 from shoal.settings import Settings
 from shoal.storage import written
 from shoal.storage.index_records import Lag
-from shoal_api import create_app, limits
-from shoal_api.problems import ProblemError
+from shoal_api import create_app
 
 QUERY = {"query": "lava of a volcano"}
 
@@ -152,13 +152,13 @@ def test_readiness_names_no_collection_to_those_without_a_key(
         assert "collections" not in index(headers)
     assert "collections" in index(right)
     # Above its rate a right key is as none, so that the answer tells nobody who guesses.
-    monkeypatch.setattr(limits.RateLimit, "take", refuse)
+    monkeypatch.setattr(RateLimit, "take", refuse)
     assert "collections" not in index(right)
     assert index({})["collections_behind"] == 2
 
 
-def refuse(*_: object, **__: object) -> None:
-    raise ProblemError(429, "too many requests")
+def refuse(*_: object, **__: object) -> Excess:
+    return Excess("too many requests", 1)
 
 
 def test_a_client_sends_the_token_of_its_last_write() -> None:

@@ -127,6 +127,23 @@ def test_names_of_this_machine_are_served(http_url: str, host: str) -> None:
     assert post(http_url, Host=host).status_code == 200
 
 
+def test_requests_and_wrong_keys_are_limited_as_by_the_api(library: Engine, keyed: Settings) -> None:
+    limited = dataclasses.replace(keyed, rate_limit=2, proxies=1)
+
+    def statuses(key: str, address: str) -> list[int]:
+        headers = {"Authorization": f"Bearer {key}", "X-Forwarded-For": f"10.0.0.9, {address}"}
+        return [post(url, **headers).status_code for _ in range(3)]
+
+    with served(EngineBackend(library), limited) as url:
+        assert statuses(WRITE, "10.0.0.1") == [200, 200, 429]
+        assert statuses("wrong-key-0123456789", "10.0.0.1") == [401, 401, 429]
+        assert statuses("wrong-key-0123456789", "10.0.0.2") == [401, 401, 429]
+        assert statuses(READ, "10.0.0.1") == [200, 200, 429]
+        refused = post(url, Authorization=f"Bearer {READ}")
+        assert "the limit is 2 a minute" in refused.json()["error"]
+        assert int(refused.headers["Retry-After"]) >= 1
+
+
 def test_pages_of_other_sites_are_refused(http_url: str, library: Engine, keyed: Settings) -> None:
     for origin in ("https://evil.example", "http://localhost:1", "null", "http://["):
         assert post(http_url, Origin=origin).status_code == 403
