@@ -17,7 +17,8 @@ MAX_NAME_CHARS = 100
 MAX_OWNER_CHARS = 200
 MAX_OWNERS = 100
 MAX_SCOPES = 100
-MAX_RATE = 100_000.0
+MIN_RATE, MAX_RATE = 0.001, 100_000.0
+"""Requests a second; the least is one in about 17 minutes."""
 MAX_SECONDS = 100 * 365 * 86_400.0
 """Longest time until a key expires, and longest time that a rotated key stays valid: a hundred years."""
 
@@ -202,8 +203,8 @@ def check_rate(rate: object) -> float | None:
     if rate is None:
         return None
     value = _number("requests_per_second", rate)
-    if not 0 < value <= MAX_RATE:
-        raise InvalidFieldError("requests_per_second", f"must be above 0 and at most {MAX_RATE:,.0f}")
+    if not MIN_RATE <= value <= MAX_RATE:
+        raise InvalidFieldError("requests_per_second", f"must be from {MIN_RATE:g} to {MAX_RATE:,.0f}")
     return value
 
 

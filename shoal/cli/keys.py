@@ -57,7 +57,7 @@ def create(
         typer.Option("--expires", metavar="WHEN", help="After 90d (s, m, h, d, w), or at 2030-01-31."),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option("--rate", metavar="N", help="Most requests per second.", min=0)
+        float | None, typer.Option("--rate", metavar="N", help="Most requests per second, 0.001 or more.")
     ] = None,
 ) -> None:
     """Create a key and show it this once.

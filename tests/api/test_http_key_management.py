@@ -92,6 +92,7 @@ def test_the_life_of_a_key_over_rest(client: FlaskClient) -> None:
         ({"scopes": [{"collection": "main"}]}, "scopes.0.right"),
         ({"owners": []}, "owners"),
         ({"requests_per_second": 0}, "requests_per_second"),
+        ({"requests_per_second": 5e-324}, "requests_per_second"),
         ({"expires_at": "tomorrow"}, "expires_at"),
         ({"key": "chosen-by-me-0123456789"}, "key"),
     ],

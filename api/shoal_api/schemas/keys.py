@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from shoal.access.keys import MAX_NAME_CHARS, MAX_OWNERS, MAX_RATE, MAX_SCOPES, MAX_SECONDS, KeyState
+from shoal.access.keys import (
+    MAX_NAME_CHARS,
+    MAX_OWNERS,
+    MAX_RATE,
+    MAX_SCOPES,
+    MAX_SECONDS,
+    MIN_RATE,
+    KeyState,
+)
 from shoal.access.rights import Right
 from shoal_api.schemas.common import (
     BoundedList,
@@ -59,7 +67,7 @@ class NewKeySchema(Schema):
     requests_per_second = StrictFloat(
         allow_none=True,
         load_default=None,
-        validate=validate.Range(0, MAX_RATE, min_inclusive=False),
+        validate=validate.Range(MIN_RATE, MAX_RATE, error=f"must be from {MIN_RATE:g} to {MAX_RATE:,.0f}"),
         metadata={"description": ABOUT_RATE},
     )
 

@@ -139,6 +139,7 @@ def test_rotation_keeps_everything_but_the_key(
         ({"expires_at": 1e300}, "expires_at"),
         ({"requests_per_second": 0}, "requests_per_second"),
         ({"requests_per_second": -1}, "requests_per_second"),
+        ({"requests_per_second": 5e-324}, "requests_per_second"),
         ({"requests_per_second": True}, "requests_per_second"),
         ({"requests_per_second": float("inf")}, "requests_per_second"),
     ],
