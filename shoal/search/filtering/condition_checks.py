@@ -25,6 +25,7 @@ MAX_SEARCHES = 16
 MAX_VALUE_CHARS = 4_096
 
 _CLOCK = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2}(?:\.\d{1,6})?)", re.ASCII)
+_YEAR = re.compile(r"\d{4}", re.ASCII)
 _TEXT_FIELDS = ", ".join(name for name, known in FIELDS.items() if known.kind is Kind.text)
 
 
@@ -113,6 +114,8 @@ def _number(field: Field, _op: Op, value: Scalar) -> float:
 
 
 def _date(field: Field, _op: Op, value: Scalar) -> Scalar:
+    if isinstance(value, str) and _YEAR.fullmatch(value):
+        value = int(value)
     is_year = isinstance(value, int) and not isinstance(value, bool) and span_of_year(value) is not None
     if not is_year and not (isinstance(value, str) and span_of(value) is not None):
         raise FilterError(

@@ -37,6 +37,7 @@ from shoal.search.filtering.tree import text_of
         ("title.x = 1", None),
         ("metadata.metadata = 1", None),
         ("created >= 2026-01-31 AND date < 2027", 'created >= "2026-01-31" AND date < 2027'),
+        ('created >= "2020" AND date < "2027"', "created >= 2020 AND date < 2027"),
         ("time_start >= 1:02:30", "time_start >= 3750.0"),
         ("file_type = PDF", 'file_type = "pdf"'),
         ('tags = " two  words "', 'tags = "two words"'),
@@ -104,6 +105,7 @@ def test_error_points_at_the_place(expression: str, place: str, message: str) ->
 @pytest.mark.parametrize(
     ("given", "text"),
     [
+        ({"created": {"$gte": "2020"}}, "created >= 2020"),
         (
             {"tags": "sea", "year": {"$gte": 2020, "$lt": 2025}},
             'tags = "sea" AND year >= 2020 AND year < 2025',
