@@ -13,7 +13,7 @@ def timestamp(moment: datetime | None = None) -> str:
     if moment is None:
         moment = datetime.now(UTC)
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def timestamp_at(seconds: float) -> str:

@@ -94,12 +94,19 @@ def test_the_life_of_a_key_over_rest(client: FlaskClient) -> None:
         ({"requests_per_second": 0}, "requests_per_second"),
         ({"requests_per_second": 5e-324}, "requests_per_second"),
         ({"expires_at": "tomorrow"}, "expires_at"),
+        ({"expires_at": "0001-01-01T00:00:00"}, "expires_at"),
         ({"key": "chosen-by-me-0123456789"}, "key"),
     ],
 )
 def test_bad_keys_are_refused(client: FlaskClient, changes: dict[str, object], field: str) -> None:
     assert_problem(client.post(KEYS, json={**NEW, **changes}, headers=ADMIN), 422, field)
     assert client.get(KEYS, headers=ADMIN).get_json()["total"] == 0
+
+
+def test_a_scope_as_a_text_is_refused_with_the_form_of_an_object(client: FlaskClient) -> None:
+    response = client.post(KEYS, json={**NEW, "scopes": ["main:read"]}, headers=ADMIN)
+    problem = assert_problem(response, 422, "scopes.0")
+    assert '{"collection": "main", "right": "read"}' in str(problem["errors"])
 
 
 def test_a_key_bound_to_owners_names_no_other(client: FlaskClient, create: Create) -> None:

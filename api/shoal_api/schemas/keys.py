@@ -34,6 +34,10 @@ ABOUT_RATE = "most requests a second to each process of the API; null for the li
 
 
 class NewScopeSchema(Schema):
+    error_messages: dict[str, str] = {  # noqa: RUF012 - as the base class declares it
+        "type": 'must be an object such as {"collection": "main", "right": "read"}'
+    }
+
     collection = fields.String(required=True, metadata={"description": ABOUT_COLLECTION})
     right = fields.String(
         required=True, validate=validate.OneOf(RIGHTS), metadata={"description": ABOUT_RIGHT}
