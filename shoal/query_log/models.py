@@ -24,7 +24,7 @@ class LoggedQuery:
 
     arguments       those that differ from the defaults, long values cut
     n_results       results on the page; best_relevance: of the most relevant, None without results
-    results         [chunk, document] of the first results, at most 100
+    results         [chunk, document] of the first 100 results, of each passage if they are documents
     """
 
     trace_id: str

@@ -12,12 +12,12 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from shoal.errors import ShoalError
-from shoal.models.notes import UnitResponse
-from shoal.models.search import SearchFilters, SearchResponse, SearchResult
+from shoal.models.notes import NoteHit, UnitResponse
+from shoal.models.search import DocumentResult, SearchFilters, SearchResponse, SearchResult
 from shoal.search.filtering.tree import text_of
 from shoal.search.request import SearchRequest, make_request
 from shoal.settings import Settings
@@ -72,14 +72,20 @@ class QueryRecorder:
 
     def record(self, request: SearchRequest, response: SearchResponse | UnitResponse) -> None:
         """Queue a search. Never waits for the database, and never fails."""
-        chunks = [result for result in response.results[:MAX_RESULTS] if isinstance(result, SearchResult)]
+        results: Sequence[SearchResult | NoteHit | DocumentResult] = response.results
+        if isinstance(response, SearchResponse) and response.documents is not None:
+            results = response.documents
         entry = _Entry(
             request,
             response.trace_id,
             response.took_ms,
-            len(response.results),
-            max((result.relevance for result in response.results), default=None),
-            [(chunk.chunk_id, chunk.document_id) for chunk in chunks],
+            len(results),
+            max((result.relevance for result in results), default=None),
+            [
+                (chunk.chunk_id, chunk.document_id)
+                for result in results[:MAX_RESULTS]
+                for chunk in _chunks(result)
+            ],
             timestamp(),
         )
         with self._changed:
@@ -147,6 +153,13 @@ class QueryRecorder:
             self.watch(0, len(batch))
         else:
             self.watch(len(batch), 0)
+
+
+def _chunks(result: SearchResult | NoteHit | DocumentResult) -> Sequence[SearchResult]:
+    """Return the chunks that a result shows."""
+    if isinstance(result, DocumentResult):
+        return result.passages
+    return (result,) if isinstance(result, SearchResult) else ()
 
 
 def _row(entry: _Entry, settings: Settings) -> rows.QueryRow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,7 @@ from shoal.query_log.models import (
     QueryClick,
 )
 from shoal.query_log.recorder import QueryRecorder
-from shoal.search.request import SearchRequest, check_id, check_page
+from shoal.search.request import GroupBy, SearchRequest, check_id, check_page
 from shoal.settings import Settings
 from shoal.storage import query_log as rows
 from shoal.storage.database import Database, Row
@@ -189,10 +190,15 @@ class QueryLog:
 
 def _place(row: Row, chunk_id: int | None, document_id: int | None) -> tuple[int | None, int]:
     """Return rank and document of a clicked result. Raises QueryError if it was not shown."""
-    shown = json.loads(row["results"])
-    for rank, (chunk, document) in enumerate(shown, start=1):
-        if chunk_id in (None, chunk) and document_id in (None, document):
-            return rank, document
+    chunks = json.loads(row["results"])
+    if json.loads(row["arguments"]).get("group_by") == GroupBy.document:
+        shown = [list(passages) for _, passages in itertools.groupby(chunks, key=lambda each: each[1])]
+    else:
+        shown = [[each] for each in chunks]
+    for rank, result in enumerate(shown, start=1):
+        for chunk, document in result:
+            if chunk_id in (None, chunk) and document_id in (None, document):
+                return rank, document
     if document_id is None or row["n_results"] <= len(shown):
         raise QueryError(
             "document_id" if chunk_id is None else "chunk_id", "was not among the results of this search"

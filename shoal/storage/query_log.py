@@ -24,7 +24,7 @@ CLICKS = """
     SELECT query_id, document_id, chunk_id, rank, created_at FROM query_clicks
     WHERE query_id IN ({queries}) ORDER BY id
 """
-BY_TRACE = "SELECT id, n_results, results FROM logged_queries WHERE trace_id = :trace_id"
+BY_TRACE = "SELECT id, arguments, n_results, results FROM logged_queries WHERE trace_id = :trace_id"
 COUNT_CLICKS = "SELECT COUNT(*) FROM query_clicks WHERE query_id = :query_id"
 INSERT_CLICK = """
     INSERT INTO query_clicks (query_id, document_id, chunk_id, rank, created_at)
@@ -91,7 +91,7 @@ def page(
 
 
 def by_trace(snapshot: Snapshot, trace_id: str) -> Row | None:
-    """Read id, number and ids of the results of a logged query; None if there is none."""
+    """Read id, arguments, and number and ids of the results of a logged query; None if there is none."""
     row: Row | None = snapshot.first(BY_TRACE, {"trace_id": trace_id})
     return row
 

@@ -101,6 +101,27 @@ def test_only_results_that_were_shown_can_be_clicked(engine: Engine, monkeypatch
         engine.queries.click(response.trace_id, document_id=1)
 
 
+def test_documents_are_logged_with_their_passages(engine: Engine) -> None:
+    engine.ingest(
+        content="# Flow\n\nLava flows.\n\n# Rock\n\nLava cools to rock.", title="Rock", format="markdown"
+    )
+    response = engine.search("lava", mode="lexical", group_by="document")
+    assert response.documents is not None
+    passages = [each for document in response.documents for each in document.passages]
+    assert len(passages) > len(response.documents) == 2
+    flush(engine)
+    (logged,) = engine.queries.list().queries
+    assert (logged.n_results, logged.best_relevance) == (2, max(each.relevance for each in passages))
+    assert logged.results == tuple((each.chunk_id, each.document_id) for each in passages)
+    assert engine.queries.list(only_empty=True).total == 0
+    engine.queries.click(response.trace_id, chunk_id=passages[-1].chunk_id)
+    engine.queries.click(response.trace_id, document_id=passages[0].document_id)
+    clicks = engine.queries.list().queries[0].clicks
+    assert [(click.chunk_id, click.rank) for click in clicks] == [(passages[-1].chunk_id, 2), (None, 1)]
+    with pytest.raises(QueryError, match="was not among the results"):
+        engine.queries.click(response.trace_id, chunk_id=999)
+
+
 def test_frequent_queries_by_prefix(engine: Engine) -> None:
     for query in ("lava flow", "Lava  Flow", "lava", "zzz", "zzz", "court"):
         engine.search(query, mode="lexical")

@@ -62,7 +62,9 @@ class LoggedQuerySchema(Schema):
     results = fields.List(
         fields.List(fields.Integer()),
         required=True,
-        metadata={"description": "[chunk, document] of the first results, at most 100"},
+        metadata={
+            "description": "[chunk, document] of the first 100 results, of each passage if they are documents"
+        },
     )
     clicks = Records(QueryClickSchema, required=True, metadata={"description": "results that were opened"})
     created_at = Moment(required=True, metadata={"description": "when, UTC in ISO 8601"})
