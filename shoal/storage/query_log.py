@@ -14,7 +14,9 @@ INSERT = """
                                 results, created_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (trace_id) DO NOTHING
 """
-_WANTED = "WHERE (:only_empty = 0 OR n_results = 0)"
+# Later pages of a search are logged for the clicks on their results, and are no searches of their own.
+_IS_FIRST_PAGE = "json_extract(arguments, '$.offset') IS NULL AND json_extract(arguments, '$.cursor') IS NULL"
+_WANTED = f"WHERE (:only_empty = 0 OR n_results = 0 AND {_IS_FIRST_PAGE})"
 PAGE = f"""
     SELECT id, trace_id, query, arguments, n_results, best_relevance, took_ms, results, created_at
     FROM logged_queries {_WANTED} ORDER BY id DESC LIMIT :limit OFFSET :offset
@@ -31,14 +33,16 @@ INSERT_CLICK = """
     VALUES (:query_id, :document_id, :chunk_id, :rank, :now)
     ON CONFLICT (query_id, document_id, COALESCE(chunk_id, 0)) DO NOTHING
 """
-FREQUENT = """
-    SELECT MAX(query) AS query, COUNT(*) AS n_searches, COUNT(*) FILTER (WHERE n_results = 0) AS n_empty,
+FREQUENT = f"""
+    SELECT MAX(query) AS query, COUNT(*) FILTER (WHERE {_IS_FIRST_PAGE}) AS n_searches,
+        COUNT(*) FILTER (WHERE n_results = 0 AND {_IS_FIRST_PAGE}) AS n_empty,
         SUM((SELECT COUNT(*) FROM query_clicks c WHERE c.query_id = q.id)) AS n_clicks,
         MAX(created_at) AS last_at
     FROM logged_queries q
     WHERE normalized >= :first AND normalized < :last AND created_at >= :since
     GROUP BY normalized
-    HAVING COUNT(*) >= :min_searches AND (:only_empty = 0 OR MAX(n_results) = 0)
+    HAVING COUNT(*) FILTER (WHERE {_IS_FIRST_PAGE}) >= :min_searches
+        AND (:only_empty = 0 OR MAX(n_results) = 0)
     ORDER BY n_searches DESC, normalized LIMIT :limit
 """
 CLICKED = """

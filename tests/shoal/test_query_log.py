@@ -135,6 +135,20 @@ def test_frequent_queries_by_prefix(engine: Engine) -> None:
             engine.queries.frequent(**arguments)
 
 
+def test_later_pages_of_a_search_are_no_searches(engine: Engine) -> None:
+    engine.ingest(content="Lava and ash again.")
+    first = engine.search("lava", mode="lexical", top_k=1)
+    second = engine.search("lava", mode="lexical", top_k=1, cursor=first.next_cursor)
+    engine.search("lava", mode="lexical", top_k=1, offset=1)
+    engine.search("lava", mode="lexical", offset=100)
+    engine.queries.click(second.trace_id, chunk_id=second.results[0].chunk_id)
+    (found,) = engine.queries.frequent(min_searches=1).queries
+    assert (found.n_searches, found.n_empty, found.n_clicks) == (1, 0, 1)
+    assert engine.queries.frequent(min_searches=2).queries == ()
+    assert engine.queries.list(only_empty=True).total == 0
+    assert engine.queries.counts() == {"queries": 4, "empty": 0}
+
+
 def test_a_search_never_waits_for_the_log(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[tuple[int, int]] = []
     assert engine.queries.recorder is not None
