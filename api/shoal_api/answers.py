@@ -114,8 +114,12 @@ def lines_response(values: Iterable[Mapping[str, Any]]) -> Response:
 
 def _lines_of(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     end = {name: values[name] for name in AT_THE_END if name in values}
-    head = {name: value for name, value in values.items() if name not in (*AT_THE_END, "results")}
+    own_lines = {"result": values["results"], "document": values.get("documents", ())}
+    head = {
+        name: value for name, value in values.items() if name not in (*AT_THE_END, "results", "documents")
+    }
     yield {"head": head}
-    for result in values["results"]:
-        yield {"result": result}
-    yield {"end": {"n_results": len(values["results"]), **end}}
+    for name, results in own_lines.items():
+        for result in results:
+            yield {name: result}
+    yield {"end": {"n_results": sum(map(len, own_lines.values())), **end}}

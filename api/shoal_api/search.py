@@ -36,7 +36,8 @@ def search(data: dict[str, Any]) -> Any:
     """Search
 
     With `Accept: application/x-ndjson`, the response is lines: `{"head": …}`, a `{"result": …}` for each
-    result, and `{"end": …}` with the warnings.
+    result, or with `group_by` document a `{"document": …}` for each document, and `{"end": …}` with the
+    warnings.
     """
     return as_requested(_search(data.pop("query"), data))
 

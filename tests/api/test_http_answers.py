@@ -132,6 +132,16 @@ def test_lines_have_head_results_and_end(client: FlaskClient) -> None:
     assert_problem(client.post(f"{API}/search", json={"query": ""}, headers=LINES), 422, "query")
 
 
+def test_documents_have_a_line_each(client: FlaskClient) -> None:
+    query = {"query": "lava and rock", "group_by": "document"}
+    whole = post(client, "/search", **query)
+    lines = lines_of(client.post(f"{API}/search", json=query, headers=LINES))
+    assert [next(iter(line)) for line in lines] == ["head", *["document"] * len(whole["documents"]), "end"]
+    assert [line["document"] for line in lines[1:-1]] == whole["documents"]
+    assert lines[0]["head"].keys() == {"query_info", "weights", "trace_id"}
+    assert lines[-1]["end"]["n_results"] == len(whole["documents"]) > 0
+
+
 def test_batch_answers_like_single_searches(client: FlaskClient) -> None:
     searches: list[Any] = [
         "lava",
