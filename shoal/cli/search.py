@@ -26,6 +26,7 @@ from shoal.cli.search_options import (
     MinConfidence,
     MinRelevance,
     Mode,
+    Offset,
     PinUse,
     Prefix,
     PresetName,
@@ -116,6 +117,7 @@ def search(
         str | None,
         typer.Option("--cursor", metavar="TEXT", help="The page after that whose next_cursor this is."),
     ] = None,
+    offset: Offset = 0,
     text: Annotated[
         str,
         typer.Option(
@@ -207,6 +209,7 @@ def search(
             "filter": filter,
             "min_confidence": min_confidence,
             "top_k": top_k,
+            "offset": offset,
             "max_per_document": max_per_document or None,
             "preset": preset,
             "weights": parse_weights(weights),
@@ -250,6 +253,7 @@ def search(
         "facets": facet,
         "facet_limit": facet_limit,
         "cursor": cursor,
+        "offset": offset or None,
         "text": text,
         "max_tokens": max_tokens,
         "prompt": prompt,
@@ -267,7 +271,7 @@ def search(
         n_results = len(response.results)
         is_grouped = group_by != "chunk"
         has_more = (
-            not (session.as_json or is_grouped or cursor or max_tokens or kinds != (PASSAGES,))
+            not (session.as_json or is_grouped or cursor or offset or max_tokens or kinds != (PASSAGES,))
             and max_per_document > 0
             and n_results < top_k
             # More results without the limit show that the limit is the reason.

@@ -141,6 +141,14 @@ GroupBy = Annotated[
         help="What a result is: a passage, or a whole document with its best passages, --max-per-document.",
     ),
 ]
+Offset = Annotated[
+    int,
+    typer.Option(
+        "--offset",
+        min=0,
+        help="How many results to skip. Pages with --group-by document or --fold-similar have no cursor.",
+    ),
+]
 FoldSimilar = Annotated[
     bool,
     typer.Option(

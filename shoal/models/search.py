@@ -104,7 +104,8 @@ class SearchArguments(TypedDict, total=False):
     boosts            such as `[{"filter": "tags = sea", "weight": 0.1}]`, add named parts to the score of a
                       hybrid search (`Scores`); docs/order.md describes them and `sort`
     cursor            `next_cursor` of the page before, in place of `offset`: the page begins after its last
-                      result, also if the library has changed
+                      result, also if the library has changed. Not with `group_by` document or
+                      `fold_similar`: their pages begin at an `offset`
     text              `full` (the default), `snippet` or `none`
     max_tokens        keeps the first results whose texts fit
     prompt            adds these as numbered passages for a language model; default False
@@ -289,8 +290,8 @@ class SearchResponse:
     those that were asked for, in their order; None without any. `now`: the moment from which a decay counts
     the age of documents, ISO 8601; None without a decay. `documents`: the results of a search with
     `group_by="document"`, whose `results` are empty; None otherwise. `next_cursor`: the cursor of the next
-    page; None on the last. `tokens`: what the texts cost of `max_tokens`; `prompt`: the results as numbered
-    passages; both on request.
+    page; None on the last, and always with `group_by="document"` or `fold_similar`. `tokens`: what the texts
+    cost of `max_tokens`; `prompt`: the results as numbered passages; both on request.
     """
 
     results: Sequence[SearchResult]

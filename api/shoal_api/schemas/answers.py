@@ -14,7 +14,8 @@ TEXTS = [mode.value for mode in TextMode]
 
 ABOUT_ANSWERS: dict[str, str] = {
     "cursor": "`next_cursor` of the page before, in place of `offset`: the page begins after its last "
-    "result, also if the library has changed; only for the same search",
+    "result, also if the library has changed; only for the same search. Not with `group_by` document or "
+    "`fold_similar`, whose pages begin at an `offset`",
     "text": "what a result has of the text of its passage: all (`full`), the window with the most words of "
     "the query (`snippet`), or nothing (`none`); then `text_span` says which part",
     "max_tokens": f"token budget for the texts of all results, 1 to {MAX_TOKENS:,}: the first results that "

@@ -236,7 +236,10 @@ class SearchResponseSchema(Schema):
     )
     next_cursor = fields.String(
         allow_none=True,
-        metadata={"description": "cursor of the next page; null on the last. Not in searches with notes"},
+        metadata={
+            "description": "cursor of the next page; null on the last, and always with `group_by` document "
+            "or `fold_similar`, whose pages begin at an `offset`. Not in searches with notes"
+        },
     )
     tokens = Record(TokenUseSchema, metadata={"description": "with `max_tokens`"})
     prompt = Record(

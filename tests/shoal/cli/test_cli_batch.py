@@ -111,6 +111,17 @@ def test_pages_budgets_and_prompts(run: Run) -> None:
     second = answer_of(run("--json", "search", "moon and bees", "--cursor", first["next_cursor"]))
     titles = [each["document_title"] for page in (first, second) for each in page["results"]]
     assert sorted(titles) == ["Bees", "Tides"]
+    skipped = answer_of(run("--json", "search", "moon and bees", "--offset", "1"))
+    assert [each["document_title"] for each in skipped["results"]] == titles[1:]
+    documents = [
+        answer_of(run("--json", "search", "moon and bees", "--group-by", "document", "--offset", str(n)))
+        for n in range(3)
+    ]
+    assert [[each["document_title"] for each in page["documents"]] for page in documents] == [
+        titles,
+        titles[1:],
+        [],
+    ]
     cut = answer_of(run("--json", "search", "bees", "--max-tokens", "9", "--exclude", "scores"))
     assert cut["tokens"]["used"] <= 9
     assert cut["results"][0]["text"] == "Bees visit flowers for nectar."

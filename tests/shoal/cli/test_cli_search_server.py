@@ -44,6 +44,8 @@ def test_a_service_prints_the_same(
         ("tide", "--max-per-document", "2", "--scores"),
         ("tide", "--facet", "tags", "--sort", "title"),
         ("tide", "--group-by", "document"),
+        ("tide", "--group-by", "document", "--offset", "1"),
+        ("tide", "--offset", "1", "--max-per-document", "2"),
         ("tide watre", "--filter", "title = Tides"),
         ("zzzzz",),
         ("tide", "--prompt"),
