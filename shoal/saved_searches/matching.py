@@ -166,8 +166,14 @@ class Matcher:
 
 
 def store_delivery(transaction: Transaction, row: Row, matches: Matches, event: DeliveryEvent) -> str:
-    """Store the webhook that reports matches of a saved search; return its id."""
+    """Store the webhook that reports matches of a saved search, and return its id.
+
+    A test is due at once, a match not before those that wait.
+    """
     delivery_id, now = str(uuid.uuid4()), timestamp()
+    due_at = transaction.now()
+    if event is DeliveryEvent.match:
+        due_at = max(due_at, webhook_deliveries.last_due_at(transaction, row["id"]) or 0.0)
     body = {
         "event": event.value,
         "delivery_id": delivery_id,
@@ -188,7 +194,7 @@ def store_delivery(transaction: Transaction, row: Row, matches: Matches, event: 
         event=event.value,
         n_passages=len(matches.results),
         body=json.dumps(body, ensure_ascii=False, separators=(",", ":")),
-        due_at=transaction.now(),
+        due_at=due_at,
         now=now,
     )
     return delivery_id

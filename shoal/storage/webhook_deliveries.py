@@ -34,6 +34,9 @@ _NEXT = """
         WHERE o.saved_search_id = d.saved_search_id AND o.status = 'waiting' AND o.lease_expires_at > :now)
     ORDER BY due_at, id LIMIT 1
 """
+LAST_DUE = """
+    SELECT MAX(due_at) FROM webhook_deliveries WHERE saved_search_id = :search_id AND status = 'waiting'
+"""
 IS_ANY_DUE = f"SELECT EXISTS ({_NEXT})"
 CLAIM = f"""
     UPDATE webhook_deliveries SET lease_owner = :owner, lease_expires_at = :expires, attempts = attempts + 1
@@ -99,6 +102,12 @@ def insert(
 def is_any_due(snapshot: Snapshot, now: float) -> bool:
     """Whether a delivery can be claimed."""
     return bool(snapshot.value(IS_ANY_DUE, {"now": now}))
+
+
+def last_due_at(snapshot: Snapshot, search_id: int) -> float | None:
+    """Return when the last waiting delivery of a search is due; None if none waits."""
+    due_at: float | None = snapshot.value(LAST_DUE, {"search_id": search_id})
+    return due_at
 
 
 def claim(transaction: Transaction, *, owner: str, now: float, expires: float) -> Row | None:

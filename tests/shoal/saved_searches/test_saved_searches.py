@@ -332,6 +332,30 @@ def test_search_with_many_waiting_webhooks_waits_and_then_sees_all(
     assert delivered == [{"Lava number 0."}, {"Lava number 1.", "Lava number 2."}]
 
 
+def test_new_webhooks_wait_behind_those_that_a_failing_receiver_postponed(
+    engine: Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    fake_clock(monkeypatch, lambda: now)
+    search_id = save(engine, receiver)
+    receiver.answer("500 Internal Server Error")
+    for number in range(2):
+        engine.ingest(content=f"Lava number {number}.")
+        engine.saved_searches._matcher().match_batch()
+    assert engine.saved_searches.run() == 1
+    receiver.answer("204 No Content")
+    now += 1
+    engine.ingest(content="Lava number 2.")
+    assert engine.saved_searches.run() == 0
+    engine.saved_searches.test(search_id)
+    assert engine.saved_searches.run() == 1, "a test does not wait"
+    now += delivering.FIRST_PAUSE_SECONDS
+    assert engine.saved_searches.run() == 3
+    in_order = [[f"Lava number {number}."] for number in (0, 0, 1, 2)]
+    assert [event["event"] for event in receiver.events()] == ["match", "test", *["match"] * 3]
+    assert [receiver.texts()[0], *receiver.texts()[2:]] == in_order
+
+
 def test_pauses_grow_to_hours() -> None:
     assert [pause(n) for n in (1, 2, 3)] == [10, 40, 160]
     assert pause(20) == pause(1, 1e9) == delivering.LONGEST_PAUSE_SECONDS
