@@ -34,6 +34,7 @@ _NEXT = """
         WHERE o.saved_search_id = d.saved_search_id AND o.status = 'waiting' AND o.lease_expires_at > :now)
     ORDER BY due_at, id LIMIT 1
 """
+IS_ANY_WAITING = "SELECT EXISTS (SELECT 1 FROM webhook_deliveries WHERE status = 'waiting')"
 LAST_DUE = """
     SELECT MAX(due_at) FROM webhook_deliveries WHERE saved_search_id = :search_id AND status = 'waiting'
 """
@@ -97,6 +98,11 @@ def insert(
     """Store a delivery, to be made from `due_at` on."""
     values = {"delivery_id": delivery_id, "search_id": search_id, "event": event, "n_passages": n_passages}
     transaction.execute(INSERT, {**values, "body": body, "due_at": due_at, "now": now})
+
+
+def is_any_waiting(snapshot: Snapshot) -> bool:
+    """Whether a delivery waits, due or not."""
+    return bool(snapshot.value(IS_ANY_WAITING))
 
 
 def is_any_due(snapshot: Snapshot, now: float) -> bool:

@@ -21,9 +21,10 @@ from shoal.jobs.queue.lease import new_owner
 from shoal.jobs.transport.broker import make_celery, notify_workers
 from shoal.models.jobs import JobStatus
 from shoal.settings import Settings
-from shoal.storage import migrate
+from shoal.storage import migrate, saved_searches, webhook_deliveries
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
+from shoal.support.clock import timestamp
 from shoal_worker.collection_keeper import CollectionKeeper
 from shoal_worker.libraries import Libraries
 
@@ -154,6 +155,34 @@ def test_a_mark_is_cleared_when_nothing_waits(
     keeper.keep()
     assert registry.catalog.with_work() == []
     assert not keeper.has_waiting()
+
+
+def test_a_mark_stays_while_a_webhook_waits_for_its_next_try(
+    libraries: Libraries, registry: Registry, create: Callable[[str], Database], settings: Settings
+) -> None:
+    keeper = CollectionKeeper(libraries, settings, lambda: None, Counters())
+    database = create("a")
+    now = timestamp()
+    search = {"name": "Lava", "arguments": "{}", "min_score": 0.0, "url": "http://127.0.0.1/", "secret": "s"}
+    with database.write() as transaction:
+        search_id = saved_searches.insert(transaction, {**search, "is_active": 1, "evaluated": 0, "now": now})
+        webhook_deliveries.insert(
+            transaction,
+            delivery_id="d",
+            search_id=search_id,
+            event="match",
+            n_passages=1,
+            body="{}",
+            due_at=transaction.now() + 600,
+            now=now,
+        )
+    registry.catalog.mark_work(registry.catalog.find("a").id)
+    keeper.keep()
+    assert registry.catalog.with_work()
+    with database.write() as transaction:
+        transaction.execute("UPDATE webhook_deliveries SET status = 'failed'")
+    keeper.keep()
+    assert registry.catalog.with_work() == []
 
 
 def test_a_deleted_collection_is_closed_and_its_files_go(

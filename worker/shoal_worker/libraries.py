@@ -81,8 +81,8 @@ class WorkerLibrary:
         return EmbeddingStarter(self.database, self.settings, self._notify).look
 
     def is_quiet(self) -> bool:
-        """Whether nothing waits here: no open job, no saved search or webhook that is due, and no
-        transcript. Raises StorageError."""
+        """Whether nothing waits here: no open job, no saved search that is due, no webhook, also none that
+        is due later, and no transcript. Raises StorageError."""
         with self.database.snapshot() as snapshot:
             if snapshot.first(statements.OPEN_WORK) is not None:
                 return False
@@ -90,7 +90,7 @@ class WorkerLibrary:
             if (
                 saved_search_changes.is_any_ended(snapshot)
                 or saved_searches.is_any_due(snapshot, last, now, MAX_WAITING)
-                or webhook_deliveries.is_any_due(snapshot, now)
+                or webhook_deliveries.is_any_waiting(snapshot)
             ):
                 return False
             return not (self.settings.llm_url and due_sessions(snapshot, timestamp(), limit=1))
