@@ -33,7 +33,7 @@ from shoal.storage import saved_search_changes as changes
 from shoal.storage import saved_searches as rows
 from shoal.storage import webhook_deliveries
 from shoal.storage.database import Database, Row, Snapshot, Transaction
-from shoal.support.clock import timestamp
+from shoal.support.clock import timestamp_at
 
 SEARCHES_PER_BATCH = 10
 """Searches that are evaluated in one snapshot and stored in one transaction."""
@@ -170,8 +170,8 @@ def store_delivery(transaction: Transaction, row: Row, matches: Matches, event: 
 
     A test is due at once, a match not before those that wait.
     """
-    delivery_id, now = str(uuid.uuid4()), timestamp()
-    due_at = transaction.now()
+    delivery_id, due_at = str(uuid.uuid4()), transaction.now()
+    now = timestamp_at(due_at)
     if event is DeliveryEvent.match:
         due_at = max(due_at, webhook_deliveries.last_due_at(transaction, row["id"]) or 0.0)
     body = {

@@ -7,6 +7,7 @@ import hmac
 import json
 import re
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -174,6 +175,19 @@ def test_failed_webhooks_are_tried_again_under_their_id_then_given_up(
     assert (again.status, again.attempts) == ("waiting", 0)
     assert engine.saved_searches.run() == 1
     assert engine.saved_searches.delivery(search_id, delivery.delivery_id).status == DeliveryStatus.delivered
+
+
+def test_the_age_of_a_webhook_is_by_the_clock_of_the_database(
+    engine: Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # `datetime.now`, the clock of this process, is four days behind.
+    fake_clock(monkeypatch, lambda: datetime.now(UTC).timestamp() + 4 * delivering.DAY_SECONDS)
+    search_id = save(engine, receiver)
+    receiver.answer("503 Service Unavailable")
+    engine.ingest(content=LAVA)
+    assert engine.saved_searches.run() == 1
+    (delivery,) = engine.saved_searches.deliveries(search_id).deliveries
+    assert (delivery.status, delivery.attempts) == ("waiting", 1)
 
 
 @pytest.mark.parametrize("status", ["302 Found", "404 Not Found"])
