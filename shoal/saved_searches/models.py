@@ -73,6 +73,7 @@ class Delivery:
     attempts         tries so far; next_try_at: of the next, None if there is none
     response_status  HTTP status of the last try; None if there was no answer
     error            of the last try
+    created_at       when it was made, or last sent again; the body keeps the time when it was made
     body             what is sent, as JSON; only where a single delivery is read
     """
 

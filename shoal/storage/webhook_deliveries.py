@@ -57,9 +57,10 @@ POSTPONE = """
     UPDATE webhook_deliveries SET due_at = :due_at
     WHERE saved_search_id = :search_id AND status = 'waiting' AND due_at < :due_at
 """
+# It has the time of a new one, because the age limits the tries.
 SEND_AGAIN = """
     UPDATE webhook_deliveries SET status = 'waiting', attempts = 0, due_at = :due_at, lease_owner = NULL,
-        lease_expires_at = 0, updated_at = :now
+        lease_expires_at = 0, created_at = :now, updated_at = :now
     WHERE saved_search_id = :search_id AND delivery_id = :delivery_id
 """
 PRUNE = """

@@ -138,7 +138,9 @@ class DeliverySchema(Schema):
     error = fields.String(
         required=True, allow_none=True, metadata={"description": "of the last try; null if there was none"}
     )
-    created_at = Moment(required=True, metadata={"description": "when it was made, UTC in ISO 8601"})
+    created_at = Moment(
+        required=True, metadata={"description": "when it was made, or last sent again, UTC in ISO 8601"}
+    )
     updated_at = Moment(required=True, metadata={"description": "time of the last try"})
 
 

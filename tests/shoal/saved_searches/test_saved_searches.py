@@ -190,6 +190,24 @@ def test_the_age_of_a_webhook_is_by_the_clock_of_the_database(
     assert (delivery.status, delivery.attempts) == ("waiting", 1)
 
 
+def test_an_old_webhook_that_is_sent_again_has_all_its_tries(
+    engine: Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    fake_clock(monkeypatch, lambda: now)
+    search_id = save(engine, receiver)
+    engine.ingest(content=LAVA)
+    receiver.answer("410 Gone")
+    engine.saved_searches.run()
+    (delivery,) = engine.saved_searches.deliveries(search_id).deliveries
+    now += 2 * delivering.LONGEST_WAIT.total_seconds()
+    receiver.answer("503 Service Unavailable")
+    engine.saved_searches.redeliver(search_id, delivery.delivery_id)
+    assert engine.saved_searches.run() == 1
+    again = engine.saved_searches.delivery(search_id, delivery.delivery_id)
+    assert (again.status, again.attempts, again.body) == ("waiting", 1, receiver.server.bodies[0].decode())
+
+
 @pytest.mark.parametrize("status", ["302 Found", "404 Not Found"])
 def test_redirects_are_not_followed(engine: Engine, receiver: Receiver, status: str) -> None:
     search_id = save(engine, receiver)
