@@ -1,7 +1,7 @@
-"""Run the samples in the pages against a service that holds the sample articles.
+"""Run the samples in the pages against a service with the sample articles and what the quick start stores.
 
-Python runs as one program for each page, SQL and commands one by one. `KINDS` and `NOT_RUN` give the reasons
-for samples that are not run.
+Commands, SQL and blocks of Python run one by one; the Python of a page in `ONE_PROGRAM` is one program.
+`KINDS` and `NOT_RUN` give the reasons for samples that are not run.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ NOT_RUN = {
 """Patterns of commands that are not run, with the reason."""
 ELSEWHERE = {"cluster.md"}
 """Pages whose commands are for the servers of a cluster. They would change servers that others use here."""
+ONE_PROGRAM = {"python-client.md", "rag.md"}
+"""Pages whose blocks of Python use names of those before."""
 MAY_FAIL = re.compile(r"/(jobs|documents|notes)/\d+|shoal (jobs|note \w+) \d+|shoal key \w+ [0-9a-f]{16}")
 """Commands about one job, document, note or key by its number, which may be another one in the test service."""
 
@@ -90,6 +92,7 @@ def _only_command(shown: str) -> str:
 
 WRITTEN = [page for page in PAGES if page.name not in GENERATED]
 PYTHON = {page.name: code for page in WRITTEN if (code := blocks(page, "python"))}
+PYTHON.update({name: ["\n\n".join(PYTHON[name])] for name in ONE_PROGRAM})
 SQL = {page.name: code for page in WRITTEN if (code := blocks(page, "sql"))}
 COMMANDS = {
     page.name: runnable for page in WRITTEN if page.name not in ELSEWHERE and (runnable := commands(page))
@@ -117,6 +120,15 @@ def service(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
         SHOAL_WEBHOOK_HOSTS="hooks.example.org",
     ) as address:
         assert run(["upload", str(SAMPLES), "--server", address, "--tags", "sample,nature", "--wait"]) == 0
+        quick_start = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
+        (document,) = re.findall(r"--data '(\{\"title\": .*?\})'", quick_start)
+        stored = httpx.post(
+            f"{address}/api/v1/documents",
+            json=json.loads(document),
+            headers={"Prefer": "wait=60"},
+            timeout=PATIENCE_S,
+        )
+        assert stored.status_code == httpx.codes.CREATED, stored.text
         for query in ("tides", "bees and flowers"):
             httpx.get(f"{address}/api/v1/search", params={"q": query}, timeout=PATIENCE_S).raise_for_status()
         yield Running(address, folder / "shoal.db", audit)
@@ -197,15 +209,16 @@ def test_python_samples_run(
     forks: ForkServer,
     environment: dict[str, str],
 ) -> None:
-    code = "\n\n".join(PYTHON[name]).replace(ADDRESS, service.address)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", SyntaxWarning)
-        compile(code, name, "exec")
     program, printed = tmp_path / "sample.py", tmp_path / "printed.txt"
-    program.write_text(code, encoding="utf-8")
-    with printed.open("wb") as output:
-        ran = forks.start([str(program)], library, environment, output.fileno())
-    assert ran.wait(PATIENCE_S) == 0, printed.read_text(encoding="utf-8")
+    for block in PYTHON[name]:
+        code = block.replace(ADDRESS, service.address)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SyntaxWarning)
+            compile(code, name, "exec")
+        program.write_text(code, encoding="utf-8")
+        with printed.open("wb") as output:
+            ran = forks.start([str(program)], library, environment, output.fileno())
+        assert ran.wait(PATIENCE_S) == 0, printed.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", sorted(SQL))
