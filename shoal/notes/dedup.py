@@ -111,15 +111,14 @@ def compare_range(
     The notes that a failure concerns stay in the queue; the `error` says why.
     """
     step = _Step(context, owner, run_id, check)
-    comparison, waiting, n_compared = step.compare(some, is_judged=ask is not None)
+    comparison, waiting = step.compare(some, is_judged=ask is not None)
     if not comparison.heads:
         return DedupResult()
     error = ""
     if ask is None:
         step.propose(comparison)
     else:
-        mode = "bootstrap" if n_compared < BOOTSTRAP_BELOW else "incremental"
-        error = step.judge(comparison, waiting, ask, mode)
+        error = step.judge(comparison, waiting, ask)
     counts = step.counts
     return DedupResult(counts.n_compared, counts.n_merged, counts.n_proposed, error=error)
 
@@ -136,7 +135,7 @@ class _Step:
         self._check = check
         self.counts = _Counts()
 
-    def compare(self, some: QueueRange, *, is_judged: bool) -> tuple[Comparison, dict[int, QueuedNote], int]:
+    def compare(self, some: QueueRange, *, is_judged: bool) -> tuple[Comparison, dict[int, QueuedNote]]:
         settings = self._context.settings
         least = settings.note_candidate_similarity if is_judged else settings.note_merge_similarity
         with self._context.database.snapshot(limited=False) as snapshot:
@@ -145,7 +144,7 @@ class _Step:
             waiting = {note.id: note for note in merges.queued()}
             heads = [note_id for note_id in sorted(waiting) if some.first <= note_id <= some.last]
             comparison = compare(merges, index, self._context, sorted(waiting), heads, least=least)
-            return comparison, waiting, merges.n_compared(BOOTSTRAP_BELOW)
+            return comparison, waiting
 
     @contextmanager
     def _writing(self) -> Iterator[Transaction]:
@@ -168,7 +167,7 @@ class _Step:
 
     # With an endpoint
 
-    def judge(self, comparison: Comparison, waiting: dict[int, QueuedNote], ask: Ask, mode: str) -> str:
+    def judge(self, comparison: Comparison, waiting: dict[int, QueuedNote], ask: Ask) -> str:
         """Let the endpoint decide; return why notes still wait, or an empty text."""
         alone = [head for head in comparison.heads if not comparison.candidates[head.id]]
         self._settle(comparison, {head.id for head in alone})
@@ -178,6 +177,11 @@ class _Step:
         for question in questions(comparison, attempts, max_chars):
             with self._context.database.snapshot() as snapshot:
                 self._check(snapshot)
+                # As it is now: the questions before have settled notes.
+                merges = MergeRows(snapshot, self._owner)
+                mode = "bootstrap" if merges.n_compared(BOOTSTRAP_BELOW) < BOOTSTRAP_BELOW else "incremental"
+                known = merges.comparable(sorted(question.known))
+            different = {note.id for note in known if note.is_compared and mode == "incremental"}
             try:
                 judgements = judge(ask, comparison, question, mode)
             except ChatEndpointError as error:
@@ -192,14 +196,17 @@ class _Step:
             n_invalid = 0
             settled = set(question.asked)
             for group in judgements.groups:
-                settled -= self._decide(comparison, group, mode)
+                settled -= self._decide(comparison, group, different)
             self._settle(comparison, settled)
         return error_text
 
-    def _decide(self, comparison: Comparison, group: Group, mode: str) -> set[int]:
-        """Merge a group or propose it; return the notes that are not settled by that."""
+    def _decide(self, comparison: Comparison, group: Group, different: set[int]) -> set[int]:
+        """Merge a group or propose it; return the notes that are not settled by that.
+
+        `different`: notes that were compared and are not to be joined by others.
+        """
         similarity, is_opposite = comparison.similarity(group.note_ids)
-        doubt = self._doubt(comparison, group, mode, similarity, is_opposite)
+        doubt = self._doubt(comparison, group, different, similarity, is_opposite)
         if doubt is None:
             return set()
         if not doubt:
@@ -239,7 +246,12 @@ class _Step:
         return set()
 
     def _doubt(
-        self, comparison: Comparison, group: Group, mode: str, similarity: float, is_opposite: bool
+        self,
+        comparison: Comparison,
+        group: Group,
+        different: set[int],
+        similarity: float,
+        is_opposite: bool,
     ) -> str | None:
         """Return why a group is proposed and not merged: empty if it may be merged, None if somebody has
         rejected it."""
@@ -253,8 +265,8 @@ class _Step:
             return f"the endpoint's confidence is {group.confidence:.2f}"
         if similarity < settings.note_candidate_similarity:
             return f"two of the notes have a similarity of {similarity:.2f} only"
-        n_compared = sum(comparison.notes[note_id].is_compared for note_id in ids)
-        if mode == "incremental" and n_compared > 1:
+        n_compared = len(different.intersection(ids))
+        if n_compared > 1:
             return f"{n_compared} of the notes were compared before and found different"
         return self._doubt_text(comparison, group)
 

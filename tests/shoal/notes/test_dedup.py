@@ -226,6 +226,27 @@ def test_compared_notes_are_not_joined_by_a_new_one(judged: Any) -> None:
     assert (proposal.canonical_text, proposal.confidence) == (LAVA, 0.9)
 
 
+def test_notes_that_an_earlier_question_found_different_are_not_joined(judged: Any) -> None:
+    def answer(question: Question) -> str:
+        asked = [note["id"] for note in question["waiting"]]
+        return (
+            answer_of([group([first, second, third], LAVA)], []) if asked == [third] else answer_of([], asked)
+        )
+
+    notes, server = judged(answer)
+    ids_of(notes, RAIN, COURT, MAP)
+    notes.dedup()
+    first, second, third = ids_of(notes, LAVA, SAME, THIRD)
+    server.answer = lambda _: 401
+    notes.dedup()
+    server.answer = answer  # the notes that failed are now asked about one by one
+    result = notes.dedup()
+    assert (result.n_merged, result.n_proposed, result.n_queued) == (0, 1, 0)
+    [proposal] = notes.proposals().proposals
+    assert proposal.note_ids == (first, second, third)
+    assert "2 of the notes were compared before" in proposal.reason
+
+
 @pytest.mark.parametrize(
     ("texts", "judgement", "reason"),
     [
