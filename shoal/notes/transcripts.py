@@ -152,7 +152,7 @@ def _paragraph(line: bytes) -> str:
     for name in ("message", "payload"):
         if isinstance(entry.get(name), dict):
             entry = {"type": entry.get("type"), **entry[name]}
-    return without_secrets(_short("\n".join(_said(entry)), MAX_NEW_CHARS))
+    return _short("\n".join(_said(entry)), MAX_NEW_CHARS)
 
 
 def _said(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -217,6 +217,9 @@ def _without_notes(text: str) -> str:
 
 
 def _short(text: str, limit: int) -> str:
+    """Return a text without secrets; of one that is longer than the limit, the start and the end."""
+    # Before the middle is left out: what names a secret may be there.
+    text = without_secrets(text)
     half = limit // 2
     return text if len(text) <= limit else f"{text[:half]} […] {text[-half:]}"
 

@@ -551,6 +551,23 @@ def test_secrets_are_not_sent(
     assert "deploy" in sent
 
 
+@pytest.mark.parametrize("limit", [transcripts.MAX_TOOL_CHARS, transcripts.MAX_MESSAGE_CHARS])
+def test_secret_is_not_sent_without_its_name(
+    engine: Engine, notes: OwnerNotes, server: ChatServer, transcript: Path, limit: int
+) -> None:
+    """The name of the secret is in the middle of a long text, which is left out; its value is not."""
+    named = f"{'a ' * (limit // 2)}password={'x' * 9}hunter2 "
+    text = named + "b " * ((limit - 14) // 4)
+    tool = [
+        {"type": "tool_result", "content": text},
+        {"type": "tool_use", "name": "Bash", "input": {"command": text}},
+    ]
+    transcript.write_bytes(long_part(text, QUOTE) + line("user", tool))
+    stop(notes, transcript)
+    engine.notes.extract_waiting()
+    assert "unter2" not in json.dumps(server.requests)
+
+
 @pytest.mark.parametrize("kind", ["gone", "link", "folder", "pipe", "name", "binary"])
 def test_queued_path_that_is_no_transcript_is_not_read(
     engine: Engine, notes: OwnerNotes, server: ChatServer, transcript: Path, tmp_path: Path, kind: str
