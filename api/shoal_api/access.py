@@ -12,7 +12,8 @@ rebinding). This module refuses both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import flask
 import structlog
@@ -39,7 +40,7 @@ from shoal.service.listen_address import is_loopback
 from shoal.settings import Settings
 from shoal.support.request_context import KEY_NAME
 from shoal_api.paths import COLLECTION, named_collection, without_collection
-from shoal_api.problems import ProblemError, for_error
+from shoal_api.problems import ProblemError, field_problem, for_error
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -224,6 +225,17 @@ def owner_of(named: str | None, usual: str) -> str:
     if not access.may_name(owner):
         raise foreign_owner(access, "this key may not name this owner of notes")
     return owner
+
+
+def named_owner(query: Mapping[str, Any], data: dict[str, Any]) -> str | None:
+    """Return the owner of notes that a request names, and remove it from the body; None without one.
+
+    Raises a 422 problem if query parameter and body name different owners.
+    """
+    named = [name for name in (query.get("owner"), data.pop("owner", None)) if name is not None]
+    if len(set(named)) > 1:
+        raise field_problem("owner", "differs between the query parameter and the body")
+    return named[0] if named else None
 
 
 def foreign_owner(access: Access, reason: str) -> ProblemError:

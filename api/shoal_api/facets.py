@@ -32,6 +32,7 @@ def facets_by_address(data: dict[str, Any]) -> dict[str, Any]:
 
 
 @blueprint.post("/facets")
+@blueprint.no_parameters
 @blueprint.body(FacetsSchema)
 @blueprint.responds(200, LibraryFacetsSchema)
 @blueprint.fails(503)

@@ -15,7 +15,6 @@ from shoal.notes.service import OwnerNotes
 from shoal_api import access, idempotency, service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import ID, NOTES
-from shoal_api.problems import field_problem
 from shoal_api.schemas.note_examples import ADDED_NOTE_EXAMPLES, NOTE_EXAMPLES, NOTE_SEARCH_EXAMPLES
 from shoal_api.schemas.notes import (
     DEFAULT_OWNER,
@@ -56,10 +55,7 @@ def notes_of(query: Mapping[str, Any], data: Json | None = None) -> OwnerNotes:
     Raises a 422 problem if query parameter and body name different owners, and a 403 problem if the key may
     not name this one.
     """
-    named = [name for name in (query.get("owner"), (data or {}).pop("owner", None)) if name is not None]
-    if len(set(named)) > 1:
-        raise field_problem("owner", "differs between the query parameter and the body")
-    owner = access.owner_of(named[0] if named else None, DEFAULT_OWNER)
+    owner = access.owner_of(access.named_owner(query, {} if data is None else data), DEFAULT_OWNER)
     return service.current().engine.notes.of(owner)
 
 

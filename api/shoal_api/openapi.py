@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http
 import threading
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from webargs.flaskparser import FlaskParser
 
 from shoal import __version__
 from shoal_api import access, limits, problems, service, strict_json
-from shoal_api.schemas.common import AnyOf, CommaList, ProblemSchema
+from shoal_api.schemas.common import AnyOf, CommaList, ProblemSchema, Schema
 
 View = TypeVar("View", bound=Callable[..., Any])
 ResponseSchema = type[ma.Schema] | dict[str, Any] | None
@@ -178,6 +179,16 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         """Pass the loaded query string to the view as its next argument."""
         decorator: Callable[[View], View] = self.arguments(schema(), location="query", **options)
         return decorator
+
+    def no_parameters(self, view: View) -> View:
+        """Refuse a query string, which the view would ignore."""
+
+        @functools.wraps(view)
+        def without(_query: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+            return view(*args, **kwargs)
+
+        checked: View = self.arguments(Schema(), location="query")(without)
+        return checked
 
     def responds(self, status: int, schema: ResponseSchema = None, **options: Any) -> Callable[[View], View]:
         """Serialize the return value of the view with `schema`."""

@@ -19,7 +19,7 @@ from shoal_api.schemas.examples import SEARCH_EXAMPLES
 from shoal_api.schemas.explain import ExplainSchema, ExplanationSchema
 from shoal_api.schemas.filters import address_filters
 from shoal_api.schemas.grounding import VerificationSchema, VerifySchema
-from shoal_api.schemas.notes import DEFAULT_OWNER
+from shoal_api.schemas.notes import DEFAULT_OWNER, OwnerQuerySchema
 from shoal_api.schemas.results import NOTE_HIT_FIELDS, RESULT_FIELDS, SearchResponseSchema
 from shoal_api.schemas.search import SearchQuerySchema, SearchSchema
 from shoal_api.schemas.suggest import SuggestionsSchema, SuggestQuerySchema
@@ -29,16 +29,18 @@ blueprint = Blueprint("search", __name__, url_prefix=API, description="Ranked, c
 
 
 @blueprint.post("/search")
+@blueprint.parameters(OwnerQuerySchema)
 @blueprint.body(SearchSchema)
 @blueprint.responds(200, SearchResponseSchema, examples=SEARCH_EXAMPLES)
 @blueprint.fails(503)
-def search(data: dict[str, Any]) -> Any:
+def search(query: dict[str, Any], data: dict[str, Any]) -> Any:
     """Search
 
     With `Accept: application/x-ndjson`, the response is lines: `{"head": …}`, a `{"result": …}` for each
     result, or with `group_by` document a `{"document": …}` for each document, and `{"end": …}` with the
     warnings.
     """
+    data["owner"] = access.named_owner(query, data)
     return as_requested(_search(data.pop("query"), data))
 
 
@@ -71,6 +73,7 @@ def suggest(data: dict[str, Any]) -> Any:
 
 
 @blueprint.post("/explain")
+@blueprint.no_parameters
 @blueprint.body(ExplainSchema)
 @blueprint.responds(200, ExplanationSchema)
 @blueprint.fails(404, 503)
@@ -82,6 +85,7 @@ def explain(data: dict[str, Any]) -> Any:
 
 
 @blueprint.post("/verify")
+@blueprint.no_parameters
 @blueprint.body(VerifySchema)
 @blueprint.responds(200, VerificationSchema)
 @blueprint.fails(503)

@@ -263,6 +263,26 @@ def test_error_of_an_invalid_query_parameter_names_the_valid_ones(
 
 
 @pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/search", {"query": "lava"}),
+        ("/search/batch", {"searches": ["lava"]}),
+        ("/explain", {"query": "lava"}),
+        ("/facets", {"query": "lava"}),
+        ("/retrieve", {"query": "lava"}),
+        ("/similarity", {"a": "lava", "b": "ash"}),
+        ("/users/ann/recall", {"query": "lava"}),
+        ("/users/ann/remember", {"items": []}),
+        ("/verify", {"text": "lava"}),
+    ],
+)
+def test_query_parameter_beside_the_body_of_a_search_is_refused(
+    empty: FlaskClient, path: str, body: dict[str, Any]
+) -> None:
+    assert_problem(empty.post(f"{API}{path}?top_k=3", json=body), 422, "top_k")
+
+
+@pytest.mark.parametrize(
     "address",
     [
         "/nothing",

@@ -130,6 +130,7 @@ def test_a_key_bound_to_owners_names_no_other(client: FlaskClient, create: Creat
         ("POST", "/users/ann%2F..%2Fben/recall", {"query": "lava"}),
         ("POST", "/hooks/prompt?owner=ben", hook),
         ("POST", "/search", {"query": "lava", "units": ["note"], "owner": "ben"}),
+        ("POST", "/search?owner=ben", {"query": "lava", "units": ["note"]}),
         ("GET", "/search?q=lava&units=note&owner=ben", None),
     ):
         problem = assert_problem(client.open(API + path, method=method, json=body, headers=bound), 403)

@@ -54,6 +54,15 @@ def test_address_takes_units(client: FlaskClient) -> None:
     assert texts(client.get(f"{API}/search", query_string=query).get_json()["results"]) == {VOLCANO, NOTE}
 
 
+def test_owner_may_be_a_query_parameter(client: FlaskClient) -> None:
+    body = {"query": "lava", "units": ["note"]}
+    address = f"{API}/search?owner=ann"
+    assert texts(client.post(address, json=body).get_json()["results"]) == {NOTE}
+    assert client.post(address, json={**body, "owner": "ann"}).status_code == 200
+    assert_problem(client.post(address, json={**body, "owner": "bob"}), 422, "owner")
+    assert_problem(client.post(address, json={"query": "lava"}), 422, "owner")
+
+
 @pytest.mark.parametrize("owner", ["bob", "default", "Ann", "ann "])
 def test_notes_of_another_owner_are_not_found(client: FlaskClient, owner: str) -> None:
     assert texts(search(client, units=["chunk", "note"], owner=owner)) == {VOLCANO}
