@@ -25,6 +25,12 @@ LOST_CONTEXT = ("clear", "compact")
 MAX_LOGGED_CHARS = 500
 """Characters of what was searched for that the event log keeps."""
 
+RECORDING_SECONDS = 0.5
+"""Longest wait of an answer for other writers. The notes help the agent also if nothing is written."""
+LATE_SECONDS = 2.0
+"""Age of a hook from which nothing is written. `shoal.hook` gives up after SERVICE_SECONDS, and what a
+session never sees must not count as shown."""
+
 ENVIRONMENT_SECONDS = 60.0
 MAX_ENVIRONMENTS = 256
 """How long, and for how many folders, a service keeps environments: detecting one takes milliseconds."""
@@ -42,6 +48,7 @@ def answer_hook(
     `detect_environment` takes the folder in which the session works. Raises ShoalError if the notes cannot be
     read; that they cannot be written is logged.
     """
+    late_at = time.monotonic() + LATE_SECONDS
     if hook_input.event == "stop":
         _stop(notes, hook_input, detect_environment)
         return hook_answer(hook_input, ())
@@ -52,7 +59,7 @@ def answer_hook(
     environment = _with_server_of_tool(detect_environment(hook_input.cwd), hook_input.tool_name)
     found = _find(notes, settings, hook_input, environment)
     if hook_input.session_id and (found or hook_input.event == "session-start"):
-        found = _recorded(notes, hook_input, environment, found)
+        found = _recorded(notes, hook_input, environment, found, late_at)
     return hook_answer(hook_input, found)
 
 
@@ -100,9 +107,16 @@ def _find(
 
 
 def _recorded(
-    notes: OwnerNotes, hook_input: HookInput, environment: Environment, found: Sequence[Note]
+    notes: OwnerNotes,
+    hook_input: HookInput,
+    environment: Environment,
+    found: Sequence[Note],
+    late_at: float,
 ) -> Sequence[Note]:
     """Write what a session is shown, and return it: without what another hook of it shows at this moment."""
+    if time.monotonic() >= late_at:
+        log.warning("not written what a session was shown: the search took over %g s", LATE_SECONDS)
+        return found
     try:
         shown = notes.record_shown(
             hook_input.session_id,
@@ -111,6 +125,7 @@ def _recorded(
             environment=environment,
             context=without_secrets(hook_input.query[: 4 * MAX_LOGGED_CHARS])[:MAX_LOGGED_CHARS],
             only_new=hook_input.source not in LOST_CONTEXT,
+            seconds=RECORDING_SECONDS,
         )
     except ShoalError as error:
         # The notes help the agent all the same; the next hook may show them again.

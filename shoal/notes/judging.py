@@ -33,14 +33,16 @@ def record_shown(
     environment: Environment | None,
     searched_for: str,
     only_new: bool = False,
+    seconds: float | None = None,
 ) -> list[int]:
     """Count that a session was shown notes, log the event, and pin notes that were matched often enough.
 
     Return the ids of these notes; with `only_new`, without those that the session was shown before.
+    `seconds`: as of `Database.write`.
     """
     where = environment or Environment()
     now = timestamp()
-    with context.database.write() as transaction:
+    with context.database.write(seconds=seconds) as transaction:
         rows, sessions = NoteRows(transaction, owner), SessionRows(transaction, owner)
         before = set(sessions.shown(session_id)) if only_new else set()
         note_ids = [note_id for note_id in note_ids if note_id not in before]

@@ -306,12 +306,14 @@ class OwnerNotes(OwnerMerges):
         environment: Environment | Mapping[str, Any] | None = None,
         context: str = "",
         only_new: bool = False,
+        seconds: float | None = None,
     ) -> Sequence[int]:
         """Write that a session was shown notes: their statistics, pins that follow from these, and the log of
         events. A search of this session leaves the notes out from now on.
 
         Return the ids of these notes; with `only_new`, without those that the session was shown before, so
-        that of two callers at the same time only one shows a note.
+        that of two callers at the same time only one shows a note. `seconds`: longest wait for other writers,
+        by default half a minute.
         """
         session = _session(session_id)
         if not session:
@@ -328,6 +330,7 @@ class OwnerNotes(OwnerMerges):
             environment=_environment(environment),
             searched_for=drafts.cleaned("context", context),
             only_new=only_new,
+            seconds=seconds,
         )
 
     def record_stop(

@@ -156,11 +156,11 @@ class Database(ABC):
         """
 
     @abstractmethod
-    def write(self) -> AbstractContextManager[Transaction]:
+    def write(self, *, seconds: float | None = None) -> AbstractContextManager[Transaction]:
         """Open a write transaction: commit at the end of the block, roll back if it raises.
 
-        Raises DatabaseUnavailableError if other writers leave no turn in time, DiskFullError, and
-        ConstraintError; nothing is stored then.
+        `seconds`: longest wait for the turn; by default half a minute. Raises DatabaseUnavailableError if
+        other writers leave no turn in time, DiskFullError, and ConstraintError; nothing is stored then.
         """
 
     @abstractmethod

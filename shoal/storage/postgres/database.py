@@ -184,8 +184,10 @@ class PostgresDatabase(Database):
                 self._leave(snapshot.own_connection, waits=False)
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[Transaction]:
-        begin = f"{_BEGIN_WRITING}; SELECT pg_advisory_xact_lock({self._turn}); {_BEGUN}"
+    def write(self, *, seconds: float | None = None) -> Iterator[Transaction]:
+        # 0 would be no limit.
+        limit = "" if seconds is None else f"SET LOCAL lock_timeout = {max(1, int(1000 * seconds))}; "
+        begin = f"{_BEGIN_WRITING}; {limit}SELECT pg_advisory_xact_lock({self._turn}); {_BEGUN}"
         with self._translated(), self._lent(begin) as begun:
             connection = begun.connection
             now, number, continuity, is_read_only = _last_row(begun)

@@ -182,16 +182,16 @@ class SqliteDatabase(Database):
                 yield snapshot
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[Transaction]:
+    def write(self, *, seconds: float | None = None) -> Iterator[Transaction]:
         """Open a write transaction.
 
-        Raises DatabaseUnavailableError if the lock is not free within BUSY_TIMEOUT_MS. DatabaseReplacedError
-        after the commit means that the changes will be lost.
+        Raises DatabaseUnavailableError if the lock is not free in time. DatabaseReplacedError after the
+        commit means that the changes will be lost.
         """
         self._leave_parent()
         self.check_usable()
         with self._translated(), self._lent() as connection:
-            _begin_write(connection)
+            _begin_write(connection, seconds)
             with contextlib.closing(SqliteTransaction(connection)) as transaction:
                 if self.write_guard is not None:
                     self.write_guard(transaction)
@@ -344,8 +344,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchall()
 
 
-def _begin_write(connection: sqlite3.Connection) -> None:
-    """Begin a transaction that has the write lock.
+def _begin_write(connection: sqlite3.Connection, seconds: float | None) -> None:
+    """Begin a transaction that has the write lock, after a wait of at most `seconds`.
 
     SQLite waits for the lock with pauses of 1, 2, 5, 10 ms and more, in which a short transaction that holds
     it is long over and the next one may have begun.
@@ -360,9 +360,11 @@ def _begin_write(connection: sqlite3.Connection) -> None:
                 if not is_busy(error):
                     raise
             time.sleep(_LOCK_RETRY_S)
+        waiting = _PRAGMA_OF_WAITING if seconds is None else f"PRAGMA busy_timeout = {int(1000 * seconds)}"
+        connection.execute(waiting).fetchall()
+        connection.execute("BEGIN IMMEDIATE")
     finally:
         connection.execute(_PRAGMA_OF_WAITING).fetchall()
-    connection.execute("BEGIN IMMEDIATE")
 
 
 def _enter_wal(connection: sqlite3.Connection) -> None:

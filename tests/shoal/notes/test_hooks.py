@@ -10,6 +10,7 @@ import pytest
 
 from shoal import Engine
 from shoal.errors import DatabaseUnavailableError
+from shoal.notes import hooks
 from shoal.notes.environment import Environment
 from shoal.notes.hook_input import HookEvent, hook_input_of, without_secrets
 from shoal.notes.hooks import ENVIRONMENT_SECONDS, Environments, answer_hook
@@ -169,6 +170,27 @@ def test_answer_does_not_depend_on_the_write(
 
     monkeypatch.setattr(OwnerNotes, "record_shown", fail)
     assert LAVA in agent("prompt", prompt="lava of a volcano")
+
+
+def test_answer_does_not_wait_for_other_writers(
+    engine: Engine, notes: OwnerNotes, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes.add(LAVA)
+    monkeypatch.setattr(hooks, "RECORDING_SECONDS", 0.05)
+    with engine.database.write():
+        assert LAVA in agent("prompt", prompt="lava of a volcano")
+    assert events(engine) == []
+    assert LAVA in agent("prompt", prompt="lava of a volcano")
+    assert len(events(engine)) == 1
+
+
+def test_notes_of_a_late_answer_do_not_count_as_shown(
+    engine: Engine, notes: OwnerNotes, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes.add(LAVA)
+    monkeypatch.setattr(hooks, "LATE_SECONDS", 0.0)
+    assert LAVA in agent("prompt", prompt="lava of a volcano")
+    assert events(engine) == []
 
 
 def test_hook_without_a_subject_is_answered_with_nothing(notes: OwnerNotes, agent: Agent) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -95,6 +96,18 @@ def test_a_writer_without_the_lock_raises(database: Database, monkeypatch: pytes
         with pytest.raises(DatabaseUnavailableError, match="busy"), other.write():
             pytest.fail("two writers at once")
         other.close()
+
+
+def test_a_writer_waits_no_longer_than_it_wants(database: Database) -> None:
+    other = open_database(database.url)
+    with database.write():
+        started = time.monotonic()
+        with pytest.raises(DatabaseUnavailableError, match="busy"), other.write(seconds=0.05):
+            pytest.fail("two writers at once")
+        assert time.monotonic() - started < 5
+    with other.write(seconds=0.05) as transaction:
+        assert transaction.value("PRAGMA busy_timeout") == module.BUSY_TIMEOUT_MS
+    other.close()
 
 
 def test_a_writer_asks_often_for_a_lock_that_is_free_soon(

@@ -206,6 +206,8 @@ def test_writers_take_turns(opened: PostgresDatabase, monkeypatch: pytest.Monkey
         with pytest.raises(DatabaseUnavailableError, match="busy"), other.write():
             pytest.fail("two writers at once")
         other.close()
+        with pytest.raises(DatabaseUnavailableError, match="busy"), opened.write(seconds=0.0):
+            pytest.fail("two writers at once")
 
 
 def test_one_process_or_thread_is_alone(opened: PostgresDatabase) -> None:
