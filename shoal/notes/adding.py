@@ -100,10 +100,10 @@ def add_together(
 def _merged_or_stored(
     context: NoteContext, transaction: Transaction, owner: str, prepared: _Prepared
 ) -> AddedNote:
-    if prepared.similar and not prepared.similar[0].is_opposite:
-        same = NoteRows(transaction, owner).find_active(prepared.similar[0].id)
-        if same is not None:
-            return _count_again(context, transaction, owner, same, prepared)
+    rows = NoteRows(transaction, owner)
+    for similar in prepared.similar:
+        if not similar.is_opposite and rows.find_active(similar.id) is not None:
+            return _count_again(context, transaction, owner, similar.id, prepared)
     return _store(context, transaction, owner, [prepared])[0]
 
 

@@ -496,6 +496,16 @@ def test_remembered_duplicate_counts_instead(notes: OwnerNotes) -> None:
     assert (again.note.id, again.note.text, again.note.occurrence_count) == (first.note.id, LAVA, 2)
 
 
+def test_remembered_duplicate_counts_although_its_opposite_is_as_similar(notes: OwnerNotes) -> None:
+    volcano = notes.add("Use the volcano map, not the season map.").note
+    season = notes.add("Use the season map, not the volcano map.").note
+    text = "Use the season map and not the volcano map."
+    [again] = notes.remember([{"content": text, "topic": "Maps", "confidence": 0.9}])
+    assert isinstance(again, AddedNote)
+    assert [(each.id, each.is_opposite) for each in again.similar] == [(volcano.id, True), (season.id, False)]
+    assert (again.is_duplicate, again.note.id) == (True, season.id)
+
+
 # Several at once
 
 
