@@ -40,6 +40,7 @@ from shoal.storage.database import Snapshot
 from shoal.storage.note_sessions import SessionRows
 from shoal.storage.notes import NoteRows, PackedNote
 from shoal.storage.profiles import Profiles
+from shoal.support.quoting import in_line
 
 MAX_COMPARED = 50
 """Best notes whose similarity is computed where a threshold or an order by similarity asks for it."""
@@ -203,13 +204,15 @@ class FoundNotes:
 
 
 def _as_text(query: str, items: Sequence[RecalledNote]) -> str:
+    """Return the items as text for a prompt, each on one line."""
     if not items:
         return f"No relevant knowledge found for {query!r}."
     noun = "item" if len(items) == 1 else "items"
     lines = [f"## Memory recall: {query!r}", f"Found {len(items)} relevant knowledge {noun}:", ""]
     for number, item in enumerate(items, 1):
-        topic = f"**{item.metadata['topic']}**: " if item.metadata["topic"] else ""
-        lines.append(f"{number}. {topic}{item.content} (similarity {item.similarity:.2f})")
+        topic = in_line(item.metadata["topic"])
+        head = f"{number}. **{topic}**: " if topic else f"{number}. "
+        lines.append(f"{head}{in_line(item.content)} (similarity {item.similarity:.2f})")
     return "\n".join(lines)
 
 
