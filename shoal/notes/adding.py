@@ -84,17 +84,39 @@ def add_together(
 ) -> list[AddedNote] | None:
     """Store notes in one transaction with what `is_due` writes; None, and nothing, if it returns False.
 
-    Notes that are similar enough to stored ones are counted for these, as by `add` with `merge_similar`.
+    Notes that are similar enough to stored ones, or to those before them, are counted for these, as by `add`
+    with `merge_similar`.
     """
     with context.database.snapshot() as snapshot:
         prepared = _prepare(context, snapshot, owner, given, find_similar=True)
+    before = _similar_before(context, prepared)
     with context.database.write() as transaction:
         if not is_due(transaction):
             return None
-        added = [_merged_or_stored(context, transaction, owner, each) for each in prepared]
+        added: list[AddedNote] = []
+        for each, similar in zip(prepared, before, strict=True):
+            new = [
+                dataclasses.replace(found, id=added[found.id].note.id)
+                for found in similar
+                if not added[found.id].is_duplicate
+            ]
+            together = sorted([*each.similar, *new], key=lambda found: (-found.similarity, found.id))
+            compared = dataclasses.replace(each, similar=tuple(together))
+            added.append(_merged_or_stored(context, transaction, owner, compared))
         if record is not None:
             record(transaction, added)
     return added
+
+
+def _similar_before(context: NoteContext, prepared: Sequence[_Prepared]) -> list[tuple[SimilarNote, ...]]:
+    """Find for each note those before it that say the same, with their places as ids."""
+    scorer = context.get_scorer()
+    features = [TextFeatures.of_stored(scorer, each.scored.words, each.scored.profile) for each in prepared]
+    texts = [each.draft.text for each in prepared]
+    features = with_vectors(features, texts, context.get_vectors, ADDING_SECONDS)
+    return [
+        _similar(own, list(enumerate(texts[:place])), features[:place]) for place, own in enumerate(features)
+    ]
 
 
 def _merged_or_stored(
@@ -200,11 +222,20 @@ def similar_to(
     features = [TextFeatures.of_stored(scorer, scored.words, scored.profile), *all_features(packed, scorer)]
     texts = [text, *(note.text for note in packed)]
     features = with_vectors(features, texts, context.get_vectors, deadline - time.monotonic())
-    found = similarities(features[0], features[1:], examined_from=DUPLICATE)
-    columns = zip(packed, found.values.tolist(), found.is_opposite.tolist(), strict=True)
+    return _similar(features[0], [(note.id, note.text) for note in packed], features[1:])
+
+
+def _similar(
+    own: TextFeatures, notes: Sequence[tuple[int, str]], features: Sequence[TextFeatures]
+) -> tuple[SimilarNote, ...]:
+    """Return those of some notes (id, text) that say the same as a text, most similar first."""
+    if not notes:
+        return ()
+    found = similarities(own, features, examined_from=DUPLICATE)
+    columns = zip(notes, found.values.tolist(), found.is_opposite.tolist(), strict=True)
     chosen = [
-        (-value, note.id, note.text, is_opposite)
-        for note, value, is_opposite in columns
+        (-value, note_id, text, is_opposite)
+        for (note_id, text), value, is_opposite in columns
         if value >= DUPLICATE
     ]
     return tuple(

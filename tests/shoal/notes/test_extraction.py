@@ -120,6 +120,22 @@ def test_lesson_of_a_queued_transcript_becomes_a_note(
     assert server.sent_text()["repository"] == "web"
 
 
+def test_lessons_of_one_answer_that_say_the_same_are_one_note(
+    engine: Engine, notes: OwnerNotes, server: ChatServer, transcript: Path
+) -> None:
+    texts = (
+        "Use the volcano map, not the season map.",
+        "Use the season map, not the volcano map.",
+        "Use the volcano map and not the season map.",
+    )
+    server.replies[:] = [answer(*({**LESSON, "text": text} for text in texts))]
+    stop(notes, transcript)
+    [result] = engine.notes.extract_waiting()
+    assert (result.n_added, result.n_duplicates) == (2, 1)
+    stored = [(note.text, note.occurrence_count) for note in notes.list().notes]
+    assert stored == [(texts[0], 2), (texts[1], 1)], "the second may contradict the others"
+
+
 def test_lesson_was_applicable_where_it_was_learned(
     engine: Engine, notes: OwnerNotes, transcript: Path
 ) -> None:
