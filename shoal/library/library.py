@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from shoal.encoders.vector_cache import VectorCache
     from shoal.jobs.ingestion import IngestSession
     from shoal.jobs.stages.contract import Handlers
+    from shoal.search.encoder_pause import EncoderPause
     from shoal.search.index_follower import IndexFollower
     from shoal.search.library_index import IndexCache
     from shoal.search.query_vectors import QueryVectors
@@ -102,9 +103,11 @@ class Library:
     @functools.cached_property
     def reranker(self) -> Reranker:
         """What reranks the first results of searches. Loads no model yet."""
+        from shoal.search.encoder_pause import EncoderPause
         from shoal.search.reranking import Reranker
 
-        return Reranker(lambda: self._comparison, seconds=self.settings.rerank_seconds)
+        pause = self._encoder_pause if self.pair_scorer is None else EncoderPause()
+        return Reranker(lambda: self._comparison, seconds=self.settings.rerank_seconds, pause=pause)
 
     @functools.cached_property
     def _comparison(self) -> Comparison | None:
@@ -123,6 +126,15 @@ class Library:
         from shoal.encoders.vector_cache import VectorCache
 
         return VectorCache()
+
+    @functools.cached_property
+    def _encoder_pause(self) -> EncoderPause:
+        """The pause of the encoder, for all of this process."""
+        if self._shared is not None:
+            return self._shared._encoder_pause
+        from shoal.search.encoder_pause import EncoderPause
+
+        return EncoderPause()
 
     @functools.cached_property
     def index(self) -> IndexCache:
@@ -173,7 +185,7 @@ class Library:
             return None
         from shoal.search.query_vectors import QueryVectors
 
-        return QueryVectors(self.encoder, self._vector_cache)
+        return QueryVectors(self.encoder, self._vector_cache, self._encoder_pause)
 
     @functools.cached_property
     def suggester(self) -> Suggester:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -20,16 +19,14 @@ from numpy.typing import NDArray
 
 from shoal.encoders.contract import Encoder, EncoderIdentity, TextKind, unit_vectors
 from shoal.encoders.vector_cache import VectorCache, cache_key
-from shoal.errors import EncoderError, EncoderUnavailableError, ShoalError
+from shoal.errors import EncoderError, EncoderUnavailableError
+from shoal.search.encoder_pause import EncoderPause
 
 QUERY_SECONDS = 2.0
 """Most time that a search waits for the encoder."""
 LOADING_SECONDS = 20.0
 """The same until the encoder has answered once: a local model is loaded first, which takes a second or
 two."""
-PAUSE_SECONDS = 10.0
-"""After a failure searches do not ask the encoder for this time, unless it named another."""
-MAX_PAUSE_SECONDS = 300.0
 MAX_WAITING = 4
 """Calls that run at once. When an encoder hangs, further searches do not wait for it."""
 CHARS_PER_TOKEN = 3
@@ -108,12 +105,13 @@ class QueryVectors:
     """Embeds queries with an encoder, and keeps their vectors in `cache`. Safe to use from several
     threads."""
 
-    def __init__(self, encoder: Encoder, cache: VectorCache) -> None:
+    def __init__(self, encoder: Encoder, cache: VectorCache, pause: EncoderPause | None = None) -> None:
+        """`pause`: that of the encoder, if others ask it as well."""
         self._encoder = encoder
         self._cache = cache
         self._lock = threading.Lock()
         self._unrelated: Floats | None = None
-        self._resume_at = 0.0
+        self._pause = EncoderPause() if pause is None else pause
         self._n_running = 0
 
     def of(self, text: str) -> QueryVector:
@@ -187,10 +185,10 @@ class QueryVectors:
         self, compute: Callable[[], Value], seconds: float | None = None, *, is_optional: bool = False
     ) -> Value:
         """Run in a thread and wait for at most `seconds`. After a failure, fail at once for a while."""
-        now = time.monotonic()
+        seconds_left = self._pause.seconds_left
+        if seconds_left:
+            raise EncoderUnavailableError("the encoder failed a moment ago", seconds_left)
         with self._lock:
-            if now < self._resume_at:
-                raise EncoderUnavailableError("the encoder failed a moment ago", self._resume_at - now)
             if self._n_running >= MAX_WAITING:
                 raise EncoderUnavailableError("the encoder is busy", QUERY_SECONDS)
             self._n_running += 1
@@ -204,10 +202,10 @@ class QueryVectors:
         except FutureTimeoutError:
             error = EncoderUnavailableError(f"the encoder did not answer in {seconds:g} seconds", None)
             if not is_optional:
-                self._pause(error)
+                self._begin_pause(error)
             raise error from None
         except EncoderError as error:
-            self._pause(error)
+            self._begin_pause(error)
             raise
 
     def _run(self, compute: Callable[[], Value], future: Future[Value]) -> None:
@@ -219,8 +217,6 @@ class QueryVectors:
             with self._lock:
                 self._n_running -= 1
 
-    def _pause(self, error: ShoalError) -> None:
-        asked = getattr(error, "retry_after", None) or PAUSE_SECONDS
-        with self._lock:
-            self._resume_at = time.monotonic() + min(asked, MAX_PAUSE_SECONDS)
+    def _begin_pause(self, error: EncoderError) -> None:
+        self._pause.begin(error)
         log.warning("searches go on without the encoder for a while: %s", error)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from shoal.errors import EncoderUnavailableError
 from shoal.models.scores import RerankFallback, RerankInfo, RerankParts
 from shoal.models.search import SearchResult
+from shoal.search.encoder_pause import EncoderPause
 from shoal.search.similarities import Comparison, Deadline, StoredVectors
 from shoal.storage import vectors
 from shoal.storage.database import Snapshot
@@ -27,9 +28,6 @@ SIMILARITY_WEIGHT = 1.0 - BLEND_WEIGHT
 """Weights of both normalized scores, measured on four collections at once by `benchmarks/rerank.py`."""
 MAX_RUNNING = 4
 """Searches whose passages are read at the same time; others wait within their time budget."""
-PAUSE_SECONDS = 5.0
-"""Searches do not ask a model that is away again within this time, if it gave none."""
-MAX_PAUSE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +75,16 @@ class Reranker:
     """Reranks results within a time budget. Safe to share between threads.
 
     `open_comparison` returns what compares a query with texts, or None if no model is configured. It may load
-    a model, so it is called in the thread that reads.
+    a model, so it is called in the thread that reads. `pause`: that of the model.
     """
 
-    def __init__(self, open_comparison: Callable[[], Comparison | None], *, seconds: float) -> None:
+    def __init__(
+        self, open_comparison: Callable[[], Comparison | None], *, seconds: float, pause: EncoderPause
+    ) -> None:
         self._open = open_comparison
         self._seconds = seconds
         self._slots = threading.BoundedSemaphore(MAX_RUNNING)
-        self._paused_until = 0.0
+        self._pause = pause
         self._lock = threading.Lock()
         self._n_stuck = 0
         """Runs that continue although their searches have answered."""
@@ -121,10 +121,10 @@ class Reranker:
 
     def _read(self, run: _Run, query: str, texts: Sequence[str]) -> tuple[RerankFallback | None, str | None]:
         """Fill `run`, or return why that was not possible."""
-        pause = self._paused_until - time.monotonic()
-        if pause > 0:
+        seconds_left = self._pause.seconds_left
+        if seconds_left:
             return RerankFallback.unavailable, _not(
-                f"the encoder is unavailable; it is asked again in {pause:.0f} seconds"
+                f"the encoder is unavailable; it is asked again in {seconds_left:.0f} seconds"
             )
         # Waiting for runs that take longer than the budget would only delay this search, too.
         if self._n_stuck >= MAX_RUNNING or not self._slots.acquire(timeout=run.deadline.seconds_left):
@@ -168,8 +168,7 @@ class Reranker:
                 run.similarities = run.comparison.similarities(query, texts, run.deadline, run.stored)
         except EncoderUnavailableError as error:
             run.error = error
-            seconds = PAUSE_SECONDS if error.retry_after is None else error.retry_after
-            self._paused_until = time.monotonic() + min(max(seconds, 0.0), MAX_PAUSE_SECONDS)
+            self._pause.begin(error)
             log.warning("reranking: %s", error)
         except Exception as error:
             # The model may be any object; a search must not fail because of it.

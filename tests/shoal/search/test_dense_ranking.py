@@ -17,7 +17,8 @@ from shoal.encoders.contract import Floats, TextKind
 from shoal.engine import Engine
 from shoal.errors import EncoderMismatchError, EncoderUnavailableError, QueryError
 from shoal.index.vectors import DenseScores
-from shoal.search import query_vectors
+from shoal.models.scores import RerankFallback
+from shoal.search import encoder_pause, query_vectors
 from shoal.search.library_index import LibraryIndex
 from shoal.settings import Settings
 
@@ -193,8 +194,19 @@ def test_a_search_goes_on_without_the_encoder(
         with pytest.raises(EncoderUnavailableError):
             engine.search("rain", mode="dense")
         encoder.is_away = False
-        monkeypatch.setattr(query_vectors.time, "monotonic", lambda: 1e9)
+        monkeypatch.setattr(encoder_pause.time, "monotonic", lambda: 1e9)
         assert engine.search("rain storm").weights["dense"] > 0
+
+
+def test_reranking_leaves_alone_what_just_failed(settings: Settings, vectors: Vectors) -> None:
+    encoder = FailingEncoder(dimension=256, same=SAME)
+    encoder.is_away = True
+    with opened(settings, encoder) as engine:
+        ingest(engine, vectors)
+        response = engine.search("rain storm", rerank=10)
+        assert response.rerank is not None
+        assert response.rerank.fallback is RerankFallback.unavailable
+        assert encoder.n_calls == 1
 
 
 def test_a_slow_encoder_does_not_hold_up_a_search(
