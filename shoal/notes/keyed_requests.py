@@ -32,7 +32,7 @@ class RepeatedError(Exception):
 class KeyedRequest:
     """A request of an owner with an idempotency key. `request_hash`: SHA-256 (hex) of what it asks for.
 
-    Every method raises IdempotencyError if the key is that of another request.
+    Every method raises IdempotencyError if the key is that of another request of the owner, or of a job.
     """
 
     def __init__(self, context: NoteContext, owner: str, key: str, request_hash: str) -> None:
@@ -92,7 +92,7 @@ class KeyedRequest:
 
     def _outcomes(self) -> list[NoteOutcome]:
         with self._context.database.snapshot() as snapshot:
-            known = find_request(snapshot, self._key)
+            known = find_request(snapshot, self._owner, self._key)
             is_other = is_key_of_job(snapshot, self._key)
         if is_other or (known is not None and known.request_hash != self._request_hash):
             raise IdempotencyError(_USED)
@@ -104,6 +104,7 @@ class KeyedRequest:
         outcomes = [dataclasses.asdict(outcome_of(each)) for each in stored]
         is_written = write_outcomes(
             transaction,
+            self._owner,
             self._key,
             self._request_hash,
             outcomes,

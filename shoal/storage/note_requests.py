@@ -1,7 +1,11 @@
-"""Requests that add notes, by their idempotency keys, with the outcome of each note so far."""
+"""Requests that add notes, by their owners and idempotency keys, with the outcome of each note so far.
+
+The column `idempotency_key` has the key and a hash of the owner, so owners do not meet each other's keys.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,7 +13,10 @@ from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.json_text import compact_json
 
 FIND = "SELECT request_hash FROM note_requests WHERE idempotency_key = :key"
-# Jobs have keys too; all requests share them.
+# Jobs have keys too. They belong to no owner, so each is compared with those of all owners.
+IS_OF_NOTES = """
+    SELECT 1 FROM note_requests WHERE idempotency_key >= :key AND idempotency_key < :end LIMIT 1
+"""
 IS_OF_JOB = "SELECT 1 FROM jobs WHERE idempotency_key = :key"
 OUTCOMES = """
     SELECT outcome FROM note_request_outcomes WHERE idempotency_key = :key ORDER BY seq
@@ -24,6 +31,10 @@ INSERT_OUTCOME = """
 """
 
 
+_BEFORE_OWNER, _AFTER_OWNER = "\n", "\v"
+"""No keys have these characters. The second ends the range of all that begin with a key and the first."""
+
+
 class NoteRequest(NamedTuple):
     """A request that was accepted before. `outcomes`: JSON texts, of the first notes."""
 
@@ -36,16 +47,23 @@ def is_key_of_job(snapshot: Snapshot, key: str) -> bool:
     return snapshot.value(IS_OF_JOB, {"key": key}) is not None
 
 
-def find_request(snapshot: Snapshot, key: str) -> NoteRequest | None:
-    """Read what is known of a key."""
-    request_hash = snapshot.value(FIND, {"key": key})
+def is_key_of_notes(snapshot: Snapshot, key: str) -> bool:
+    """Whether a request that adds notes was accepted with this key, of any owner."""
+    return snapshot.value(IS_OF_NOTES, {"key": key, "end": key + _AFTER_OWNER}) is not None
+
+
+def find_request(snapshot: Snapshot, owner: str, key: str) -> NoteRequest | None:
+    """Read what is known of a key of an owner."""
+    values = {"key": _stored(owner, key)}
+    request_hash = snapshot.value(FIND, values)
     if request_hash is None:
         return None
-    return NoteRequest(request_hash, tuple(row[0] for row in snapshot.tuples(OUTCOMES, {"key": key})))
+    return NoteRequest(request_hash, tuple(row[0] for row in snapshot.tuples(OUTCOMES, values)))
 
 
 def write_outcomes(
     transaction: Transaction,
+    owner: str,
     key: str,
     request_hash: str,
     outcomes: Sequence[Mapping[str, Any]],
@@ -55,11 +73,16 @@ def write_outcomes(
 ) -> bool:
     """Write the outcomes of the next notes of a request. False if another thread or process did, or if the
     key is that of another request: then nothing of the transaction may be kept."""
-    transaction.execute(INSERT, {"key": key, "request_hash": request_hash, "now": now})
-    if is_key_of_job(transaction, key) or transaction.value(FIND, {"key": key}) != request_hash:
+    stored = _stored(owner, key)
+    transaction.execute(INSERT, {"key": stored, "request_hash": request_hash, "now": now})
+    if is_key_of_job(transaction, key) or transaction.value(FIND, {"key": stored}) != request_hash:
         return False
     rows = [
-        {"key": key, "seq": seq, "outcome": compact_json(outcome)}
+        {"key": stored, "seq": seq, "outcome": compact_json(outcome)}
         for seq, outcome in enumerate(outcomes, n_before)
     ]
     return transaction.write_many(INSERT_OUTCOME, rows) == len(rows)
+
+
+def _stored(owner: str, key: str) -> str:
+    return f"{key}{_BEFORE_OWNER}{hashlib.sha256(owner.encode()).hexdigest()}"

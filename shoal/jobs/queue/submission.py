@@ -32,7 +32,7 @@ from shoal.models.files import FileDraft
 from shoal.models.jobs import ItemStatus, JobKind, OnConflict
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
-from shoal.storage.note_requests import find_request
+from shoal.storage.note_requests import is_key_of_notes
 from shoal.support.byte_units import MIB
 from shoal.support.clock import timestamp_at
 from shoal.support.request_context import TRACE_ID
@@ -431,7 +431,7 @@ def _accepted_before(transaction: Transaction, key: str | None, request_hash: st
     if key is None:
         return None
     row = transaction.first(statements.JOB_BY_KEY, {"key": key})
-    if row is None and find_request(transaction, key) is None:
+    if row is None and not is_key_of_notes(transaction, key):
         return None
     if row is None or row["request_hash"] != request_hash:
         raise IdempotencyError("this Idempotency-Key was already used for a different request")
