@@ -40,6 +40,7 @@ from shoal.mcp.note_results import (
 )
 from shoal.mcp.quoting import NOTICE, clean_value, count, quoted, shortened
 from shoal.models.notes import AddedNote, MergeProposal, Note, NoteOutcome
+from shoal.notes.drafts import checked_categories
 from shoal.notes.environment import Environment
 from shoal.notes.merging import AGENT
 from shoal.storage.database import MAX_ID
@@ -160,12 +161,10 @@ class NoteTools:
         """Change the text, the category or the prerequisites of a note. What is not given stays."""
         if not (text or category or prerequisites is not None):
             raise NoteError("text", "is missing; give what to change: text, category or prerequisites")
+        # Before the first change: of a refused one, nothing is done.
+        categories = checked_categories([category] if category else [], "category")
         notes = self._notes
         note = notes.get(note_id)
-        if category:
-            note = notes.categorize(
-                note_id, add=[category], remove=[c for c in note.categories if c != category]
-            )
         if text or prerequisites is not None:
             tags = (prerequisites or {}).get("tags")
             gates = {name: values for name, values in (prerequisites or {}).items() if name != "tags"}
@@ -176,6 +175,10 @@ class NoteTools:
                 if tags is None
                 else sorted({*note.tags, *([tags] if isinstance(tags, str) else tags)}),
                 prerequisites=None if prerequisites is None else gates,
+            )
+        if categories:
+            note = notes.categorize(
+                note_id, add=categories, remove=[path for path in note.categories if path not in categories]
             )
         return _changed(note, "Changed")
 

@@ -307,6 +307,18 @@ def test_bad_arguments_are_refused_in_words(
     assert len(text) < 700
 
 
+@pytest.mark.parametrize(
+    ("text", "category"), [("x" * 20_001, "earth"), ("Rain is wet.", "a/b/a")], ids=["text", "category"]
+)
+def test_a_refused_change_of_a_note_changes_nothing(
+    engine: Engine, call: Call, text: str, category: str
+) -> None:
+    notes = engine.notes.of("default")
+    before = notes.add("Lava is hot.", categories=["fire"]).note
+    call("note_update", {"note_id": before.id, "text": text, "category": category}, fails=True)
+    assert notes.get(before.id) == before
+
+
 def test_an_invalid_owner_is_no_server(engine: Engine) -> None:
     with pytest.raises(NoteError, match="owner"):
         make_server(EngineBackend(engine), ServerOptions(owner="a\nb"))
