@@ -4,10 +4,12 @@ unpin a note."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from shoal.models.notes import Note
 from shoal.notes.affinity import tag_weight
 from shoal.notes.context import NoteContext
+from shoal.notes.drafts import checked_tags
 from shoal.notes.environment import Environment
 from shoal.notes.pinning import Pin, keeps_pin, pin_by_matches, pin_by_relevance
 from shoal.notes.prerequisites import Prerequisites
@@ -81,6 +83,7 @@ def feedback(
     reason: str,
     tag_scores: Mapping[str, object] | None,
     add_prerequisites: Prerequisites,
+    add_tags: Sequence[str],
     session_id: str,
     environment: Environment | None,
 ) -> Note:
@@ -108,9 +111,16 @@ def feedback(
         rows.change(note_id, now)
         before = Prerequisites.from_json(dict(note.prerequisites))
         after = before.united(add_prerequisites)
+        all_tags = checked_tags([*note.tags, *add_tags], "add_prerequisites")
+        former: dict[str, Any] = {}
         if after != before:
-            rows.add_history(note_id, "updated", {"prerequisites": before.as_json()}, now)
+            former["prerequisites"] = before.as_json()
             rows.change(note_id, now, prerequisites=compact_json(after.as_json()))
+        if all_tags != note.tags:
+            former["tags"] = note.tags
+            rows.set_tags(note_id, all_tags)
+        if former:
+            rows.add_history(note_id, "updated", former, now)
         if (current := pin_of(note)) is not None:
             if not keeps_pin(current, relevance, context.settings):
                 write_pin(rows, note, None, now)

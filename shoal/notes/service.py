@@ -273,7 +273,8 @@ class OwnerNotes(OwnerMerges):
         """Judge whether a note was applicable: its relevance for the tags of the environment changes, and its
         pin may.
 
-        `tag_scores` judge single tags, from -1 to 1. `add_prerequisites` adds to the gates of the note.
+        `tag_scores` judge single tags, from -1 to 1. `add_prerequisites` adds to the gates of the note, and
+        its `tags` to the tags.
         """
         if not isinstance(applicable, bool):
             raise NoteError("applicable", "must be true or false")
@@ -281,7 +282,7 @@ class OwnerNotes(OwnerMerges):
             raise NoteError("tag_scores", "must be an object with numbers by tag")
         if tag_scores:
             drafts.checked_tags(list(tag_scores), "tag_scores")
-        gates, _ = _split(add_prerequisites, "add_prerequisites")
+        gates, tags = _split(add_prerequisites, "add_prerequisites")
         try:
             return judging.feedback(
                 self._context,
@@ -291,6 +292,7 @@ class OwnerNotes(OwnerMerges):
                 reason=drafts.checked_line("reason", reason, drafts.MAX_REASON_CHARS),
                 tag_scores=tag_scores,
                 add_prerequisites=gates,
+                add_tags=tags,
                 session_id=_session(session_id),
                 environment=_environment(environment),
             )

@@ -293,6 +293,14 @@ def test_feedback_adds_prerequisites(notes: OwnerNotes) -> None:
     assert ids_of(notes.search("lava", environment={"os": "linux", "repo": "App"})) == [note.id]
 
 
+def test_feedback_adds_the_tags_of_prerequisites_to_the_note(notes: OwnerNotes) -> None:
+    note = notes.add(LAVA, tags=["go"]).note
+    judged = notes.feedback(note.id, applicable=True, add_prerequisites={"tags": ["Web"]})
+    assert judged.tags == ("go", "web")
+    assert [note.id for note in notes.list(tag="web").notes] == [note.id]
+    assert notes.history(note.id)[-1].before == {"tags": ["go"]}
+
+
 def test_good_feedback_pins_and_bad_feedback_unpins(notes: OwnerNotes) -> None:
     note = notes.add(LAVA).note
     environment = {"tags": ["react"]}
