@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mcp import MCPError
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import (
@@ -17,7 +18,13 @@ from mcp.server.mcpserver.exceptions import (
     UnexpectedToolError,
 )
 from mcp.server.mcpserver.tools import Tool
-from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    GetPromptResult,
+    InputRequiredResult,
+    ToolAnnotations,
+)
 from pydantic import ValidationError
 
 from shoal.access.rights import RIGHT_NEEDED, Access, Needed, Verdict, judge, needs_right
@@ -118,6 +125,23 @@ class ShoalServer(MCPServer[Any]):
             if isinstance(cause, ShoalError):
                 raise ResourceError(str(cause)) from cause
             raise
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """Fill in a prompt. Raises MCPError for an unknown one, and for missing or unknown arguments."""
+        prompts = {prompt.name: prompt for prompt in await self.list_prompts()}
+        if name not in prompts:
+            raise MCPError(INVALID_PARAMS, f"there is no prompt {name[:60]!r}{_hint(name, prompts)}")
+        given, known = arguments or {}, {each.name: each for each in prompts[name].arguments or ()}
+        try:
+            _check_names(name, given, known)
+        except ToolError as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from None
+        missing = [each.name for each in known.values() if each.required and each.name not in given]
+        if missing:
+            raise MCPError(INVALID_PARAMS, f"{name}: {', '.join(missing)} is missing")
+        return await super().get_prompt(name, arguments, context)
 
     def _check_access(
         self, tool: Tool, arguments: Mapping[str, Any], context: Context[Any, Any] | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import threading
 from pathlib import Path
@@ -119,8 +120,13 @@ def test_prompts_ask_for_citations_and_for_rejection(library: Engine) -> None:
             prompts = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
             answer = await client.get_prompt("answer_with_citations", {"question": "Why {x}?"})
             check = await client.get_prompt("check_grounding", {"answer": "Bees {0} fly."})
-            with pytest.raises(MCPError):
-                await client.get_prompt("answer_with_citations", {})
+            for name, arguments, reason in (
+                ("answer_with_citations", {}, "question is missing"),
+                ("answer_with_citations", {"question": "a", "queston": "b"}, "did you mean question?"),
+                ("answer_with_citation", {}, "there is no prompt 'answer_with_citation'; did you mean"),
+            ):
+                with pytest.raises(MCPError, match=re.escape(reason)):
+                    await client.get_prompt(name, arguments)
             return prompts, answer.messages[0].content.text, check.messages[0].content.text
 
     prompts, answer, check = run(main)
