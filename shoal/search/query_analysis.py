@@ -329,9 +329,10 @@ def _of_missing(
         what = f"what the query requires ({join_terms(required)})"
         return [f"no passage of this library contains {what}, so there are no results"]
     if len(missing) == len(parsed.terms):
-        kinds = (("share reefs with it", weights.reef), ("are near to it in meaning", weights.dense))
+        # Whether there are any is not known yet.
+        kinds = (("share reefs with it", weights.reef), ("be near to it in meaning", weights.dense))
         others = " or ".join(name for name, weight in kinds if weight)
-        end = f"; the results {others}" if others else ", so there are no results"
+        end = f"; results can only {others}" if others else ", so there are no results"
         return [f"no passage of this library contains a word of the query ({join_terms(missing)}){end}"]
     is_relevant = (
         request.mode is SearchMode.lexical

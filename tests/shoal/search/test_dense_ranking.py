@@ -106,6 +106,13 @@ def test_without_vectors_scores_are_those_of_words_and_reefs(
                 assert response.weights["dense"] == 0.0
 
 
+def test_a_query_of_unknown_words_is_promised_no_results(engine: Engine) -> None:
+    response = engine.search("qzxv")
+    assert not response.results
+    [warning] = response.warnings
+    assert warning.endswith("(qzxv); results can only be near to it in meaning")
+
+
 def test_mode_dense_ranks_by_the_cosine(engine: Engine) -> None:
     response = engine.search(QUERY, mode="dense", include_scores=True)
     (result,) = response.results

@@ -53,7 +53,7 @@ def test_query_without_any_word_of_the_library_gets_a_warning(engine: Engine) ->
     assert by_reefs.results
     assert by_reefs.warnings[0] == (
         "no passage of this library contains a word of the query (flower, crater); "
-        "the results share reefs with it"
+        "results can only share reefs with it"
     )
     for query, mode in (("qwertz blorb", "hybrid"), ("flower crater", "lexical")):
         reply = engine.search(query, mode=mode)
