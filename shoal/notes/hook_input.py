@@ -52,9 +52,9 @@ _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]++|\d++")
 _SENSITIVE_NAME = r"(?:token|secret|passw(?:or)?d|credential|api[-_]?key)"
 _SECRET_VALUE = re.compile(
     rf"""(?:
-        # --api-token VALUE; TOKEN=VALUE, authorization: bearer VALUE; bearer VALUE
+        # --api-token VALUE; TOKEN=VALUE, authorization: bearer VALUE; bearer VALUE; quotes may be escaped
         (?<![\w-])--?[\w-]{{0,30}}{_SENSITIVE_NAME}[\w-]{{0,30}}(?:=|\s++)
-      | (?:{_SENSITIVE_NAME}|authorization)[\w-]{{0,60}}+["']?\s*+[:=]\s*+(?:(?:basic|bearer)\s++)?
+      | (?:{_SENSITIVE_NAME}|authorization)[\w-]{{0,60}}+\\{{0,9}}+["']?\s*+[:=]\s*+(?:(?:basic|bearer)\s++)?
       | \b(?:basic|bearer)\s++
     )\S++""",
     re.IGNORECASE | re.VERBOSE,
