@@ -38,9 +38,9 @@ lint: install-dev ## ruff, mypy (strict), import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Three processes: tests wait for services and clocks for a third of their time.
+# Two processes: more of them leave too little of a small machine to the services that tests start.
 test: lint ## the linters and the whole test suite
-	$(BIN)/pytest --numprocesses 3 --dist loadfile
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 test-all: lint ## as test, with the long chaos runs, then the wheel and the tests under every Python found
 	SHOAL_TEST_LONG=1 $(BIN)/pytest --timeout 1800

@@ -70,9 +70,10 @@ def test_the_page_of_a_foreign_collection_is_that_of_a_missing_one(settings: Set
 
 
 def test_the_switch_is_shown_where_there_is_a_choice(client: FlaskClient) -> None:
-    assert 'href="/collections"' not in client.get("/library").get_data(as_text=True)
+    switch = 'href="/collections" data-whole aria-label="Collection main; choose another">main</a>'
+    assert switch not in client.get("/library").get_data(as_text=True)
     client.post(f"{API}/collections", json={"name": "birds"})
-    assert 'href="/collections"' in client.get("/library").get_data(as_text=True)
+    assert switch in client.get("/library").get_data(as_text=True)
     listed = client.get("/collections").get_data(as_text=True)
     assert 'href="/collections/birds/"' in listed
     assert 'href="/"' in listed

@@ -149,6 +149,8 @@ def test_worker_receives_messages_again_after_its_connection_and_the_queue_were_
         # The queue alone: RabbitMQ tells the worker, which declares it again.
         delete_queue(settings.broker_queue)
         job_id = upload(database, settings, [TEXT.format(i) for i in range(3, 6)])
+        # The worker may have declared the queue, and looked for work, before the upload was complete.
+        notify_workers(make_celery(settings))
         assert wait_for_job(database, job_id).status is JobStatus.succeeded
         assert worker.process.poll() is None
         assert worker.stop() == 0
