@@ -233,7 +233,7 @@ def test_old_events_are_deleted(engine: Engine, notes: OwnerNotes, agent: Agent)
     [
         ("call it with --api-key abc123 now", "call it with   now"),
         ("https://me:pw@host/x", "https://host/x"),
-        (r'{\"password\": \"hunter2\"} end', r"{\"  end"),
+        (r"{\"password\": \"hunter2\"} end", r"{\"  end"),
         ("hash 9f8e7d6c5b4a39281706abcdef end", "hash [removed] end"),
         ("the method getUserByAccountNumber", "the method getUserByAccountNumber"),
     ],
