@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+from amqp import NotFound
 from rabbitmq_server import CutableRabbitMQ, channel, delete_queue, require_rabbitmq
 from waiting import until
 from worker_parts import HERE, Worker, upload, wait_for_job
@@ -128,6 +129,14 @@ def test_sending_gives_up_quickly_when_rabbitmq_hangs(settings: Settings) -> Non
         connection.close()
 
 
+def has_consumer(settings: Settings) -> bool:
+    try:
+        with channel(settings.broker_url) as mine:
+            return bool(mine.queue_declare(settings.broker_queue, passive=True).consumer_count)
+    except NotFound:
+        return False
+
+
 @pytest.mark.chaos
 def test_worker_receives_messages_again_after_its_connection_and_the_queue_were_lost(
     database: Database, rabbit_settings: Settings, start_worker: StartWorker
@@ -146,6 +155,8 @@ def test_worker_receives_messages_again_after_its_connection_and_the_queue_were_
         job_id = upload(database, settings, [TEXT.format(i) for i in range(3)])
         server.reconnect()
         assert wait_for_job(database, job_id).status is JobStatus.succeeded
+        # The worker takes waiting work before it consumes again.
+        until(lambda: has_consumer(rabbit_settings))
         # The queue alone: RabbitMQ tells the worker, which declares it again.
         delete_queue(settings.broker_queue)
         job_id = upload(database, settings, [TEXT.format(i) for i in range(3, 6)])
