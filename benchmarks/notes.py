@@ -98,7 +98,7 @@ def keep_adding(
     is_ready: multiprocessing.synchronize.Event,
     is_over: multiprocessing.synchronize.Event,
 ) -> None:
-    """Add notes of another owner until told to stop."""
+    """Add notes of another owner until the end of the measurement."""
     with Engine(database) as engine:
         notes, source = engine.notes.of("bulk"), items(folder, seed=2)
         while not is_over.is_set():

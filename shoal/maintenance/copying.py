@@ -38,7 +38,7 @@ STATE = """
 """
 TABLE_STATE = "SELECT COUNT(*), COALESCE(MAX(updated_at), '') FROM {table}"
 WITH_STATE = ("saved_searches", "webhook_deliveries", "synonyms", "pins")
-"""Tables of which no number counts the changes. Deletions change how many rows there are."""
+"""Tables whose changes no number counts. Deletions change how many rows there are."""
 
 Watcher = Callable[["CopyStep"], None]
 
@@ -122,7 +122,8 @@ def holds_library(url: str, data_path: Path | None = None) -> bool:
 
 
 def _state(snapshot: Snapshot) -> tuple[object, ...]:
-    """Return values of which every change of documents, notes, words, jobs, searches or pins changes one."""
+    """Return values that tell states apart: a change of documents, notes, words, jobs, searches or pins
+    changes at least one."""
     of_tables = (tuple(snapshot.first(TABLE_STATE.format(table=table))) for table in WITH_STATE)
     return (*snapshot.first(STATE), *of_tables)
 

@@ -65,7 +65,7 @@ _ADDRESS_USER = re.compile(r"(://)[^/@\s]++@")
 
 @dataclass(frozen=True, slots=True)
 class HookInput:
-    """What a hook was told. An empty field is unknown.
+    """The input of a hook. An empty field is unknown.
 
     event_name       as the agent sent it, or the usual name
     cwd              absolute path

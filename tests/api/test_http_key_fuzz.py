@@ -182,15 +182,15 @@ def test_no_request_is_answered_from_a_foreign_collection_or_owner(
         )
         text = response.get_data(as_text=True)
         statuses[response.status_code] += 1
-        told = (sender.name, operation.method, path, json.dumps(body), response.status_code, text[:300])
-        assert response.status_code < 500 or response.status_code == 503, told
+        seen = (sender.name, operation.method, path, json.dumps(body), response.status_code, text[:300])
+        assert response.status_code < 500 or response.status_code == 503, seen
         for marker in set(MARKER.findall(text)):
             n_seen += 1
             collection, owner = MARKERS[marker]
-            assert collection in sender.reads, told
-            assert owner is None or sender.owners is None or owner in sender.owners, told
+            assert collection in sender.reads, seen
+            assert owner is None or sender.owners is None or owner in sender.owners, seen
         if operation.needed in (Needed.grant, Needed.manage) and "<title>Key needed" not in text:
-            assert response.status_code in (401, 403, 404, 308), told
+            assert response.status_code in (401, 403, 404, 308), seen
     assert n_seen > REQUESTS / 100, "keys see what is theirs"
     assert min(statuses[status] for status in (200, 401, 403, 404)) > REQUESTS / 100, statuses
     check_what_was_stored(app, senders)

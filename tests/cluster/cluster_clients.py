@@ -39,7 +39,7 @@ def batches(plan: Plan) -> Iterator[list[Text]]:
 
 
 class Uploader(threading.Thread):
-    """Uploads batch after batch until it is told to end. Each job ends before the next begins."""
+    """Uploads batch after batch until it is ended. Each job ends before the next begins."""
 
     def __init__(self, plan: Plan, urls: list[str], least: int) -> None:
         super().__init__(name="uploader", daemon=True)

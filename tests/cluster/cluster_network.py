@@ -64,7 +64,7 @@ class Host:
         self._network.forget_neighbours()
 
     def cut(self) -> None:
-        """Lose every packet from and to this host. Nobody is told: connections hang."""
+        """Lose every packet from and to this host. Connections hang without an error."""
         _ip("-n", self._network.switch, "link", "set", self._port, "down")
         self.is_cut = True
 

@@ -51,7 +51,7 @@ def test_host_that_is_cut_off_hangs_and_comes_back(tmp_path: Path) -> None:
                     connection.recv(100)
                 server.reconnect()
                 connection.settimeout(10)
-                # What was sent meanwhile arrives: nobody was told that the host was away.
+                # What was sent meanwhile arrives: no error said that the host was away.
                 assert connection.recv(100).startswith(b"HTTP/1.0 200")
             server.add_address("10.77.0.200")
             until(lambda: accepts("10.77.0.200", PORT))
