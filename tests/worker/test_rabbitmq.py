@@ -5,7 +5,10 @@ The tests that run with each broker are in `test_worker.py`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import signal
 import socket
 import threading
 import time
@@ -137,6 +140,17 @@ def has_consumer(settings: Settings) -> bool:
         return False
 
 
+@contextlib.contextmanager
+def paused(pids: list[int]) -> Iterator[None]:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
 @pytest.mark.chaos
 def test_worker_receives_messages_again_after_its_connection_and_the_queue_were_lost(
     database: Database, rabbit_settings: Settings, start_worker: StartWorker
@@ -158,9 +172,10 @@ def test_worker_receives_messages_again_after_its_connection_and_the_queue_were_
         # The worker takes waiting work before it consumes again.
         until(lambda: has_consumer(rabbit_settings))
         # The queue alone: RabbitMQ tells the worker, which declares it again. RabbitMQ 3.10 tells nothing if
-        # somebody else declares it first, as a notification does, so there is no work until then.
-        delete_queue(settings.broker_queue)
-        until(lambda: "ConsumerCancelled" in worker.log.read_text() and has_consumer(rabbit_settings))
+        # somebody else declares it first, as a notification of the first job does, so no process sends one.
+        with paused(worker.children(settings.workers)):
+            delete_queue(settings.broker_queue)
+            until(lambda: "ConsumerCancelled" in worker.log.read_text() and has_consumer(rabbit_settings))
         job_id = upload(database, settings, [TEXT.format(i) for i in range(3, 6)])
         assert wait_for_job(database, job_id).status is JobStatus.succeeded
         assert worker.process.poll() is None
