@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -29,8 +28,6 @@ _CODES: dict[object, int] = {True: TRUE, False: FALSE}
 NO_DATE = np.iinfo(np.int64).min
 EXACT = 2**53
 """From here on, an integer may differ from the float that stands for it."""
-MAX_LISTED = 20_000
-"""Hits of a text that are listed one by one; more are found at once."""
 
 _COMPARE: dict[Op, Callable[[Any, Any], Any]] = {
     Op.lt: operator.lt,
@@ -39,7 +36,7 @@ _COMPARE: dict[Op, Callable[[Any, Any], Any]] = {
     Op.ge: operator.ge,
     Op.eq: operator.eq,
 }
-_SEPARATORS = re.compile("[\0\1]")
+_WORD_BYTES = 8
 
 
 class Texts:
@@ -94,33 +91,33 @@ class _Piece:
     def __init__(self, first: int, texts: list[str]) -> None:
         self.first, self.n = first, len(texts)
         folded = [_folded(text) for text in texts]
-        self._bytes = b"\0" + b"\0".join(folded) + b"\0"
+        padded = b"\0" + b"\0".join(folded) + b"\0" + bytes(_WORD_BYTES)
+        n = len(padded) - _WORD_BYTES
         lengths = np.fromiter(map(len, folded), dtype=np.int64, count=len(folded))
         self._starts = np.concatenate([[0], np.cumsum(lengths + 1)[:-1]]) if len(folded) else lengths
+        self._bytes = np.frombuffer(padded, dtype=np.uint8, count=n)
+        self._counts = np.bincount(self._bytes, minlength=256)
+        # The word at a place has the bytes from there on.
+        self._words = np.ndarray((n,), dtype="<u8", buffer=padded, strides=(1,))
 
     def codes_with(self, needle: bytes) -> NDArray[np.int64]:
-        hits: list[int] = []
-        place = self._bytes.find(needle)
-        while place >= 0 and len(hits) < MAX_LISTED:
-            hits.append(place)
-            place = self._bytes.find(needle, place + len(needle))
-        if place >= 0:
-            return self._all_with(needle)
-        found = np.searchsorted(self._starts, np.array(hits, dtype=np.int64), side="right") - 1
-        return found + self.first
+        """Return the codes of the texts with these bytes, a code for each occurrence.
 
-    def _all_with(self, needle: bytes) -> NDArray[np.int64]:
-        """The same in a few passes over all texts, whatever the number of hits."""
-        mark = b"\0\1" if needle.startswith(b"\0") else b"\1"
-        replaced = np.frombuffer(self._bytes.replace(needle, mark), dtype=np.uint8)
-        hits = np.flatnonzero(replaced == 1)
-        # Each replacement before a hit has moved it to the left.
-        hits += np.arange(len(hits)) * (len(needle) - len(mark))
-        return np.searchsorted(self._starts, hits, side="right") - 1 + self.first
+        Looks for the rarest byte of the needle, then compares whole words there: three passes over all texts
+        at most, however many have the needle.
+        """
+        rarest = min(range(len(needle)), key=lambda place: self._counts[needle[place]])
+        places = np.flatnonzero(self._bytes == needle[rarest]) - rarest
+        places = places[(places >= 0) & (places <= len(self._bytes) - len(needle))]
+        for begin in range(0, len(needle), _WORD_BYTES):
+            word = needle[begin : begin + _WORD_BYTES]
+            mask = np.uint64(2 ** (8 * len(word)) - 1)
+            places = places[(self._words[places + begin] & mask) == int.from_bytes(word, "little")]
+        return np.searchsorted(self._starts, places, side="right") - 1 + self.first
 
 
 def _folded(text: str) -> bytes:
-    return _SEPARATORS.sub("\2", text.casefold()).encode("utf-8", "surrogatepass")
+    return text.casefold().replace("\0", "\2").encode("utf-8", "surrogatepass")
 
 
 @dataclass(frozen=True, eq=False)
