@@ -61,6 +61,10 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "Statements of searches", _module("search_statements", f"sqlite:///{database}")
     encoders = [folder for name in ("fp32", "int8") if (folder := Path("build/encoders") / name).is_dir()]
     yield "Speed of local encoders", _module("encoder_speed", *encoders) if encoders else None
+    yield (
+        "Bulk upload until it is embedded",
+        _module("embedding", texts[0], "--encoder", f"local:{encoders[-1].resolve()}") if encoders else None,
+    )
     yield "Filters on metadata in a large library", _module("metadata_filter")
     yield "Bulk upload, embedded broker, 1 worker", _script("ingest_service", texts[0])
     redis = os.environ.get("SHOAL_TEST_REDIS_URL", DEFAULT_REDIS)
