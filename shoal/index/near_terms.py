@@ -12,6 +12,7 @@ another first letter count only if none of these is one edit away.
 
 from __future__ import annotations
 
+import functools
 import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.stems import stem_many
+from lagoon.tokens import STOP_WORDS
 from shoal.index.index import Index
 from shoal.index.matching import count_roughly
 from shoal.index.segment import Field, letter_bits
@@ -244,15 +246,18 @@ def count_stems(index: Index, stems: Iterable[str]) -> dict[str, int]:
 def stems_starting_with(index: Index, prefix: str, limit: int) -> list[str]:
     """Return the stems of the words that begin with a folded text, those in most chunks first.
 
-    A stem may be shorter than the text: *reproducti* begins words of the stem *reproduct*.
+    A stem may be shorter than the text: *reproducti* begins words of the stem *reproduct*. Stems of stop
+    words that begin so are left out: there would be little else for *th*.
     """
     encoded = prefix.encode()
+    stopped = {stem for stem in _stop_stems() if stem.startswith(prefix)}
+    n = limit + len(stopped)
     counts: Counter[str] = Counter()
     for field in _fields(index):
         low, high = field.starting_with(encoded)
         sizes = np.diff(field.posting_starts[low : high + 1].astype(np.int64))
-        if len(sizes) > limit:
-            chosen = np.argpartition(sizes, len(sizes) - limit)[len(sizes) - limit :]
+        if len(sizes) > n:
+            chosen = np.argpartition(sizes, len(sizes) - n)[len(sizes) - n :]
         else:
             chosen = np.arange(len(sizes))
         for stem, size in _sizes(field, chosen + low).items():
@@ -264,7 +269,13 @@ def stems_starting_with(index: Index, prefix: str, limit: int) -> list[str]:
         if ending.startswith(prefix[end:])
     }
     counts.update(count_stems(index, set(stem_many(sorted(forms)))))
-    return [stem for stem, _ in sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:limit]]
+    ranked = sorted(counts.keys() - stopped, key=lambda stem: (-counts[stem], stem))
+    return ranked[:limit]
+
+
+@functools.cache
+def _stop_stems() -> frozenset[str]:
+    return frozenset(stem_many(sorted(STOP_WORDS)))
 
 
 def count_edits(texts: Sequence[str], word: str) -> list[int]:

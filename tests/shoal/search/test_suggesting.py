@@ -81,6 +81,16 @@ def test_stop_word_is_no_completion(engine: Engine) -> None:
     assert "the" not in texts(engine, "th")
 
 
+def test_words_are_found_behind_more_frequent_stop_words(tmp_path: Path) -> None:
+    with Engine(db_path=tmp_path / "s.db", learning=False) as engine:
+        engine.ingest(
+            title="a", content="The then there these they this those through thus, thistles thrive."
+        )
+        engine.ingest(title="b", content="That than thee there therefore this those though. " * 3)
+        found = [each.text for each in engine.suggest("th", limit=20).suggestions if each.kind == "word"]
+        assert {"thistles", "thrive"} <= set(found)
+
+
 def test_word_of_the_query_is_no_completion_of_its_last_word(engine: Engine) -> None:
     assert texts(engine, "tide ti") == ["tide time", "tide tidal", "tide tiere"]
     assert "tides tide" not in texts(engine, "tides ti")
