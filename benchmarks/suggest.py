@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from shoal import DocFormat, Engine
+from shoal.index.kernels import use_compiled
 from shoal.search.query_language import tokens_of
 
 SAMPLE = Path(__file__).parent.parent / "shoal" / "sample_corpus"
@@ -62,6 +63,8 @@ def measure(words: Sequence[str], n: int, seed: int) -> dict[str, Any]:
         Engine(db_path=Path(folder) / "s.db", learning=False) as engine,
     ):
         engine.ingest_many(documents(words, n, generator))
+        # As a service does for a large library.
+        use_compiled()
         engine.search("warm")
         started = time.perf_counter()
         engine.suggest("warm")

@@ -7,9 +7,8 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 
 from shoal.index.index import Index
-from shoal.index.matching import count_roughly
+from shoal.index.matching import TEXT, IndexTerm, count_roughly, find
 from shoal.search.completions import key_of
-from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import Term, stems_of, tokens_of
 
@@ -18,7 +17,8 @@ MAX_COMPARED = 400
 """Compounds that begin as typed and are looked up; if there are more, none is, until more is typed."""
 MAX_VERIFIED = 4
 """Compounds whose passages are counted: those whose rarest word is in most passages."""
-_COUNTS = "counts of the words of compounds"
+_COUNTS, _PASSAGES = "counts of the words of compounds", "passages of compounds"
+_IN_TEXT = frozenset({TEXT})
 
 
 class DictionaryCompounds:
@@ -46,13 +46,15 @@ class DictionaryCompounds:
 
 
 def count_compounds(library: LibraryIndex, compounds: Iterable[str]) -> list[tuple[str, int]]:
-    """Return the passages of the likeliest of some compounds, without those that no passage has."""
+    """Return the likeliest of some compounds that texts of passages have, each with the number of them."""
     terms = {compound: Term(tuple(tokens_of(compound))) for compound in compounds}
     at_most = {compound: _rarest(library.index, term) for compound, term in terms.items()}
     likeliest = sorted((each for each in terms if at_most[each]), key=lambda each: (-at_most[each], each))
-    found = find_matches(library, [terms[each] for each in likeliest[:MAX_VERIFIED]])
-    counted = ((each, found[terms[each]].n_chunks) for each in likeliest[:MAX_VERIFIED])
-    return [(compound, n_chunks) for compound, n_chunks in counted if n_chunks]
+    counts: dict[str, int] = library.index.cached.setdefault(_PASSAGES, {})
+    new = [each for each in likeliest[:MAX_VERIFIED] if each not in counts]
+    found = find(library.index, [IndexTerm(stems_of(terms[each].tokens), _IN_TEXT) for each in new])
+    counts.update((each, matches.n_chunks) for each, matches in zip(new, found, strict=True))
+    return [(each, counts[each]) for each in likeliest[:MAX_VERIFIED] if counts[each]]
 
 
 def is_compound(text: str) -> bool:

@@ -9,6 +9,7 @@ terms of the index, where the last word of the query may begin them, and compoun
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import threading
@@ -139,7 +140,7 @@ class Suggester:
         scored += self._frequent(snapshot, text, n)
         for word, n_chunks in self._words(snapshot, library, text):
             scored.append((math.log2(1 + n_chunks), word, WORD, n_chunks))
-        return Suggestions(tuple(_distinct(scored, typed=text))[:n])
+        return Suggestions(tuple(itertools.islice(_distinct(scored, typed=text), n)))
 
     def _frequent(self, snapshot: Snapshot, text: str, limit: int) -> Iterator[tuple[float, str, str, int]]:
         """Logged queries that begin as typed, and that had results."""
@@ -248,7 +249,9 @@ def _worth(n: int, kind: str, *, is_start: bool) -> float:
 
 def _shown(text: str) -> str:
     """A text in one line, without characters that cannot be seen."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    if not text.isprintable():
+        text = "".join(letter if letter.isprintable() else " " for letter in text)
+    return " ".join(text.split())
 
 
 def _distinct(scored: Iterable[tuple[float, str, str, int]], *, typed: str) -> Iterator[Suggestion]:
