@@ -15,6 +15,7 @@ from worker_script import STUCK
 
 from shoal.collections.names import MAIN
 from shoal.collections.registry import Registry
+from shoal.errors import DatabaseUnavailableError
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.counters import Counters
 from shoal.jobs.queue.lease import new_owner
@@ -25,8 +26,10 @@ from shoal.storage import migrate, saved_searches, webhook_deliveries
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
+from shoal_worker import process
 from shoal_worker.collection_keeper import CollectionKeeper
 from shoal_worker.libraries import Libraries
+from shoal_worker.watchdog import SLOT_BYTES, Slots
 
 TEXT = "A volcano throws out magma and lava. The rain of a monsoon falls on the forest number {}."
 
@@ -199,6 +202,22 @@ def test_a_deleted_collection_is_closed_and_its_files_go(
     keeper.keep()
     folder = settings.data_path / "collections"
     assert [path.name for path in folder.iterdir() if path.name.startswith(collection_id)] == []
+
+
+def test_a_message_while_the_catalog_is_away_is_no_error(
+    libraries: Libraries, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> list[str]:
+        raise DatabaseUnavailableError("the database server cannot be reached")
+
+    monkeypatch.setattr(libraries, "turn", away)
+    (tmp_path / "slots").write_bytes(bytes(SLOT_BYTES))
+    with (tmp_path / "slots").open("r+b") as file:
+        slots = Slots(file.fileno())
+    child = process._Child(settings, FakeScorer(), make_celery(settings), slots, process.Ending())
+    child._libraries = libraries
+    child.work()
+    assert not child._process_without_message()
 
 
 def test_a_bounded_number_stays_open(

@@ -255,7 +255,11 @@ class _Child:
         assert self._libraries is not None, "a child works only after it has started"
         if self._ending.has_begun or self._ending.is_outdated:
             return False
-        turn = self._libraries.turn()
+        try:
+            turn = self._libraries.turn()
+        except StorageError as error:
+            log.warning("work postponed", reason=str(error))
+            return False
         for collection_id in turn[:LOOKS]:
             if self._process_batch_of(collection_id, self._libraries):
                 self._libraries.served(collection_id)
