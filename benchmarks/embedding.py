@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.ingest_service import service
-from benchmarks.workers import queries_of, searching
-from shoal.cli.folder_ingest import find_files
-from shoal.client import Client, UploadFile
+from benchmarks.workers import files_of, queries_of, searching
+from shoal.client import Client
 
 POLL_SECONDS = 0.5
 AFTER_SECONDS = 30.0
@@ -38,15 +37,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--searches", type=int, default=200, help="number of different queries (default 200)")
     options = parser.parse_args()
-    files = [
-        UploadFile.of(file.path, file.path.name)
-        for file in find_files(options.folder.resolve(), recursive=False)
-    ]
+    files = files_of(options.folder)
     queries = queries_of(files, options.searches)
-    settings = {
-        "SHOAL_ENCODER": options.encoder,
-        "SHOAL_EMBED": "1",
-    }
+    settings = {"SHOAL_ENCODER": options.encoder, "SHOAL_EMBED": "1"}
     with (
         tempfile.TemporaryDirectory() as scratch,
         service(Path(scratch), options.workers, None, **settings) as address,

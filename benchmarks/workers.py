@@ -79,6 +79,13 @@ def runs(
         yield Run(size, store, brokers[0], max(workers), turned=True)
 
 
+def files_of(folder: Path) -> list[UploadFile]:
+    """Files of a folder that can be uploaded, without those of folders in it."""
+    return [
+        UploadFile.of(file.path, file.path.name) for file in find_files(folder.resolve(), recursive=False)
+    ]
+
+
 def waves_of(files: Sequence[UploadFile], wave_bytes: int) -> list[list[UploadFile]]:
     """Waves of an upload: each ends with the document that makes it reach `wave_bytes`."""
     waves: list[list[UploadFile]] = []
@@ -245,10 +252,7 @@ def main() -> int:
     parser.add_argument("--postgresql", help="such as postgresql://postgres@127.0.0.1:5432/test")
     parser.add_argument("--searches", type=int, default=200, help="number of queries (default 200)")
     options = parser.parse_args()
-    files = [
-        UploadFile.of(file.path, file.path.name)
-        for file in find_files(options.folder.resolve(), recursive=False)
-    ]
+    files = files_of(options.folder)
     given = {name: getattr(options, name) for name in ("redis", "rabbitmq", "postgresql")}
     digests: dict[int, set[str]] = {size: set() for size in options.wave_mb}
     with contextlib.nullcontext(options.redis) if options.redis else redis_server() as redis:

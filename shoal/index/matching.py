@@ -20,7 +20,7 @@ from shoal.index.ragged import firsts_of_runs, joined
 from shoal.index.segment import NO_TERM, POSITION_BITS, Field, Postings, Segment
 
 TEXT, HEADINGS, TITLE = "text", "headings", "title"
-EVERYWHERE = frozenset({TEXT, HEADINGS, TITLE})
+EVERYWHERE, IN_TEXT = frozenset({TEXT, HEADINGS, TITLE}), frozenset({TEXT})
 
 _MAX_FREQUENCY = 255
 _NO_BYTES = np.empty(0, dtype=np.uint8)

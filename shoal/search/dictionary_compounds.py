@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 
 from shoal.index.index import Index
-from shoal.index.matching import TEXT, IndexTerm, count_roughly, find
+from shoal.index.matching import IN_TEXT, IndexTerm, count_roughly, find
 from shoal.search.completions import key_of
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import Term, stems_of, tokens_of
@@ -18,7 +18,6 @@ MAX_COMPARED = 400
 MAX_VERIFIED = 4
 """Compounds whose passages are counted: those whose rarest word is in most passages."""
 _COUNTS, _PASSAGES = "counts of the words of compounds", "passages of compounds"
-_IN_TEXT = frozenset({TEXT})
 
 
 class DictionaryCompounds:
@@ -52,7 +51,7 @@ def count_compounds(library: LibraryIndex, compounds: Iterable[str]) -> list[tup
     likeliest = sorted((each for each in terms if at_most[each]), key=lambda each: (-at_most[each], each))
     counts: dict[str, int] = library.index.cached.setdefault(_PASSAGES, {})
     new = [each for each in likeliest[:MAX_VERIFIED] if each not in counts]
-    found = find(library.index, [IndexTerm(stems_of(terms[each].tokens), _IN_TEXT) for each in new])
+    found = find(library.index, [IndexTerm(stems_of(terms[each].tokens), IN_TEXT) for each in new])
     counts.update((each, matches.n_chunks) for each, matches in zip(new, found, strict=True))
     return [(each, counts[each]) for each in likeliest[:MAX_VERIFIED] if counts[each]]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from shoal.index import lexical
 from shoal.index.lexical import WeightedTerm
-from shoal.index.matching import EVERYWHERE, TEXT, TITLE, IndexTerm, Matches, find
+from shoal.index.matching import EVERYWHERE, IN_TEXT, TITLE, IndexTerm, Matches, find
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, Term, stems_of
 
@@ -24,7 +24,6 @@ UNIT = lexical.UNIT
 PAIR_SHARE = 0.2
 
 _IN_TITLE = frozenset({TITLE})
-_IN_TEXT = frozenset({TEXT})
 
 
 def find_matches(library: LibraryIndex, terms: Sequence[Term]) -> dict[Term, Matches]:
@@ -50,7 +49,7 @@ def weighted_terms(
         if found.n_chunks
     ]
     present = [pair for pair in parsed.pairs if all(_is_present(matches, token) for token in pair.tokens)]
-    pairs = [IndexTerm(stems_of(pair.tokens), _IN_TEXT) for pair in present]
+    pairs = [IndexTerm(stems_of(pair.tokens), IN_TEXT) for pair in present]
     weighted += [
         WeightedTerm(found, PAIR_SHARE * _pair_weight(parsed, pair), has_context=False)
         for pair, found in zip(present, find(library.index, pairs), strict=True)

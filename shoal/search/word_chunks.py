@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from shoal.index import lexical
 from shoal.index.lexical import WeightedTerm
-from shoal.index.matching import TEXT, IndexTerm, find
+from shoal.index.matching import IN_TEXT, IndexTerm, find
 from shoal.search.library_index import LibraryIndex
 from shoal.search.ordering import Order
 from shoal.search.query_language import stems_of, tokens_of
@@ -21,8 +21,6 @@ CHUNKS = """
     WHERE c.id IN ({ids})
     ORDER BY c.document_id, c.chunk_index
 """
-_IN_TEXT = frozenset({TEXT})
-"""A title or heading stands above many chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,8 @@ def find_word_chunks(
     snapshot: Snapshot, library: LibraryIndex, word: str, limit: int, *, label_threshold: float
 ) -> tuple[WordChunk, ...]:
     """List the best chunks by BM25 for a word or compound in any inflection, in library order."""
-    term = IndexTerm(stems_of(tokens_of(word)), _IN_TEXT)
+    # A title or heading stands above many chunks.
+    term = IndexTerm(stems_of(tokens_of(word)), IN_TEXT)
     terms = [WeightedTerm(found) for found in find(library.index, [term])]
     scores = lexical.scores(library.index, terms)
     places = Order(library.index, scores, scores > 0).first(limit, None)

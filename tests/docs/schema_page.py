@@ -46,6 +46,10 @@ SELECT t.content FROM document_texts t JOIN documents d ON d.id = t.document_id
 WHERE d.source_path = 'notes/volcanoes.md';
 ```
 
+`note_requests.idempotency_key` is the key, a line break, and the SHA-256 (hex) of the owner, so that owners do not meet
+each other's keys. `job_items.interruptions` counts a lost worker as 1, and as 10 if it died while it processed this
+document alone. `webhook_deliveries.created_at` is the time of the last request to send it again, if there was one.
+
 """
 TABLES = """
     SELECT name, sql FROM sqlite_master

@@ -103,8 +103,8 @@ class _Piece:
     def codes_with(self, needle: bytes) -> NDArray[np.int64]:
         """Return the codes of the texts with these bytes, a code for each occurrence.
 
-        Looks for the rarest byte of the needle, then compares whole words there: three passes over all texts
-        at most, however many have the needle.
+        Looks for the rarest byte of the needle, then compares whole words there: a few passes over all texts,
+        however many have the needle.
         """
         rarest = min(range(len(needle)), key=lambda place: self._counts[needle[place]])
         places = np.flatnonzero(self._bytes == needle[rarest]) - rarest
