@@ -7,7 +7,7 @@ document becomes a failed item with a reason. A body is refused as a whole only 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import IO
+from typing import IO, Any
 
 import flask
 import structlog
@@ -18,11 +18,12 @@ from shoal.jobs.queue.submission import Upload
 from shoal.models.jobs import OnConflict
 from shoal.settings import Settings
 from shoal_api import archives, idempotency, jobs, service
-from shoal_api.incoming import Incoming, Refusal, check_number, printable, read_archive, read_form, read_lines
+from shoal_api.incoming import FIELDS, Incoming, Refusal, check_number, read_archive, read_form, read_lines
 from shoal_api.openapi import Blueprint, check_charset
 from shoal_api.paths import DOCUMENTS
 from shoal_api.problems import ProblemError, field_problem
 from shoal_api.schemas.jobs import AcceptedSchema
+from shoal_api.schemas.uploads import UploadQuerySchema
 from shoal_api.service import Service
 from shoal_api.spool import spooled
 
@@ -63,33 +64,13 @@ BODY = {
     },
 }
 
-ON_CONFLICT = "on_conflict"
-"""The parameter that applies to all bodies."""
-
-QUERY = [
-    {"in": "query", "name": name, "required": False, "schema": schema, "description": meaning}
-    for name, schema, meaning in (
-        (
-            ON_CONFLICT,
-            {"type": "string", "enum": [each.value for each in OnConflict], "default": "keep"},
-            "`replace`: a document replaces the content of the stored one with its `source_path`",
-        ),
-        ("tags", {"type": "string"}, "comma-separated; for all files; for archives only"),
-        ("metadata", {"type": "string"}, "a JSON object; for all files; for archives only"),
-        (
-            "format",
-            {"type": "string", "enum": ["markdown", "plaintext"]},
-            "for all files; default: from the name of each file; for archives only",
-        ),
-    )
-]
-
 
 @blueprint.post("/bulk")
+@blueprint.parameters(UploadQuerySchema)
 @blueprint.responds(202, AcceptedSchema, description="Accepted")
-@blueprint.fails(400, 409, 413, 415, 422)
-@blueprint.describe(requestBody=BODY, parameters=[idempotency.PARAMETER, *QUERY])
-def add_documents() -> Response:
+@blueprint.fails(400, 409, 413, 415)
+@blueprint.describe(requestBody=BODY, parameters=[idempotency.PARAMETER])
+def add_documents(query: dict[str, Any]) -> Response:
     """Add many documents as one job
 
     The body is a form with any number of files, JSON lines, or an archive. A bad document becomes a failed
@@ -100,7 +81,7 @@ def add_documents() -> Response:
     here = service.current()
     request = flask.request
     key = idempotency.key(request)
-    on_conflict = _on_conflict(request)
+    on_conflict = query["on_conflict"]
     read = _reader(request)
     with spooled(request, here.settings) as file:
         incoming = read(request, file, here.settings)
@@ -115,23 +96,15 @@ def add_documents() -> Response:
     return jobs.accepted(job)
 
 
-def _on_conflict(request: flask.Request) -> OnConflict:
-    """Return the parameter `on_conflict`. Raises a 422 problem for an unknown value."""
-    value, *more = request.args.getlist(ON_CONFLICT) or [OnConflict.keep.value]
-    if more or value not in tuple(OnConflict):
-        raise field_problem(ON_CONFLICT, f"must be one of {', '.join(OnConflict)}, once")
-    return OnConflict(value)
-
-
 def _reader(request: flask.Request) -> Callable[[flask.Request, IO[bytes], Settings], Incoming]:
     """Return the function that reads a body of the request's content type. Raises a problem for other
     types."""
     mimetype = request.mimetype
     if mimetype in (*archives.ZIP, *archives.GZIP):
         return read_archive
-    if name := next((name for name in request.args if name != ON_CONFLICT), None):
+    if name := next((name for name in FIELDS if name in request.args), None):
         raise field_problem(
-            printable(name),
+            name,
             "is a query parameter for archives only; a form or a JSON line has fields instead",
         )
     if mimetype == FORM:

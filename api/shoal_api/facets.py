@@ -32,7 +32,6 @@ def facets_by_address(data: dict[str, Any]) -> dict[str, Any]:
 
 
 @blueprint.post("/facets")
-@blueprint.no_parameters
 @blueprint.body(FacetsSchema)
 @blueprint.responds(200, LibraryFacetsSchema)
 @blueprint.fails(503)

@@ -30,7 +30,6 @@ from shoal.models.files import FileDraft
 from shoal.settings import Settings
 from shoal_api import archives, multipart, strict_json
 from shoal_api.limits import max_beside_content, max_body_bytes
-from shoal_api.openapi import check_address
 from shoal_api.problems import ProblemError, field_problem, flatten, shorten
 from shoal_api.schemas.documents import DocumentInputSchema
 from shoal_api.schemas.unknown import closest
@@ -40,7 +39,7 @@ FIELDS = ("tags", "metadata", "format")
 """Fields that apply to all files of a form or an archive."""
 
 OF_ALL_BODIES = ("on_conflict",)
-"""Query parameters of all uploads, read elsewhere."""
+"""Query parameters of all uploads, which are no fields of a form."""
 
 MAX_FIELDS = 1000
 """Limit for the parts of a form that are not documents: each tag can be a field, and each empty input sends
@@ -200,18 +199,9 @@ def _refuse(path: str | None, n_bytes: int, reason: str, code: str) -> Refusal:
 
 def read_archive(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
     """Read an archive. Its query parameters, which apply to all files, are part of the request hash."""
-    check_address(request)
     fields = {
-        name: [value.encode() for value in values]
-        for name, values in request.args.lists()
-        if name not in OF_ALL_BODIES
+        name: [value.encode() for value in values] for name, values in request.args.lists() if name in FIELDS
     }
-    for name in fields:
-        if name not in FIELDS:
-            meant = closest(name, FIELDS)
-            raise field_problem(
-                printable(name), f"is not known; did you mean `{meant}`?" if meant else "is not known"
-            )
     common = _common(fields, settings)
     digest = hashlib.sha256(json.dumps(sorted(request.args.items(multi=True))).encode())
     while data := file.read(READ_BYTES):

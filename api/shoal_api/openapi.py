@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import http
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 from urllib.parse import unquote_to_bytes
 
 import apispec
@@ -19,7 +19,8 @@ from webargs.flaskparser import FlaskParser
 
 from shoal import __version__
 from shoal_api import access, limits, problems, service, strict_json
-from shoal_api.schemas.common import AnyOf, CommaList, ProblemSchema, Schema
+from shoal_api.schemas.common import AnyOf, CommaList, ProblemSchema
+from shoal_api.schemas.unknown import parameter_hint
 
 View = TypeVar("View", bound=Callable[..., Any])
 ResponseSchema = type[ma.Schema] | dict[str, Any] | None
@@ -48,7 +49,7 @@ FAILURES = {
     409: "The `Idempotency-Key` was used before for another request",
     413: "The body, or a document in it, is larger than the limit",
     415: "The content type or encoding of the body is not supported",
-    422: "A field or parameter is invalid; `errors` names it and says why",
+    422: "A field or parameter is invalid or unknown; `errors` names it and says why",
     503: "A dependency of the service is unavailable, or reading timed out; `detail` says which",
 }
 """Descriptions of the errors that operations declare."""
@@ -62,12 +63,11 @@ OTHER_FAILURES = (
 
 
 class StrictParser(FlaskParser):
-    """Parser that refuses unknown fields and parameters: a misspelt `tags` must not widen a search or a
-    delete."""
+    """Parser that refuses unknown fields, and a parameter that is given more than once. Unknown parameters
+    are refused before: see `Blueprint`."""
 
     DEFAULT_UNKNOWN_BY_LOCATION: dict[str, str | None] = {  # noqa: RUF012 - as the base class declares it
         **FlaskParser.DEFAULT_UNKNOWN_BY_LOCATION,
-        "query": ma.RAISE,
         "json": ma.RAISE,
     }
 
@@ -80,7 +80,6 @@ class StrictParser(FlaskParser):
         return read_json_object(req)
 
     def load_querystring(self, req: flask.Request, schema: ma.Schema) -> Any:
-        check_address(req)
         for name in req.args:
             field = schema.load_fields.get(name)
             if len(req.args.getlist(name)) > 1 and not isinstance(field, fields.List | CommaList):
@@ -93,12 +92,20 @@ def has_body(request: flask.Request) -> bool:
     return bool(request.content_length) or "chunked" in request.headers.get("Transfer-Encoding", "")
 
 
-def check_address(request: flask.Request) -> None:
-    """Raise a 400 problem if the query string of the URL is not UTF-8."""
+def check_query(request: flask.Request, known: Sequence[str], of_body: Sequence[str] = ()) -> None:
+    """Raise a 422 problem for query parameters that are not `known`, 400 if the query string is not UTF-8.
+
+    `of_body`: the fields of the body of such a request, for suggestions.
+    """
     try:
         unquote_to_bytes(request.query_string).decode()
     except UnicodeDecodeError:
         raise problems.ProblemError(400, "the URL is not UTF-8") from None
+    unknown = [name for name in request.args if name not in known]
+    if unknown:
+        # A hint costs a comparison with every known name, and only the first are shown.
+        hints = {name: parameter_hint(name, known, of_body) for name in unknown[: problems.MAX_ERRORS]}
+        raise problems.fields_problem({name: [hints.get(name, "is not known")] for name in unknown})
 
 
 def read_json_object(request: flask.Request) -> dict[str, Any]:
@@ -140,8 +147,26 @@ def _operation_id(name: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
+def _checking_query(view: View) -> View:
+    """Return the view with a check of the query parameters against those that it declares."""
+    declared = view._apidoc.get("arguments", {}).get("parameters", ())  # type: ignore[attr-defined]
+    fields_in = {each["in"]: tuple(each["schema"].load_fields) for each in declared}
+    known, of_body = fields_in.get("query", ()), fields_in.get("json", ())
+
+    @functools.wraps(view)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        check_query(flask.request, known, of_body)
+        return view(*args, **kwargs)
+
+    return cast("View", checked)
+
+
 class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
-    """The decorators of flask-smorest, typed so that they keep the types of the views."""
+    """The decorators of flask-smorest, typed so that they keep the types of the views.
+
+    Every route refuses query parameters that its view does not declare: a misspelt `tags` must not widen a
+    delete, and no parameter may be ignored.
+    """
 
     ARGUMENTS_PARSER = StrictParser()
 
@@ -164,7 +189,8 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         route: Callable[[View], View] = self.route(rule, methods=[method], **options)
 
         def decorate(view: View) -> View:
-            return route(self.describe(operationId=_operation_id(view.__name__))(view))
+            described = self.describe(operationId=_operation_id(view.__name__))(view)
+            return route(self.fails(422)(_checking_query(described)))
 
         return decorate
 
@@ -179,16 +205,6 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         """Pass the loaded query string to the view as its next argument."""
         decorator: Callable[[View], View] = self.arguments(schema(), location="query", **options)
         return decorator
-
-    def no_parameters(self, view: View) -> View:
-        """Refuse a query string, which the view would ignore."""
-
-        @functools.wraps(view)
-        def without(_query: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-            return view(*args, **kwargs)
-
-        checked: View = self.arguments(Schema(), location="query")(without)
-        return checked
 
     def responds(self, status: int, schema: ResponseSchema = None, **options: Any) -> Callable[[View], View]:
         """Serialize the return value of the view with `schema`."""

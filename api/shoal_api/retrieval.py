@@ -46,7 +46,6 @@ def _notes_of(user_id: str) -> OwnerNotes:
 
 
 @blueprint.post("/users/<user:user_id>/remember")
-@blueprint.no_parameters
 @blueprint.body(RememberSchema)
 @blueprint.responds(200, NoteOutcomesSchema)
 @blueprint.fails(409, 503)
@@ -65,7 +64,6 @@ def remember(data: dict[str, Any], user_id: str) -> NoteOutcomes:
 
 
 @blueprint.post("/users/<user:user_id>/recall")
-@blueprint.no_parameters
 @blueprint.body(RecallSchema)
 @blueprint.responds(200, RecalledSchema, examples=RECALL_EXAMPLES)
 @blueprint.fails(503)
@@ -78,7 +76,6 @@ def recall(data: dict[str, Any], user_id: str) -> Any:
 
 
 @blueprint.post("/retrieve")
-@blueprint.no_parameters
 @blueprint.body(RetrieveSchema)
 @blueprint.responds(200, RetrievalSchema, examples=RETRIEVAL_EXAMPLES)
 @blueprint.fails(503)

@@ -73,7 +73,6 @@ def suggest(data: dict[str, Any]) -> Any:
 
 
 @blueprint.post("/explain")
-@blueprint.no_parameters
 @blueprint.body(ExplainSchema)
 @blueprint.responds(200, ExplanationSchema)
 @blueprint.fails(404, 503)
@@ -85,7 +84,6 @@ def explain(data: dict[str, Any]) -> Any:
 
 
 @blueprint.post("/verify")
-@blueprint.no_parameters
 @blueprint.body(VerifySchema)
 @blueprint.responds(200, VerificationSchema)
 @blueprint.fails(503)

@@ -34,7 +34,6 @@ class _CanceledError(Exception):
 
 
 @blueprint.post("/search/batch")
-@blueprint.no_parameters
 @blueprint.body(BatchSchema)
 @blueprint.responds(200, BatchResponseSchema)
 @blueprint.fails(503)

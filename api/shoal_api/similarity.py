@@ -13,7 +13,6 @@ blueprint = Blueprint("similarity", __name__, url_prefix=API, description="How s
 
 
 @blueprint.post("/similarity")
-@blueprint.no_parameters
 @blueprint.body(TextPairSchema)
 @blueprint.responds(200, SimilaritySchema)
 @blueprint.fails(503)

@@ -288,8 +288,9 @@ def test_markup_in_notes_is_text(client: FlaskClient, engine: Engine) -> None:
     notes.feedback(note.id, applicable=True, reason=HOSTILE, tag_scores={HOSTILE: 1})
     notes.update(note.id, title=f"{HOSTILE} again")
     notes.deprecate(note.id, reason=HOSTILE)
-    for address in ("/notes", f"/notes/{note.id}"):
-        for query in ({"state": "all"}, {"q": f"lava {HOSTILE}", "repo": HOSTILE, "env_tags": HOSTILE}):
+    search = {"q": f"lava {HOSTILE}", "repo": HOSTILE, "env_tags": HOSTILE}
+    for address, first in (("/notes", {"state": "all"}), (f"/notes/{note.id}", {})):
+        for query in (first, search):
             text = page(client, address, owner=owner, **query)
             assert "<script>alert" not in text
             assert "<img" not in text

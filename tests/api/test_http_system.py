@@ -206,7 +206,7 @@ def test_openapi_document_lists_the_errors_of_operations(empty: FlaskClient) -> 
 
     assert errors("post", f"{API}/documents") == {"400", "409", "413", "415", "422"}
     assert errors("post", f"{API}/documents/bulk") == {"400", "409", "413", "415", "422"}
-    assert errors("get", f"{API}/documents/{{document_id}}") == {"404"}
+    assert errors("get", f"{API}/documents/{{document_id}}") == {"404", "422"}
     assert errors("get", f"{API}/jobs/{{job_id}}/items") == {"404", "422"}
     assert errors("post", f"{API}/search") == {"400", "413", "415", "422", "503"}
     assert errors("post", f"{API}/explain") == {"400", "404", "413", "415", "422", "503"}

@@ -13,7 +13,7 @@ PER_PAGE = 100
 
 
 @blueprint.get("/collections")
-@page
+@page()
 def collections() -> tuple[str, Mapping[str, Any]]:
     """List the collections."""
     number = page_number()

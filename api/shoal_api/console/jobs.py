@@ -20,7 +20,7 @@ FAILED = 20
 
 
 @blueprint.get("/jobs")
-@page
+@page("page", "status")
 def jobs() -> tuple[str, Mapping[str, Any]]:
     """List jobs with their progress."""
     here = service.current()
@@ -46,7 +46,7 @@ def jobs() -> tuple[str, Mapping[str, Any]]:
 
 
 @blueprint.get(f"/jobs/<{ID}:job_id>")
-@page
+@page("page", "items")
 def job(job_id: int) -> tuple[str, Mapping[str, Any]]:
     """Show a job, live while it runs, with its failed items."""
     here = service.current()

@@ -20,14 +20,14 @@ DAY = 86_400.0
 
 
 @blueprint.get("/keys")
-@page
+@page("page")
 def keys() -> tuple[str, Mapping[str, Any]]:
     """List keys, with a form for a new one."""
     return "keys.html", _values()
 
 
 @blueprint.post("/keys")
-@page
+@page()
 def create_key() -> Response:
     """Create a key and show it this once; if it is not possible, say why, with what was sent."""
     form = flask.request.form
@@ -45,7 +45,7 @@ def create_key() -> Response:
 
 
 @blueprint.post("/keys/<string(minlength=1, maxlength=64):key_id>/<any(revoke, rotate):change>")
-@page
+@page()
 def change_key(key_id: str, change: str) -> Response:
     """Revoke a key, or replace it by another, which is shown this once."""
     if change == "revoke":

@@ -19,6 +19,7 @@ from shoal.access.rights import SERVICE
 from shoal.collections.names import MAIN
 from shoal.errors import EncoderError, NoteError, NotFoundError, QueryError
 from shoal_api import access, request_collection, service
+from shoal_api.console import query_params
 from shoal_api.problems import for_error
 
 POLICY = (
@@ -80,27 +81,34 @@ View = Callable[Arguments, tuple[str, Mapping[str, Any]] | Response]
 """Returns the name of a template and its variables, or a response of its own."""
 
 
-def page(view: View[Arguments]) -> Callable[Arguments, Response]:
-    """A view that draws a page, or the main part of one, or the frame alone for who may not read."""
+def page(*parameters: str) -> Callable[[View[Arguments]], Callable[Arguments, Response]]:
+    """A view that draws a page, or the main part of one, or the frame alone for who may not read.
 
-    @functools.wraps(view)
-    def draw(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Response:
-        if access.shows_frame_only():
-            return respond("locked.html", {})
-        try:
-            drawn = view(*args, **kwargs)
-        except NotFoundError as error:
-            return respond("missing.html", {"message": str(error)}, status=404)
-        except QueryError as error:
-            return respond("refused.html", {"message": f"{error.field}: {error}"}, status=422)
-        except NoteError as error:
-            return respond("refused.html", {"message": str(error)}, status=422)
-        except EncoderError as error:
-            problem = for_error(error)
-            drawn = respond("refused.html", {"message": problem.detail}, status=problem.status)
-        return drawn if isinstance(drawn, Response) else respond(*drawn)
+    `parameters` are the query parameters of the page; others are refused.
+    """
 
-    return draw
+    def decorate(view: View[Arguments]) -> Callable[Arguments, Response]:
+        @functools.wraps(view)
+        def draw(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Response:
+            if access.shows_frame_only():
+                return respond("locked.html", {})
+            try:
+                query_params.check_known(parameters)
+                drawn = view(*args, **kwargs)
+            except NotFoundError as error:
+                return respond("missing.html", {"message": str(error)}, status=404)
+            except QueryError as error:
+                return respond("refused.html", {"message": f"{error.field}: {error}"}, status=422)
+            except NoteError as error:
+                return respond("refused.html", {"message": str(error)}, status=422)
+            except EncoderError as error:
+                problem = for_error(error)
+                drawn = respond("refused.html", {"message": problem.detail}, status=problem.status)
+            return drawn if isinstance(drawn, Response) else respond(*drawn)
+
+        return draw
+
+    return decorate
 
 
 def respond(template: str, shown: Mapping[str, Any], *, status: int = 200) -> Response:

@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
 
 @blueprint.get("/library")
-@page
+@page("page", "q", "tag")
 def library() -> tuple[str, Mapping[str, Any]]:
     """List the documents, with a form for uploads."""
     engine = service.current().engine
@@ -70,7 +70,7 @@ def library() -> tuple[str, Mapping[str, Any]]:
 
 
 @blueprint.get(f"/documents/<{ID}:document_id>")
-@page
+@page("chunk")
 def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
     """Show a document: its topic chart, its sections and its chunks."""
     engine = service.current().engine

@@ -16,6 +16,7 @@ from shoal.notes.service import OwnerNotes
 from shoal_api import service
 from shoal_api.console.layout import blueprint, page, respond
 from shoal_api.console.notes import (
+    KEPT,
     kept,
     note_address,
     split,
@@ -28,7 +29,7 @@ from shoal_api.notes import notes_of
 
 
 @blueprint.get("/notes/new")
-@page
+@page("owner")
 def new_note() -> tuple[str, Mapping[str, Any]]:
     """Show the form for a new note."""
     return "note_new.html", _values(notes_of(flask.request.args))
@@ -46,7 +47,7 @@ def _values(of_owner: OwnerNotes) -> dict[str, Any]:
 
 
 @blueprint.post("/notes/new")
-@page
+@page(*KEPT)
 def add_note() -> Response:
     """Store the note of the form and lead to its page. If there are similar notes, or its text is stored
     already, its page says so at once."""
@@ -70,7 +71,7 @@ def add_note() -> Response:
 
 
 @blueprint.post("/notes/dedup")
-@page
+@page("owner")
 def compare_notes() -> Response:
     """Start a job that compares the notes that wait with the others, and lead to the page of the job."""
     here = service.current()

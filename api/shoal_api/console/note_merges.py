@@ -15,7 +15,7 @@ from shoal.notes.drafts import MAX_TEXT_CHARS
 from shoal.notes.service import OwnerNotes
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page, respond
-from shoal_api.console.notes import kept, note_address, typed_text
+from shoal_api.console.notes import KEPT, kept, note_address, typed_text
 from shoal_api.notes import notes_of
 from shoal_api.paths import ID
 
@@ -25,7 +25,7 @@ MERGES = 20
 
 
 @blueprint.get("/notes/proposals")
-@page
+@page("owner", "status", "page")
 def note_proposals() -> tuple[str, Mapping[str, Any]]:
     """List proposals to merge notes, and the latest merges."""
     return "note_proposals.html", _values(notes_of(flask.request.args))
@@ -50,7 +50,7 @@ def _values(of_owner: OwnerNotes) -> dict[str, Any]:
 
 
 @blueprint.post(f"/notes/proposals/<{ID}:proposal_id>/<any(accept, reject):decision>")
-@page
+@page("owner", "status")
 def decide_proposal(proposal_id: int, decision: str) -> Response:
     """Merge the notes of a proposal, or reject it."""
     of_owner = notes_of(flask.request.args)
@@ -65,7 +65,7 @@ def decide_proposal(proposal_id: int, decision: str) -> Response:
 
 
 @blueprint.post(f"/notes/merges/<{ID}:merge_id>/undo")
-@page
+@page(*KEPT)
 def undo_merge(merge_id: int) -> Response:
     """Undo a merge, and show the note from which the form was sent, or the list of merges."""
     of_owner = notes_of(flask.request.args)

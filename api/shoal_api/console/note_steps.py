@@ -15,7 +15,7 @@ FILTERS = ("owner", "q", *Filters._fields, *ENVIRONMENT)
 
 
 @blueprint.get("/notes/explain")
-@page
+@page(*FILTERS)
 def note_search_steps() -> tuple[str, Mapping[str, Any]]:
     """Show what each step of a search contributed, and how it moved the best notes."""
     of_owner, args = notes_of(flask.request.args), flask.request.args

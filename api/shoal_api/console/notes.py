@@ -75,7 +75,7 @@ class ScoreStep(NamedTuple):
 
 
 @blueprint.get("/notes")
-@page
+@page(*KEPT, *Filters._fields, "state", "page")
 def notes() -> tuple[str, Mapping[str, Any]]:
     """List notes of an owner, or search them."""
     of_owner = notes_of(flask.request.args)
@@ -134,7 +134,7 @@ def _results(of_owner: OwnerNotes, query: str, filters: Filters) -> Mapping[str,
 
 
 @blueprint.get(f"/notes/<{ID}:note_id>")
-@page
+@page(*KEPT)
 def note(note_id: int) -> tuple[str, Mapping[str, Any]]:
     """Show a note with its evidence and, for a query, why it is shown."""
     return "note.html", values_of_note(notes_of(flask.request.args), note_id)
@@ -231,7 +231,7 @@ ACTIONS: Mapping[str, Callable[[OwnerNotes, int, Form], None]] = {
 
 
 @blueprint.post(f"/notes/<{ID}:note_id>/<any({', '.join(ACTIONS)}):action>")
-@page
+@page(*KEPT)
 def change_note(note_id: int, action: str) -> Response:
     """Change a note as a form says, and show it again; if that is not possible, with the reason and the
     form as it was sent."""

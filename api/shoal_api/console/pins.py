@@ -23,15 +23,19 @@ MAX_LIST = 500
 _TARGET = re.compile(r"(?P<document>[0-9]{1,18})(?:#(?P<index>[0-9]{1,9}))?")
 
 
+FORM = ("query", "contains", "pinned", "hidden")
+"""Fields of the form, which the address may fill in."""
+
+
 @blueprint.get("/pins")
-@page
+@page("q", "page", *FORM)
 def pins() -> tuple[str, Mapping[str, Any]]:
     """List the pins."""
     return "pins.html", _values(flask.request.args)
 
 
 @blueprint.post("/pins")
-@page
+@page()
 def add_pin_entry() -> Response:
     """Add the pin of the form."""
     form = flask.request.form
@@ -48,7 +52,7 @@ def add_pin_entry() -> Response:
 
 
 @blueprint.post(f"/pins/<{ID}:pin_id>/delete")
-@page
+@page()
 def delete_pin_entry(pin_id: int) -> Response:
     """Delete a pin."""
     return _done(lambda: service.current().engine.pins.delete(pin_id))

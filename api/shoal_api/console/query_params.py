@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import TypeVar
 
 import flask
 
 from shoal.errors import QueryError
+from shoal_api.schemas.unknown import parameter_hint
 
 MAX_PAGES = 1_000_000
 """Far beyond the last page of any list; a search has a lower limit."""
@@ -20,6 +22,13 @@ SHOWN_CHARS = 40
 """Most characters of an invalid value in a message."""
 
 Choice = TypeVar("Choice", bound=enum.StrEnum)
+
+
+def check_known(names: Sequence[str]) -> None:
+    """Raise a QueryError for a query parameter with another name, which the page would ignore."""
+    for name in flask.request.args:
+        if name not in names:
+            raise QueryError(name[:SHOWN_CHARS], parameter_hint(name, names))
 
 
 def page_number() -> int:

@@ -23,14 +23,14 @@ FREQUENT = 20
 
 
 @blueprint.get("/saved-searches")
-@page
+@page("page")
 def saved_searches() -> tuple[str, Mapping[str, Any]]:
     """List saved searches, with a form for a new one."""
     return "saved_searches.html", _list_values()
 
 
 @blueprint.post("/saved-searches")
-@page
+@page()
 def create_saved_search() -> Response:
     """Save a search, and show its secret this once; if it is not possible, say why, with what was sent."""
     form = flask.request.form
@@ -51,7 +51,7 @@ def create_saved_search() -> Response:
 
 
 @blueprint.get(f"/saved-searches/<{ID}:search_id>")
-@page
+@page("page", "status")
 def saved_search(search_id: int) -> tuple[str, Mapping[str, Any]]:
     """Show a saved search and its webhooks."""
     number = query_params.page_number()
@@ -69,7 +69,7 @@ def saved_search(search_id: int) -> tuple[str, Mapping[str, Any]]:
 
 
 @blueprint.post(f"/saved-searches/<{ID}:search_id>/<any(test, pause, resume, delete):change>")
-@page
+@page()
 def change_saved_search(search_id: int, change: str) -> Response:
     """Test, pause, resume or delete a saved search."""
     searches = service.current().engine.saved_searches
@@ -86,7 +86,7 @@ def change_saved_search(search_id: int, change: str) -> Response:
 
 
 @blueprint.post(f"/saved-searches/<{ID}:search_id>/redeliver/<string(minlength=1, maxlength=64):delivery_id>")
-@page
+@page()
 def redeliver(search_id: int, delivery_id: str) -> Response:
     """Send a webhook again."""
     service.current().engine.saved_searches.redeliver(search_id, delivery_id)
@@ -94,7 +94,7 @@ def redeliver(search_id: int, delivery_id: str) -> Response:
 
 
 @blueprint.get("/queries")
-@page
+@page("page", "empty")
 def queries() -> tuple[str, Mapping[str, Any]]:
     """List logged queries, and those that never had a result."""
     number = query_params.page_number()

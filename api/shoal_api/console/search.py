@@ -66,6 +66,11 @@ SWITCHES = (
 )
 """Parameters that switch something off, with the value that does, and what is said then."""
 EVERY_FILTER = ("tags", "archipelago", "format", "min_confidence", "min_relevance", "document", "filter")
+PARAMETERS = (
+    *("q", "page", "mode", "preset", "rerank", "sort", "decay", "boost", "group_by", "fold_similar"),
+    *("typos", "synonyms", "pins", "nearest", "facets", "more"),
+    *EVERY_FILTER,
+)
 
 
 class Active(NamedTuple):
@@ -93,7 +98,7 @@ class FeedbackDocuments(NamedTuple):
 
 
 @blueprint.get("/")
-@page
+@page(*PARAMETERS)
 def search() -> tuple[str, Mapping[str, Any]] | Response:
     """Search and show the results with their explanation."""
     engine = service.current().engine
@@ -205,7 +210,7 @@ def _awaited(engine: Engine, results: Iterable[SearchResult]) -> frozenset[int]:
 
 
 @blueprint.get("/nearest")
-@page
+@page("q", "chunks")
 def nearest_sentences() -> tuple[str, Mapping[str, Any]]:
     """Show the sentences of passages that are nearest to a query, for the script of the search page."""
     chunk_ids = query_params.wholes("chunks")

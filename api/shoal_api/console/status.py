@@ -16,7 +16,7 @@ LISTED_SECONDS = 24 * 3600.0
 
 
 @blueprint.get("/status")
-@page
+@page()
 def status() -> tuple[str, Mapping[str, Any]]:
     """Show the workers, the queue, the index and the sizes of the library."""
     engine = service.current().engine

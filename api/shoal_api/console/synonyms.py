@@ -23,14 +23,14 @@ SCAN_SECONDS = 5
 
 
 @blueprint.get("/synonyms")
-@page
+@page("q", "page")
 def synonyms() -> tuple[str, Mapping[str, Any]]:
     """List the synonyms, and the acronyms that a person has not decided on."""
     return "synonyms.html", _values()
 
 
 @blueprint.post("/synonyms")
-@page
+@page()
 def add_synonym_entry() -> Response:
     """Add the entry of the form."""
     form = flask.request.form
@@ -40,14 +40,14 @@ def add_synonym_entry() -> Response:
 
 
 @blueprint.post(f"/synonyms/<{ID}:synonym_id>/delete")
-@page
+@page()
 def delete_synonym_entry(synonym_id: int) -> Response:
     """Delete an entry."""
     return _done(lambda: service.current().engine.vocabulary.synonyms.delete(synonym_id))
 
 
 @blueprint.post("/synonyms/scan")
-@page
+@page()
 def scan_for_acronyms() -> Response:
     """Look for acronyms in documents that are new or changed."""
     acronyms = service.current().engine.vocabulary.acronyms
@@ -55,7 +55,7 @@ def scan_for_acronyms() -> Response:
 
 
 @blueprint.post(f"/synonyms/acronyms/<{ID}:acronym_id>/<any(confirm, reject):decision>")
-@page
+@page()
 def decide_acronym(acronym_id: int, decision: str) -> Response:
     """Make an acronym and its expansion synonyms, or reject it."""
     acronyms = service.current().engine.vocabulary.acronyms

@@ -26,7 +26,7 @@ PASSAGES = 8
 
 
 @blueprint.get("/reefs")
-@page
+@page()
 def reefs() -> tuple[str, Mapping[str, Any]]:
     """Show the map of reefs."""
     engine = service.current().engine
@@ -55,7 +55,7 @@ def reefs() -> tuple[str, Mapping[str, Any]]:
 
 
 @blueprint.get("/reefs/<int:reef_id>")
-@page
+@page()
 def reef(reef_id: int) -> tuple[str, Mapping[str, Any]]:
     """Show a reef: its typical words and the chunks about it."""
     engine = service.current().engine
@@ -78,7 +78,7 @@ def reef(reef_id: int) -> tuple[str, Mapping[str, Any]]:
 
 
 @blueprint.get("/vocabulary")
-@page
+@page("q", "page")
 def vocabulary() -> tuple[str, Mapping[str, Any]]:
     """List the learned words."""
     number = query_params.page_number()
@@ -90,7 +90,7 @@ def vocabulary() -> tuple[str, Mapping[str, Any]]:
 
 
 @blueprint.get("/vocabulary/<word>")
-@page
+@page()
 def word(word: str) -> tuple[str, Mapping[str, Any]]:
     """Show a learned word: its reefs and its evidence."""
     engine = service.current().engine

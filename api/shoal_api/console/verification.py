@@ -59,7 +59,7 @@ class ShownStatement(NamedTuple):
 
 
 @blueprint.get("/verify")
-@page
+@page("references")
 def verification() -> tuple[str, Mapping[str, Any]]:
     """Show the form for a text; `references` of the address are those of the form."""
     given = {"references": flask.request.args.get("references", "")}
@@ -67,7 +67,7 @@ def verification() -> tuple[str, Mapping[str, Any]]:
 
 
 @blueprint.post("/verify")
-@page
+@page()
 def verify_text() -> Response:
     """Verify the text of the form; if that is not possible, say why, with the form as it was sent."""
     form = flask.request.form
