@@ -77,8 +77,6 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     app = flask.Flask("shoal_api", static_url_path="/static")
     app.json = ReadableJSON(app)
     app.config.update(openapi.configuration())
-    # The default; routes for documents and uploads set a higher limit.
-    app.config["MAX_CONTENT_LENGTH"] = limits.MAX_JSON_BYTES
     app.url_map.strict_slashes = False
     open_collections = Collections(settings, main=engine)
     metrics = Metrics(engine, open_collections)

@@ -22,8 +22,9 @@ from shoal.conversion.drafts import largest_file
 from shoal.conversion.recognition import recognise
 from shoal.settings import Settings
 from shoal.support.byte_units import MIB
+from shoal_api.inflating import RATIO_FLOOR, Inflated, PackedDataError
 from shoal_api.spool import READ_BYTES
-from shoal_api.tarball import Entry, Gzip, Kind, MalformedTarballError, Tar
+from shoal_api.tarball import Entry, Kind, MalformedTarballError, Tar
 
 ZIP = ("application/zip", "application/x-zip-compressed")
 GZIP = ("application/gzip", "application/x-gzip")
@@ -50,10 +51,6 @@ ENTRY_START = b"PK\x01\x02"
 
 ZIP_READS = 2
 """How often each byte of a zip archive may be read: once for the end and directory, once for the files."""
-
-RATIO_FLOOR = MIB
-"""Unpacked size from which the ratio of a whole tar archive is checked: tars of small files are mostly
-zeros."""
 
 ENCRYPTED = 0x1
 UTF8_NAME = 0x800
@@ -147,7 +144,7 @@ class Archive:
     def _tar_members(self) -> Iterator[Member]:
         most = ENTRIES_PER_ITEM * self._settings.max_upload_items
         with _wrap_errors("tar"):
-            source = Gzip(self._file, self._check_ratio)
+            source = Inflated(self._file, self._check_ratio)
             entries = Tar(source)
             for n_entries, entry in enumerate(entries, 1):
                 if n_entries > most:
@@ -167,11 +164,11 @@ class Archive:
             return Member(name, entry.size, refusal=refusal)
         return self._read(name, entry.size, entries.content())
 
-    def _check_ratio(self, unpacked: int) -> None:
+    def _check_ratio(self, unpacked: int, packed: int) -> None:
         """Raise ArchiveTooLargeError if `unpacked` bytes are too many for the compressed bytes read so
         far."""
         self._check_total(unpacked)
-        if unpacked > RATIO_FLOOR and unpacked > self._settings.max_archive_ratio * self._file.tell():
+        if unpacked > max(RATIO_FLOOR, self._settings.max_archive_ratio * packed):
             raise ArchiveTooLargeError(self._ratio_message())
 
     # Both
@@ -254,7 +251,7 @@ def _wrap_errors(kind: str) -> Iterator[None]:
         yield
     except (BrokenArchiveError, ArchiveTooLargeError):
         raise
-    except MalformedTarballError as error:
+    except (MalformedTarballError, PackedDataError) as error:
         raise BrokenArchiveError(f"{error}; nothing of it was stored") from None
     except (*_ZIP_ERRORS, EOFError) as error:
         raise BrokenArchiveError(

@@ -1,4 +1,4 @@
-"""Bulk uploads: many documents in one request, as files of a form, as JSON lines or as an archive.
+"""Bulk uploads: many documents in one request, as files of a form, as JSON or as an archive.
 
 The body is spooled to disk and scanned once; then its documents become items of one job in order. A bad
 document becomes a failed item with a reason. A body is refused as a whole only if it cannot be parsed at all.
@@ -18,7 +18,16 @@ from shoal.jobs.queue.submission import Upload
 from shoal.models.jobs import OnConflict
 from shoal.settings import Settings
 from shoal_api import archives, idempotency, jobs, service
-from shoal_api.incoming import FIELDS, Incoming, Refusal, check_number, read_archive, read_form, read_lines
+from shoal_api.incoming import (
+    FIELDS,
+    Incoming,
+    Refusal,
+    check_number,
+    read_archive,
+    read_array,
+    read_form,
+    read_lines,
+)
 from shoal_api.openapi import Blueprint, check_charset
 from shoal_api.paths import DOCUMENTS
 from shoal_api.problems import ProblemError, field_problem
@@ -28,13 +37,14 @@ from shoal_api.service import Service
 from shoal_api.spool import spooled
 
 FORM = "multipart/form-data"
+ARRAY = "application/json"
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
 log = structlog.get_logger("shoal.api")
 
 blueprint = Blueprint("bulk", __name__, url_prefix=DOCUMENTS, description="Many documents in one request")
 
-BODY = {
+BODY: dict[str, Any] = {
     "required": True,
     "content": {
         FORM: {
@@ -51,6 +61,13 @@ BODY = {
         LINES[0]: {
             "schema": {"type": "string", "description": "one document per line, as in `POST /documents`"}
         },
+        ARRAY: {
+            "schema": {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/DocumentInput"},
+                "description": "documents, as in `POST /documents`",
+            }
+        },
         archives.ZIP[0]: {
             "schema": {"type": "string", "format": "binary", "description": "each file is a document"}
         },
@@ -65,6 +82,15 @@ BODY = {
 }
 
 
+ADVICE = {
+    "tar": "compress it with gzip and send it as application/gzip",
+    "csv": "a table is one document: send the file in a form (its rows are cited), or send its rows as an "
+    "array of documents",
+    "urlencoded": "name the content type in the header `Content-Type`",
+}
+"""What to do with bodies of other types, by a part of the name of the type."""
+
+
 @blueprint.post("/bulk")
 @blueprint.parameters(UploadQuerySchema)
 @blueprint.responds(202, AcceptedSchema, description="Accepted")
@@ -73,8 +99,9 @@ BODY = {
 def add_documents(query: dict[str, Any]) -> Response:
     """Add many documents as one job
 
-    The body is a form with any number of files, JSON lines, or an archive. A bad document becomes a failed
-    item of the job, with its line or name and the reason; the other documents are processed. Folders and
+    The body is a form with any number of files, JSON lines, a JSON array, or an archive. A bad document
+    becomes a failed item of the job, with its line, number or name and the reason; the other documents are
+    processed. Folders and
     hidden files in an archive are skipped and counted. With `on_conflict=replace`, a document replaces the
     content of the stored document with the same `source_path`.
     """
@@ -112,9 +139,15 @@ def _reader(request: flask.Request) -> Callable[[flask.Request, IO[bytes], Setti
     if mimetype in LINES:
         check_charset(request)
         return read_lines
-    advice = "; compress it with gzip and send it as application/gzip" if "tar" in mimetype else ""
+    if mimetype == ARRAY:
+        check_charset(request)
+        return read_array
+    advice = next((f"; {advice}" for kind, advice in ADVICE.items() if kind in mimetype), "")
     raise ProblemError(
-        415, f"send the documents as {FORM}, {LINES[0]}, {archives.ZIP[0]} or {archives.GZIP[0]}{advice}"
+        415,
+        f"send the documents as {ARRAY} (an array), {LINES[0]}, {FORM}, {archives.ZIP[0]} or "
+        f"{archives.GZIP[0]}{advice}",
+        headers={"Accept-Post": ", ".join(BODY["content"])},
     )
 
 

@@ -11,7 +11,7 @@ import flask
 from shoal.errors import NoteError
 from shoal.models.notes import NoteOutcomes
 from shoal_api import idempotency, service, strict_json
-from shoal_api.limits import MAX_JSON_BYTES, MAX_NOTES_BYTES, max_beside_content
+from shoal_api.limits import MAX_JSON_BYTES, max_beside_content
 from shoal_api.notes import notes_of
 from shoal_api.openapi import Blueprint, check_charset
 from shoal_api.paths import NOTES
@@ -68,10 +68,10 @@ def _items(request: flask.Request) -> Iterable[Any]:
     """Return the notes of a body, parsed as they are read; what is not JSON is a NoteError."""
     check_charset(request)
     if request.mimetype in LINES:
-        request.max_content_length = MAX_NOTES_BYTES
         return _of_lines(request.get_data())
     if not request.is_json:
         raise ProblemError(415, f"send the notes as application/json or {LINES[0]}")
+    request.max_content_length = MAX_JSON_BYTES
     try:
         value = strict_json.parse(request.get_data(), max_beside_content(service.current().settings))
     except strict_json.MalformedJSONError as error:

@@ -16,7 +16,6 @@ from shoal.jobs.service import Duplicate
 from shoal.models.jobs import ItemStatus, JobKind
 from shoal.storage.records import DocumentDetail
 from shoal_api import idempotency, jobs, service
-from shoal_api.limits import max_body_bytes
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import DOCUMENTS, ID
 from shoal_api.problems import ProblemError, field_problem
@@ -57,13 +56,6 @@ PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'"
 """What a browser's own viewer of PDF needs."""
 
 blueprint = Blueprint("documents", __name__, url_prefix=DOCUMENTS, description="Stored documents")
-
-
-def _allow_documents() -> None:
-    flask.request.max_content_length = max_body_bytes(service.current().settings)
-
-
-blueprint.before_request(_allow_documents)
 
 
 @blueprint.post("")

@@ -28,7 +28,7 @@ from shoal.formats.drafts import make_draft
 from shoal.models.documents import DocumentDraft, UrlDraft
 from shoal.models.files import FileDraft
 from shoal.settings import Settings
-from shoal_api import archives, multipart, strict_json
+from shoal_api import archives, json_array, multipart, strict_json
 from shoal_api.limits import max_beside_content, max_body_bytes
 from shoal_api.problems import ProblemError, field_problem, flatten, shorten
 from shoal_api.schemas.documents import DocumentInputSchema
@@ -47,6 +47,9 @@ one."""
 
 LINES_PER_ITEM = 2
 """Lines allowed per document that an upload may hold, so that each may be followed by an empty line."""
+
+OTHER_JSON = "send one document to `POST /api/v1/documents`, and one document a line as application/x-ndjson"
+"""What to do with JSON that is no array."""
 
 RECORDS = (".ndjson", ".jsonl")
 """Extensions of files with one document per line."""
@@ -274,11 +277,36 @@ def _metadata(texts: list[str]) -> dict[str, Any] | None:
 
 def read_lines(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
     """Read JSON lines."""
+    return Incoming(_digest(file), _line_documents(file, settings))
+
+
+def read_array(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
+    """Read a JSON array of documents."""
+    return Incoming(_digest(file), _array_documents(file, settings))
+
+
+def _digest(file: IO[bytes]) -> str:
     digest = hashlib.sha256()
     while data := file.read(READ_BYTES):
         digest.update(data)
     file.seek(0)
-    return Incoming(digest.hexdigest(), _line_documents(file, settings))
+    return digest.hexdigest()
+
+
+def _array_documents(file: IO[bytes], settings: Settings) -> Documents:
+    limit = max_body_bytes(settings)
+    schema = DocumentInputSchema()
+    try:
+        for number, element in enumerate(json_array.elements(file, limit), 1):
+            place = f"element {number}"
+            if element.data is None:
+                yield _too_long(place, element.n_bytes, limit)
+            else:
+                yield _json_document(element.data, place, schema, settings)
+    except json_array.NotAnArrayError as error:
+        raise ProblemError(400, f"the body {error} of documents; {OTHER_JSON}") from None
+    except json_array.MalformedArrayError as error:
+        raise ProblemError(400, f"the body {error}; nothing of it was stored") from None
 
 
 def _line_documents(file: IO[bytes], settings: Settings) -> Documents:
@@ -294,19 +322,24 @@ def _line_documents(file: IO[bytes], settings: Settings) -> Documents:
             size = len(line)
             while not line.endswith(b"\n") and (line := file.readline(READ_BYTES)):
                 size += len(line)
-            reason = f"line {number}: is longer than {limit:,} bytes"
-            yield Refusal(f"(line {number})", None, size, reason, DocumentTooLargeError.code)
+            yield _too_long(f"line {number}", size, limit)
         elif line.strip(b" \t\r\n\xef\xbb\xbf"):
-            yield _line_document(line, number, schema, settings)
+            # Without the line break, which the message for an unclosed string would otherwise mention.
+            yield _json_document(line.rstrip(b"\r\n"), f"line {number}", schema, settings)
 
 
-def _line_document(
-    line: bytes, number: int, schema: DocumentInputSchema, settings: Settings
+def _too_long(place: str, n_bytes: int, limit: int) -> Refusal:
+    reason = f"{place}: is longer than {limit:,} bytes"
+    return Refusal(f"({place})", None, n_bytes, reason, DocumentTooLargeError.code)
+
+
+def _json_document(
+    data: bytes, place: str, schema: DocumentInputSchema, settings: Settings
 ) -> DocumentDraft | UrlDraft | Refusal:
+    """Return the document of a JSON object; `place` says where it stands in the body."""
     value: dict[str, Any] = {}
     try:
-        # Without the line break, which the message for an unclosed string would otherwise mention.
-        value = strict_json.parse_object(line.rstrip(b"\r\n"), max_beside_content(settings))
+        value = strict_json.parse_object(data, max_beside_content(settings))
         strict_json.check_surrogates(value, exempt=frozenset({"content"}))
         return draft_of_fields(schema.load(value), settings=settings)
     except strict_json.MalformedJSONError as error:
@@ -316,16 +349,16 @@ def _line_document(
     except DocumentError as error:
         reason, code = str(error), error.code
     except ma.ValidationError as error:
-        messages, _ = shorten(flatten({"line": error.messages}))
+        messages, _ = shorten(flatten({"body": error.messages}))
         reason = "; ".join(f"{name}: {', '.join(texts)}" for name, texts in messages.items())
         code = InvalidFieldError.code
     title, path = value.get("title"), value.get("source_path")
     shown = printable(title).strip() if isinstance(title, str) else ""
     return Refusal(
-        shown or f"(line {number})",
+        shown or f"({place})",
         printable(path) if isinstance(path, str) else None,
-        len(line),
-        printable(f"line {number}: {reason}"),
+        len(data),
+        printable(f"{place}: {reason}"),
         code,
     )
 

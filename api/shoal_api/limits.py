@@ -11,7 +11,8 @@ from shoal.jobs.queue.queries import Waiting
 from shoal.jobs.service import Jobs
 from shoal.settings import Settings
 from shoal.support.byte_units import MIB
-from shoal_api.paths import DOCUMENTS, ID
+from shoal_api.content_encoding import unpack_body
+from shoal_api.paths import DOCUMENTS, ID, NOTES, without_collection
 from shoal_api.problems import ProblemError
 
 ESCAPED = 3
@@ -53,6 +54,16 @@ def max_body_bytes(settings: Settings) -> int:
 def max_beside_content(settings: Settings) -> int:
     """Return how many bytes of such a body may be something other than the content."""
     return ESCAPED * settings.max_metadata_bytes + MAX_JSON_BYTES
+
+
+def max_body(path: str, settings: Settings) -> int:
+    """Return the limit, in bytes, of a body sent to `path`, and of what it unpacks to."""
+    path = without_collection(path)
+    if path.startswith(f"{DOCUMENTS}/bulk"):
+        return settings.max_upload_bytes
+    if path.startswith(f"{NOTES}/bulk"):
+        return MAX_NOTES_BYTES
+    return max_body_bytes(settings) if path.startswith(DOCUMENTS) else MAX_JSON_BYTES
 
 
 class QueueLimit:
@@ -97,19 +108,12 @@ class QueueLimit:
 
 
 def register(app: flask.Flask, library: Callable[[], tuple[Jobs, str]], settings: Settings) -> None:
-    """Check the encoding, the URL and the queue limit of each request before its body is read.
+    """Check the URL and the queue limit of each request before its body is read, and limit and unpack its
+    body.
 
     `library` returns the jobs of the collection of the request, and its id.
     """
     queue = QueueLimit(settings)
-
-    @app.before_request
-    def check_encoding() -> None:
-        encoding = flask.request.headers.get("Content-Encoding", "identity")
-        if encoding.strip().lower() not in ("", "identity"):
-            raise ProblemError(
-                415, "send the body without Content-Encoding; an archive is recognized by its content type"
-            )
 
     @app.before_request
     def check_address() -> None:
@@ -129,3 +133,15 @@ def register(app: flask.Flask, library: Callable[[], tuple[Jobs, str]], settings
         # A repeated request returns its accepted job even while the queue is full.
         if key is None or jobs.by_key(key) is None:
             queue.check(jobs, collection_id)
+
+    @app.before_request
+    def receive_body() -> None:
+        request = flask.request
+        request.max_content_length = max_body(request.path, settings)
+        flask.g.unpacked = unpack_body(request, settings)
+
+    @app.teardown_request
+    def close_body(_error: BaseException | None) -> None:
+        unpacked = flask.g.pop("unpacked", None)
+        if unpacked is not None:
+            unpacked.close()

@@ -21,6 +21,7 @@ from shoal import __version__
 from shoal_api import access, limits, problems, service, strict_json
 from shoal_api.schemas.common import AnyOf, CommaList, ProblemSchema
 from shoal_api.schemas.unknown import parameter_hint
+from shoal_api.spool import has_body
 
 View = TypeVar("View", bound=Callable[..., Any])
 ResponseSchema = type[ma.Schema] | dict[str, Any] | None
@@ -85,11 +86,6 @@ class StrictParser(FlaskParser):
             if len(req.args.getlist(name)) > 1 and not isinstance(field, fields.List | CommaList):
                 raise problems.field_problem(name, "is given more than once")
         return super().load_querystring(req, schema)
-
-
-def has_body(request: flask.Request) -> bool:
-    """Whether a request has a body, which may be empty if its length is not declared."""
-    return bool(request.content_length) or "chunked" in request.headers.get("Transfer-Encoding", "")
 
 
 def check_query(request: flask.Request, known: Sequence[str], of_body: Sequence[str] = ()) -> None:

@@ -23,8 +23,7 @@ from shoal.errors import StorageError
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB
 from shoal_api.access import Gate
-from shoal_api.limits import MAX_JSON_BYTES, MAX_NOTES_BYTES, max_body_bytes
-from shoal_api.paths import DOCUMENTS, NOTES, without_collection
+from shoal_api.limits import max_body
 from shoal_api.problems import CONTENT_TYPE, DETAILS, ProblemError, code_of_status, for_error
 from shoal_api.spool import DISK_FULL
 from shoal_api.trace import SECURITY_HEADERS
@@ -89,17 +88,11 @@ class Admission:
     def __init__(self, settings: Settings, gate: Gate | None = None) -> None:
         """`gate`: of the application that gets the requests; by default one for these settings."""
         self._gate = gate or Gate.of(settings)
-        self._document_bytes = max_body_bytes(settings)
-        self._upload_bytes = settings.max_upload_bytes
+        self._settings = settings
 
     def max_body(self, path: str) -> int:
         """Return the size limit, in bytes, for a body sent to `path`."""
-        path = without_collection(path)
-        if path.startswith(f"{DOCUMENTS}/bulk"):
-            return self._upload_bytes
-        if path.startswith(f"{NOTES}/bulk"):
-            return MAX_NOTES_BYTES
-        return self._document_bytes if path.startswith(DOCUMENTS) else MAX_JSON_BYTES
+        return max_body(path, self._settings)
 
     def check(self, method: str, path: str, authorization: str | None) -> Refusal | None:
         """Return a refusal if the key is missing, invalid or lacks the right, else None."""

@@ -26,6 +26,7 @@ from shoal.settings import Settings
 from shoal.support.byte_units import KIB, MIB
 from shoal_api.access import Gate
 from shoal_api.request_parser import MAX_HEAD, Admission, Refusal, RequestParser, refusal_of
+from shoal_api.spool import SPOOL_FROM
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -53,8 +54,6 @@ STOP_SECONDS = 30.0
 
 MAINTENANCE_SECONDS = 1
 READ_BYTES = 8 * KIB
-SPOOL_FROM = 512 * KIB
-"""Bodies larger than this go to a file."""
 BUFFERED_RESPONSE = 1 << 30
 """A response up to this size is buffered whole, in a file from 1 MiB on, so that no thread waits for a slow
 client."""

@@ -22,6 +22,8 @@ from shoal.settings import Settings
 from shoal.support.byte_units import KIB
 
 READ_BYTES = 64 * KIB
+SPOOL_FROM = 512 * KIB
+"""Bodies larger than this go to a file."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """No space left, quota exceeded, or a file above the limit of the file system or process."""
 
@@ -37,6 +39,12 @@ def spool_folder(settings: Settings) -> Path:
     return folder
 
 
+def has_body(request: flask.Request) -> bool:
+    """Whether a request has a body, which may be empty if its length is not declared."""
+    length = request.headers.get("Content-Length", "0")
+    return length != "0" or "chunked" in request.headers.get("Transfer-Encoding", "")
+
+
 @contextlib.contextmanager
 def spooled(request: flask.Request, settings: Settings) -> Iterator[IO[bytes]]:
     """Yield the body of an upload as a file, at its start.
@@ -44,7 +52,6 @@ def spooled(request: flask.Request, settings: Settings) -> Iterator[IO[bytes]]:
     waitress provides a file. Bodies from other servers are copied to an unnamed file, which vanishes with the
     process. Raises DiskFullError, and Werkzeug's errors for a body that is too large or incomplete.
     """
-    request.max_content_length = settings.max_upload_bytes
     # Raises if the declared length is above the limit.
     body = request.stream
     received = request.environ["wsgi.input"]
@@ -54,11 +61,20 @@ def spooled(request: flask.Request, settings: Settings) -> Iterator[IO[bytes]]:
         received.seek(0)
         yield received
         return
+    with (
+        disk_full_is_an_error(),
+        tempfile.TemporaryFile(dir=spool_folder(settings), prefix="upload-") as file,
+    ):
+        shutil.copyfileobj(body, file, READ_BYTES)
+        file.seek(0)
+        yield file
+
+
+@contextlib.contextmanager
+def disk_full_is_an_error() -> Iterator[None]:
+    """Raise DiskFullError where there is no space for a body."""
     try:
-        with tempfile.TemporaryFile(dir=spool_folder(settings), prefix="upload-") as file:
-            shutil.copyfileobj(body, file, READ_BYTES)
-            file.seek(0)
-            yield file
+        yield
     except OSError as error:
         if error.errno in DISK_FULL:
             raise DiskFullError("no space for the body of an upload") from error

@@ -1,18 +1,16 @@
 """Forward-only reader of gzip-compressed tar archives, in time and memory bounded by their size.
 
 The readers of the standard library are unsafe for untrusted input: `tarfile` applies every global header to
-every entry and searches extended headers with regular expressions; `gzip` reads the names in its headers byte
-by byte.
+every entry and searches extended headers with regular expressions; for `gzip` see `inflating`.
 """
 
 from __future__ import annotations
 
 import enum
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shoal.support.byte_units import KIB, MIB
+from shoal.support.byte_units import MIB
 from shoal_api.spool import READ_BYTES, Readable
 
 BLOCK = 512
@@ -33,13 +31,6 @@ MAX_EXTENSIONS = 4
 MAX_DIGITS = 20
 """Most digits of a decimal number; a file has at most 2^64 bytes."""
 
-MAX_GZIP_MEMBERS = 200_000
-"""Most members of a gzip file. Tools that write many put 64 KiB into each, so 2 GiB have 32,768."""
-
-GZIP_FORMAT = 16 + zlib.MAX_WBITS
-PACKED_BYTES = 8 * KIB
-"""Bytes inflated at a time. The remainder is copied once for each gzip member in them."""
-
 _TRUNCATED = "the archive is truncated"
 _DAMAGED = "the archive is damaged or truncated"
 _NO_TAR = "the gzip file holds no tar archive (send a single text unpacked, as multipart/form-data)"
@@ -47,53 +38,6 @@ _NO_TAR = "the gzip file holds no tar archive (send a single text unpacked, as m
 
 class MalformedTarballError(ValueError):
     """The bytes are not a gzip-compressed tar archive, or exceed the limits of this module."""
-
-
-class Gzip:
-    """The content of a gzip file, read forward."""
-
-    def __init__(self, file: Readable, check_size: Callable[[int], None]) -> None:
-        """Open a gzip file. `check_size` gets the number of bytes unpacked so far and may raise."""
-        self._file = file
-        self._check_size = check_size
-        self._inflater = zlib.decompressobj(GZIP_FORMAT)
-        self._packed = b""
-        self._n_bytes = 0
-        self._n_members = 1
-
-    def read(self, size: int = READ_BYTES, /) -> bytes:
-        """Return at least one and at most `size` bytes; empty at the end."""
-        data = b""
-        while not data and not self._is_at_end():
-            packed = self._packed or self._file.read(PACKED_BYTES)
-            if not packed:
-                raise MalformedTarballError(_TRUNCATED)
-            try:
-                data = self._inflater.decompress(packed, size)
-            except zlib.error:
-                raise MalformedTarballError("the body is not a gzip file, or it is damaged") from None
-            self._packed = self._inflater.unused_data or self._inflater.unconsumed_tail
-        self._n_bytes += len(data)
-        self._check_size(self._n_bytes)
-        return data
-
-    def _is_at_end(self) -> bool:
-        """Whether no data follows. Starts the next member if the current one has ended."""
-        if not self._inflater.eof:
-            return False
-        # Skip padding, as on tapes.
-        self._packed = self._packed.lstrip(b"\0")
-        while not self._packed and (packed := self._file.read(READ_BYTES)):
-            self._packed = packed.lstrip(b"\0")
-        if not self._packed:
-            return True
-        self._n_members += 1
-        if self._n_members > MAX_GZIP_MEMBERS:
-            raise MalformedTarballError(
-                f"the gzip file has more than {MAX_GZIP_MEMBERS:,} members, which is the limit"
-            )
-        self._inflater = zlib.decompressobj(GZIP_FORMAT)
-        return False
 
 
 class Kind(enum.Enum):

@@ -146,13 +146,19 @@ for name, kind, status, reason in (
     case(f"type: {name}", status, reason, post(DOCUMENTS, {"content": TEXT}, kind=kind))
 
 case(
-    "head: a compressed body",
-    415,
-    "Content-Encoding",
-    post(DOCUMENTS, gzip.compress(b'{"content": "a"}'), "Content-Encoding: gzip"),
+    "head: a body that is not compressed as it says",
+    400,
+    "gzip",
+    post(DOCUMENTS, b'{"content": "a"}', "Content-Encoding: gzip"),
 )
 case(
-    "head: a compressed upload",
+    "head: a compressed body of zeros",
+    413,
+    "unpacks",
+    lambda: post(SEARCH, gzip.compress(bytes(100 * MIB)), "Content-Encoding: gzip"),
+)
+case(
+    "head: an upload in an unknown coding",
     415,
     "Content-Encoding",
     post(BULK, gzip.compress(b'{"content": "a"}'), "Content-Encoding: br", kind="application/x-ndjson"),

@@ -294,10 +294,21 @@ def test_error_of_a_misspelt_form_field_suggests_a_name(empty: FlaskClient) -> N
 
 
 @pytest.mark.parametrize(
-    "kind", ["application/json", "text/plain", "", "application/x-ndjson; charset=utf-16"]
+    ("kind", "advice"),
+    [
+        ("text/plain", "application/json (an array), application/x-ndjson, multipart/form-data"),
+        ("", "application/json (an array), application/x-ndjson, multipart/form-data"),
+        ("application/x-ndjson; charset=utf-16", "UTF-8"),
+        ("application/json; charset=utf-16", "UTF-8"),
+        ("text/csv", "send its rows as an array of documents"),
+        ("application/x-www-form-urlencoded", "name the content type"),
+    ],
 )
-def test_other_content_types_are_refused(empty: FlaskClient, kind: str) -> None:
-    assert_problem(empty.post(BULK, data=b"{}", content_type=kind), 415)
+def test_other_content_types_are_refused(empty: FlaskClient, kind: str, advice: str) -> None:
+    response = empty.post(BULK, data=b"{}", content_type=kind)
+    assert advice in assert_problem(response, 415)["detail"]
+    if "charset" not in kind:
+        assert "application/json, application/zip" in response.headers["Accept-Post"]
 
 
 def assert_no_rows(engine: Engine) -> None:
