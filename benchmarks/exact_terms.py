@@ -99,7 +99,7 @@ def _measure(engine: Engine, n: int, seed: int, modes: list[str]) -> int:
         for kind in KINDS:
             for token in drawn[kind]:
                 holding = tokens[kind][token]
-                results = engine.search(token, mode=mode, max_per_document=None).results
+                results = engine.search(token, mode=mode, max_per_document=0).results
                 recalls[kind].append(len(holding & {result.chunk_id for result in results}) / len(holding))
                 if recalls[kind][-1] < 1:
                     missed.append(token)

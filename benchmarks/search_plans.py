@@ -78,7 +78,7 @@ def main() -> int:
             best = library.index.chunk_ids(scores.argsort()[:-11:-1]).tolist()
             ids, cited = listed("id", best)
             ranking = rank_for(snapshot, library, query, CompiledFilters(), request)
-            ranked = ranking.first(request.top_k, request.max_per_document)
+            ranked = ranking.first(request.top_k, request.limit_per_document)
             tagged = compile_filters(SearchFilters(tags=("book",)), engine.scorer, label_threshold=0.5)
             steps: dict[str, Callable[[], object]] = {
                 "opening the index": lambda: open_index(engine.database),

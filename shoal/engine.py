@@ -334,7 +334,7 @@ class Engine:
         *,
         fused: bool = False,
         top_k: int = 10,
-        max_per_document: int | None = 3,
+        max_per_document: int | None = None,
         text: str = "full",
         max_tokens: int | None = None,
         prompt: bool = False,

@@ -70,7 +70,7 @@ def explain(
     tags: Tags = None,
     filter: Filter = None,  # noqa: A002 - the name of the option
     min_confidence: MinConfidence = None,
-    max_per_document: MaxPerDocument = 3,
+    max_per_document: MaxPerDocument = None,
     preset: PresetName = "balanced",
     weights: Weights = None,
     fusion: FusionName = "blend",
@@ -117,7 +117,7 @@ def explain(
                 tags=split_tags(tags) or None,
                 filter=filter,
                 min_confidence=min_confidence,
-                max_per_document=max_per_document or None,
+                max_per_document=max_per_document,
                 preset=preset,
                 weights=parse_weights(weights),
                 fusion=fusion,

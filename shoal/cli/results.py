@@ -40,12 +40,8 @@ def print_search(
     with_scores: bool,
     query: str,
     limit: int | None = None,
-    note: str | None = None,
 ) -> None:
-    """Print the first `limit` results of a search, best first, and how the query was analyzed.
-
-    `note` says why there are no more results.
-    """
+    """Print the first `limit` results of a search, best first, and how the query was analyzed."""
     documents = answer.get("documents")
     results = (answer["results"] if documents is None else documents)[:limit]
     for number, result in enumerate(results, start=1):
@@ -59,8 +55,6 @@ def print_search(
     if not results:
         console.print(f"Nothing found for “{one_line(query)}”.")
     print_query_info(console, answer["query_info"])
-    if note:
-        console.print(note, style="dim")
     if rerank := reranked_by(answer.get("rerank")):
         console.print(rerank, style="dim")
     if "took_ms" in answer:

@@ -41,10 +41,9 @@ from shoal.cli.search_options import (
     parse_weights,
     warn,
 )
-from shoal.cli.search_source import SearchSource, is_limited, open_source
+from shoal.cli.search_source import SearchSource, open_source
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.shared_options import Key
-from shoal.cli.terminal import quantity
 from shoal.models.search import SearchMode
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def search(
     tags: Tags = None,
     filter: Filter = None,  # noqa: A002 - the name of the option
     min_confidence: MinConfidence = None,
-    max_per_document: MaxPerDocument = 3,
+    max_per_document: MaxPerDocument = None,
     preset: PresetName = "balanced",
     weights: Weights = None,
     fusion: FusionName = "blend",
@@ -172,8 +171,8 @@ def search(
 
     With --units chunk,note, an owner's notes are searched too. Both kinds are in one order, and their scores
     can be compared. In JSON, a result that is a note has the member `note`. Of the filters, notes meet --tags
-    alone. --max-per-document limits the passages of a document, as without --units, and can make the page
-    shorter than --top-k; a note is a result by itself.
+    alone. --max-per-document limits the passages of a document, as without --units; a note is a result by
+    itself.
 
     --facet counts the documents with each value of a field, over the results of all pages.
 
@@ -210,7 +209,7 @@ def search(
             "min_confidence": min_confidence,
             "top_k": top_k,
             "offset": offset,
-            "max_per_document": max_per_document or None,
+            "max_per_document": max_per_document,
             "preset": preset,
             "weights": parse_weights(weights),
             "fusion": fusion,
@@ -247,7 +246,7 @@ def search(
     }
     page: dict[str, Any] = {
         "top_k": top_k,
-        "max_per_document": max_per_document or None,
+        "max_per_document": max_per_document,
         "include_scores": scores or session.as_json,
         "rerank": rerank,
         "facets": facet,
@@ -258,9 +257,9 @@ def search(
         "max_tokens": max_tokens,
         "prompt": prompt,
     }
-    # `max_per_document` may be null: no limit. Everything else that was not given is left to its default.
+    # What was not given is left to its default.
     arguments = {name: value for name, value in arguments.items() if value is not None}
-    page = {name: value for name, value in page.items() if value is not None or name == "max_per_document"}
+    page = {name: value for name, value in page.items() if value is not None}
     with open_source(session, server, key) as source:
         response: SearchResponse | UnitResponse
         if kinds == (PASSAGES,):
@@ -268,15 +267,7 @@ def search(
         else:
             notes_of = session.settings().note_owner if owner is None else owner
             response = source.search_units(query, units=kinds, owner=notes_of, **arguments, **page)
-        n_results = len(response.results)
         is_grouped = group_by != "chunk"
-        has_more = (
-            not (session.as_json or is_grouped or cursor or offset or max_tokens or kinds != (PASSAGES,))
-            and max_per_document > 0
-            and n_results < top_k
-            # More results without the limit show that the limit is the reason.
-            and is_limited(source, query, n_results, **arguments)
-        )
         is_empty = (
             not response.results and not is_grouped and kinds == (PASSAGES,) and not source.count_documents()
         )
@@ -298,9 +289,7 @@ def search(
     for word in words:
         if word.suggestions:
             session.warn(f"did you mean {' or '.join(word.suggestions)} instead of {word.text}?")
-    passages = quantity(max_per_document, "passage")
-    note = f"at most {passages} per document; --max-per-document 0 removes the limit" if has_more else None
-    print_search(session.out, answer, with_scores=scores, query=query, note=note)
+    print_search(session.out, answer, with_scores=scores, query=query)
     if facet:
         print_facets(session.out, answer["facets"])
 

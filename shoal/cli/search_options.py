@@ -75,7 +75,12 @@ MinConfidence = Annotated[
     ),
 ]
 MaxPerDocument = Annotated[
-    int, typer.Option(min=0, help="Maximum number of passages per document; 0: no limit.")
+    int | None,
+    typer.Option(
+        min=0,
+        help="Most passages of a document; 0: no limit. By default, the best 3 of each document come first, "
+        "then the others.",
+    ),
 ]
 MinRelevance = Annotated[
     float,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shoal.cli.session import Session
 
@@ -50,14 +50,3 @@ def open_source(session: Session, server: str | None, key: str | None) -> Iterat
             client.explain,
             lambda: client.status().n_documents,
         )
-
-
-def is_limited(source: SearchSource, query: str, n_results: int, **arguments: Any) -> bool:
-    """Return whether the limit per document is why a search has no more results.
-
-    A batch is not in the query log, where the search itself stands already.
-    """
-    probe = {**arguments, "query": query, "top_k": n_results + 1, "max_per_document": None, "rerank": 0}
-    given = {name: value for name, value in probe.items() if value is not None or name == "max_per_document"}
-    (answer,) = source.search_many([given]).answers
-    return answer.response is not None and len(answer.response.results) > n_results

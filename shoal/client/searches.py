@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,15 +30,6 @@ if TYPE_CHECKING:
 Filters = SearchFilters | Mapping[str, Any]
 
 
-class _Default(enum.Enum):
-    """The default of arguments for which None has a meaning."""
-
-    default = "the default of the service"
-
-
-DEFAULT = _Default.default
-
-
 class SearchOperations(Requester):
     """Operations that search the library."""
 
@@ -54,7 +44,7 @@ class SearchOperations(Requester):
         min_confidence: float | None = None,
         filters: Filters | None = None,
         filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field
-        max_per_document: int | _Default | None = DEFAULT,
+        max_per_document: int | None = None,
         include_scores: bool | None = None,
         offset: int | None = None,
         context: int | None = None,
@@ -90,6 +80,7 @@ class SearchOperations(Requester):
             mode=mode,
             filters=_filters(filters, tags, min_confidence),
             filter=filter,
+            max_per_document=max_per_document,
             include_scores=include_scores,
             offset=offset,
             context=context,
@@ -115,8 +106,6 @@ class SearchOperations(Requester):
             synonyms=synonyms,
             pins=pins,
         )
-        if max_per_document is not DEFAULT:
-            body["max_per_document"] = max_per_document
         return parse(SearchResponse, (yield from self._send(Request("POST", f"{API}/search", json=body))))
 
     @operation
@@ -148,7 +137,7 @@ class SearchOperations(Requester):
         *,
         fused: bool | None = None,
         top_k: int | None = None,
-        max_per_document: int | _Default | None = DEFAULT,
+        max_per_document: int | None = None,
         text: str | None = None,
         max_tokens: int | None = None,
         prompt: bool | None = None,
@@ -162,12 +151,11 @@ class SearchOperations(Requester):
             searches=[search_body(search) for search in searches],
             fused=fused,
             top_k=top_k,
+            max_per_document=max_per_document,
             text=text,
             max_tokens=max_tokens,
             prompt=prompt,
         )
-        if max_per_document is not DEFAULT:
-            body["max_per_document"] = max_per_document
         request = Request("POST", f"{API}/search/batch", json=body)
         return read_batch((yield from self._send(request)))
 

@@ -29,6 +29,7 @@ from shoal.mcp.facets import facet_lines, facets_of
 from shoal.mcp.quoting import NOTICE, clean_value, count, shortened
 from shoal.models.search import ContextChunk
 from shoal.search.explain.explanation import Explanation, Target
+from shoal.search.request import BEST_FIRST, MAX_PER_DOCUMENT
 from shoal.search.retrieval import MAX_TOP_K, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
 from shoal.storage.database import MAX_ID
 from shoal.storage.records import ChunkDetail, StoredDocument
@@ -77,6 +78,15 @@ class DocumentTools:
                 "draft = true"
             ),
         ] = None,
+        max_per_document: Annotated[
+            int | None,
+            Field(
+                ge=0,
+                le=MAX_PER_DOCUMENT,
+                description="Most passages of one document; 0: no limit. Without it, the best "
+                f"{BEST_FIRST.n} of each come first, then the others.",
+            ),
+        ] = None,
         sort: Annotated[
             str | None,
             Field(
@@ -117,6 +127,7 @@ class DocumentTools:
             expand="time",
             filters={name: value for name, value in filters.items() if value is not None} or None,
             filter=filter or None,
+            max_per_document=max_per_document,
             sort=sort or None,
             fold_similar=fold_similar,
             mode=mode,

@@ -76,7 +76,9 @@ class SearchArguments(TypedDict, total=False):
     filters           conditions that every result meets
     filter            the same as an expression such as `tags = "sea" AND year >= 2020` or as an object;
                       docs/filters.md has both forms. It holds besides `filters`
-    max_per_document  most results of one document; default 3, None for no limit
+    max_per_document  most results of one document, 0 for no limit. By default, the best 3 of each document
+                      come first, then the others (`SearchResult.further`), so that a page is full if enough
+                      passages match
     include_scores    fills `shared_reefs` and `matched_terms`; default False
     offset            results to skip; default 0
     context           adds that many neighbours before and after each result; default 0
@@ -110,8 +112,8 @@ class SearchArguments(TypedDict, total=False):
     max_tokens        keeps the first results whose texts fit
     prompt            adds these as numbered passages for a language model; default False
     group_by          `document` ranks documents, by their best passages: `SearchResponse.documents` has them,
-                      each with up to `max_per_document` passages, and `top_k` and `offset` count them;
-                      default `chunk`
+                      each with up to `max_per_document` passages, by default 3, and `top_k` and `offset`
+                      count documents; default `chunk`
     fold_similar      folds near-duplicates among the first 200 results under the best of them
                       (`SearchResult.folded`); default False
     synonyms          with `off`, words match without the synonyms of the library (`vocabulary.synonyms`)
@@ -201,7 +203,8 @@ class SearchResult:
     without `sort`. `text_span`: of a `text` that is only a part of the chunk's, or empty, [start, end) in the
     content of the document; else None. `folded`: the near-duplicates folded under it, best first; None
     without `fold_similar`. `pinned`: whether a pin of the library put it first (`QueryInfo.pins`), whatever
-    its score.
+    its score. `further`: whether better passages of its document come before those of all others, so that
+    this one comes after them (`max_per_document`), also with a higher score.
     """
 
     text: str
@@ -244,6 +247,7 @@ class SearchResult:
     text_span: tuple[int, int] | None = None
     folded: tuple[FoldedResult, ...] | None = None
     pinned: bool = False
+    further: bool = False
 
 
 class DocumentReef(NamedTuple):

@@ -139,7 +139,7 @@ def search_units(
             snapshot, passages, analyzed, compiled, request, is_met=bool(order.is_result.any())
         )
         last = request.offset + request.top_k
-        ranked = ranking.first(last, request.max_per_document)[request.offset :]
+        ranked = ranking.first(last, request.limit_per_document)[request.offset :]
         results = _results(context, snapshot, rows, library, ranked, analyzed, request)
         if request.offset == 0:
             analyzed = with_relevance_warning(analyzed, results, request.mode)  # type: ignore[arg-type]

@@ -153,7 +153,7 @@ class Matcher:
             compiled = dataclasses.replace(compiled, among=among)
         analyzed_query = analyze_query(snapshot, library, scorer, settings, request)
         ranking = rank_for(snapshot, library, analyzed_query, compiled, request)
-        ranked = ranking.first(request.top_k, request.max_per_document)
+        ranked = ranking.first(request.top_k, request.limit_per_document)
         results = build_results(
             snapshot, library, ranked, analyzed_query, request, scorer, settings.label_threshold
         )

@@ -263,6 +263,7 @@ def _result(chunk: Ranked) -> dict[str, Any]:
         "decay": chunk.decay,
         "boosts": None if chunk.boosts is None else [boost.value for boost in chunk.boosts],
         "pinned": chunk.is_pinned or None,
+        "further": chunk.is_further or None,
     }
     given = {name: value for name, value in added.items() if value is not None}
     return {**{name: getattr(chunk, name) for name in RESULT_FIELDS}, **given}

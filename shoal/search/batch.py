@@ -24,6 +24,7 @@ from shoal.search.batch_fusion import fuse
 from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.request import (
+    BEST_FIRST,
     GroupBy,
     SearchRequest,
     check_choice,
@@ -82,7 +83,7 @@ def make_batch_request(
     settings: Settings,
     fused: object = False,
     top_k: object = 10,
-    max_per_document: object = 3,
+    max_per_document: object = None,
     text: object = TextMode.full,
     max_tokens: object = None,
     prompt: object = False,
@@ -242,7 +243,8 @@ class _Run:
 def _fused(
     batch: BatchRequest, answers: Sequence[BatchAnswer], trace_id: str, started: float
 ) -> BatchResponse:
-    fused = fuse(answers, batch.top_k, batch.max_per_document)
+    limit = BEST_FIRST if batch.max_per_document is None else batch.max_per_document or None
+    fused = fuse(answers, batch.top_k, limit)
     texts = answer_texts(
         [each.result for each in fused],
         batch.text,

@@ -7,16 +7,18 @@ Büttcher, SIGIR 2009). 1 is the first result of every search.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 
 from shoal.models.batches import BatchAnswer, FoundBy, FusedResult
 from shoal.models.search import SearchResult
 from shoal.search.fusion import RRF_K
+from shoal.search.ordering import BestFirst, DocumentLimit, per_document
 
 
-def fuse(answers: Sequence[BatchAnswer], top_k: int, max_per_document: int | None) -> list[FusedResult]:
-    """Return the best `top_k` results of all searches, at most `max_per_document` of one document.
+def fuse(answers: Sequence[BatchAnswer], top_k: int, limit: DocumentLimit) -> list[FusedResult]:
+    """Return the best `top_k` results of all searches. `limit`: per document, as in a search.
 
     A search contributes the results that it returned. Equal scores are in the order of their chunk ids.
     """
@@ -36,11 +38,13 @@ def fuse(answers: Sequence[BatchAnswer], top_k: int, max_per_document: int | Non
         for chunk_id, finders in found_by.items()
     ]
     fused.sort(key=lambda each: (-each.fused_score, each.result.chunk_id))
+    n_best = per_document(limit, len(fused))
     chosen: list[FusedResult] = []
+    further: list[FusedResult] = []
     of_document: Counter[int] = Counter()
     for each in fused:
-        document_id = each.result.document_id
-        if max_per_document is None or of_document[document_id] < max_per_document:
-            chosen.append(each)
-            of_document[document_id] += 1
-    return chosen[:top_k]
+        is_further = of_document[each.result.document_id] >= n_best
+        of_document[each.result.document_id] += 1
+        result = dataclasses.replace(each.result, further=is_further)
+        (further if is_further else chosen).append(dataclasses.replace(each, result=result))
+    return [*chosen, *(further if isinstance(limit, BestFirst) else ())][:top_k]

@@ -74,7 +74,7 @@ def further_passages(
     n_matches = dict(zip(documents.tolist(), counts.tolist(), strict=True))
     # Sorted documents are not: their passages are in order of their scores.
     order = Order(index, ranking.order.keys, is_own)
-    places = order.first(len(best) * n_per_document, n_per_document).tolist() if best else []
+    places = order.first(len(best) * n_per_document, n_per_document)
     known = {chunk.chunk_id for chunk in best}
     return [chunk for chunk in ranking.at(places) if chunk.chunk_id not in known], n_matches
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.models.search import FoldedResult
+from shoal.search.ordering import Places
 from shoal.search.ranking import Ranked, Ranking
 from shoal.search.request import SearchRequest
 from shoal.storage.database import Snapshot, listed
@@ -61,21 +62,21 @@ def select(snapshot: Snapshot, ranking: Ranking, request: SearchRequest, n: int)
     limit = request.limit_per_document
     if not request.fold_similar:
         return Selection(ranking.first(n, limit))
-    index, places = ranking.library.index, ranking.order.first(FOLD_DEPTH + n, limit)
+    index, (places, n_within) = ranking.library.index, ranking.order.first(FOLD_DEPTH + n, limit)
     chunk_ids = index.chunk_ids(places[:FOLD_DEPTH]).tolist()
     ids, parameters = listed("id", chunk_ids)
     rows = {row["id"]: row for row in snapshot.rows(TEXTS.format(ids=ids), parameters)}
     in_order = [rows[chunk_id] for chunk_id in chunk_ids]
-    kept, folders = [], find_folders([row["text"] for row in in_order])
+    is_kept = np.ones(len(places), dtype=np.bool_)
+    folders = find_folders([row["text"] for row in in_order])
     folded: dict[int, list[FoldedResult]] = {}
     for number, (row, (folder, similarity)) in enumerate(zip(in_order, folders, strict=True)):
-        if folder == number:
-            kept.append(int(places[number]))
-        else:
+        if folder != number:
+            is_kept[number] = False
             each = FoldedResult(row["id"], row["document_id"], row["title"], similarity)
             folded.setdefault(chunk_ids[folder], []).append(each)
-    kept += places[FOLD_DEPTH:].tolist()
-    return Selection(ranking.at(kept[:n]), {chunk_id: tuple(each) for chunk_id, each in folded.items()})
+    kept = Places(places[is_kept][:n], int(np.count_nonzero(is_kept[:n_within])))
+    return Selection(ranking.at(kept), {chunk_id: tuple(each) for chunk_id, each in folded.items()})
 
 
 def find_folders(texts: Sequence[str]) -> list[tuple[int, float]]:

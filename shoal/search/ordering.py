@@ -1,12 +1,12 @@
 """The order of results: by sort levels if there are any, then greater keys first, equal keys by chunk id.
 
-The number of results of one document can be limited.
+The number of results of one document can be limited, or the best few of each can come before all others.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,23 @@ Keys = NDArray[Any]
 _ALL = np.empty(0, dtype=np.bool_)
 
 
+class BestFirst(NamedTuple):
+    """The `n` best results of each document come first, then all others in the same order."""
+
+    n: int
+
+
+DocumentLimit = int | BestFirst | None
+"""Most results of one document, or those of it that come first; None: documents do not matter."""
+
+
+class Places(NamedTuple):
+    """Places of results in their order. The first `n_within` are within the limit per document."""
+
+    places: NDArray[np.int64]
+    n_within: int
+
+
 @dataclass(frozen=True)
 class Order:
     """Chunks with a sort key each, which is not negative.
@@ -40,37 +57,43 @@ class Order:
     is_result: NDArray[np.bool_]
     levels: tuple[NDArray[np.int64], ...] = ()
 
-    def first(self, n: int, max_per_document: int | None) -> NDArray[np.int64]:
-        """Return the places of the first `n` results, best first. Sorts only as many chunks as necessary."""
-        limit = n if max_per_document is None else max_per_document
+    def first(self, n: int, limit: DocumentLimit) -> Places:
+        """Return the first `n` results, best first. Sorts only as many chunks as necessary."""
+        n_best = per_document(limit, n)
         depth = max(FIRST_DEPTH, 2 * n)
         while True:
             places = self._best_places(depth)
             levels = [-level[places] for level in reversed(self.levels)]
             places = places[np.lexsort((self.index.chunk_ids(places), -self.keys[places], *levels))]
-            document_ids = self.index.document_ids(places)
-            results: NDArray[np.int64] = places[_places_in_document(document_ids) < limit][:n]
-            if len(results) == n or len(places) < depth:
-                return results
+            is_within = _places_in_document(self.index.document_ids(places)) < n_best
+            results: NDArray[np.int64] = places[is_within][:n]
+            n_within = len(results)
+            if n_within == n or len(places) < depth:
+                if isinstance(limit, BestFirst):
+                    results = np.concatenate([results, places[~is_within][: n - n_within]])
+                return Places(results, n_within)
             depth *= DEPTH_FACTOR
 
-    def rank(
-        self, place: int, max_per_document: int | None, *, among: NDArray[np.bool_] | None = None
-    ) -> int | None:
+    def rank(self, place: int, limit: DocumentLimit, *, among: NDArray[np.bool_] | None = None) -> int | None:
         """Return the rank, from 1, that a chunk has or would have among the results, or among `among`.
 
-        None if `max_per_document` better chunks of its document come before it.
+        None if as many better chunks of its document come before it as the limit allows.
         """
         own = np.array([place])
-        ahead = self._not_behind(place, self.is_result if among is None else among)
+        among = self.is_result if among is None else among
+        ahead = self._not_behind(place, among)
         is_tied = np.logical_and.reduce([each[ahead] == each[place] for each in (*self.levels, self.keys)])
         ahead = ahead[~is_tied | (self.index.chunk_ids(ahead) < self.index.chunk_ids(own))]
-        if max_per_document is None:
+        if limit is None:
             return 1 + len(ahead)
+        n_best = per_document(limit, len(ahead))
         documents, counts = np.unique(self.index.document_ids(ahead), return_counts=True)
-        if counts[documents == self.index.document_ids(own)].sum() >= max_per_document:
+        if counts[documents == self.index.document_ids(own)].sum() < n_best:
+            return 1 + int(np.minimum(counts, n_best).sum())
+        if not isinstance(limit, BestFirst):
             return None
-        return 1 + int(np.minimum(counts, max_per_document).sum())
+        _, of_all = np.unique(self.index.document_ids(np.flatnonzero(among)), return_counts=True)
+        return 1 + int(np.minimum(of_all, n_best).sum() + np.maximum(counts - n_best, 0).sum())
 
     def _best_places(self, n: int) -> NDArray[np.int64]:
         """The places of the first `n` results and of those that are equal to the last, in any order."""
@@ -95,6 +118,13 @@ class Order:
             ahead |= is_tied & (each > each[place])
             is_tied = is_tied & (each == each[place])
         return np.flatnonzero(ahead | is_tied)
+
+
+def per_document(limit: DocumentLimit, most: int) -> int:
+    """Return the results of a document that a limit concerns; `most` without one."""
+    if limit is None:
+        return most
+    return limit.n if isinstance(limit, BestFirst) else limit
 
 
 def best_places(

@@ -8,26 +8,45 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.search.ordering import Order
+from shoal.search.ordering import BestFirst, DocumentLimit, Order, Places, per_document
 
 GROWTH = 4
 """Growth of the number of candidates per round when documents that are used up hide too many."""
 
 
-def first_after(order: Order, place: int, n: int, max_per_document: int | None) -> NDArray[np.int64]:
-    """Return the places of the first `n` results that come after the one at `place`, best first.
+def first_after(order: Order, place: int, n: int, limit: DocumentLimit) -> Places:
+    """Return the first `n` results that come after the one at `place`, best first.
 
     The limit per document counts the results up to `place`, too.
     """
     is_ahead = _up_to(order, place)
     behind = dataclasses.replace(order, is_result=order.is_result & ~is_ahead)
-    if max_per_document is None:
+    if limit is None:
         return behind.first(n, None)
+    n_best = per_document(limit, n)
     used = np.sort(order.index.document_ids(np.flatnonzero(is_ahead & order.is_result)))
+    own = order.index.document_ids(np.array([place]))
+    if not isinstance(limit, BestFirst):
+        page = _within_after(behind, used, n, n_best)
+        return Places(page, len(page))
+    if np.count_nonzero(used == own) <= n_best:
+        page = _within_after(behind, used, n, n_best)
+        if len(page) == n:
+            return Places(page, n)
+    # The page has results beyond the limit, which begin after all others.
+    everything = order.first(int(np.count_nonzero(order.is_result)), limit)
+    at = 1 + int(np.flatnonzero(everything.places == place)[0])
+    page = everything.places[at : at + n]
+    return Places(page, min(max(0, everything.n_within - at), len(page)))
+
+
+def _within_after(behind: Order, used: NDArray[np.int64], n: int, n_best: int) -> NDArray[np.int64]:
+    """The first `n` results of `behind` that are among the `n_best` of their documents. `used`: the documents
+    of the results before them, ascending."""
     wanted = n
     while True:
-        found = behind.first(wanted, max_per_document)
-        left = _left_of(order.index.document_ids(found), used, max_per_document)
+        found = behind.first(wanted, n_best).places
+        left = _left_of(behind.index.document_ids(found), used, n_best)
         if np.count_nonzero(left) >= n or len(found) < wanted:
             return found[left][:n]
         wanted *= GROWTH

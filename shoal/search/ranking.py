@@ -6,7 +6,7 @@ change no score.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from shoal.search.filters import CompiledFilters
 from shoal.search.fusion import NO_SIGNAL, Signal, blend, signal
 from shoal.search.lexical_ranking import UNIT, score_chunks
 from shoal.search.library_index import LibraryIndex
-from shoal.search.ordering import Order
+from shoal.search.ordering import DocumentLimit, Order, Places
 from shoal.search.paging import first_after
 from shoal.search.pins import AppliedPins, apply_pins
 from shoal.search.query_analysis import AnalyzedQuery
@@ -48,6 +48,7 @@ class Ranked:
     overlap. A signal that is not used or does not match the chunk has 0. `dense_raw` is the cosine, 0..1;
     None without a vector, and then `dense` is an estimate. `decay` and `boosts` are what the request adds to
     the score, `sort_values` what it sorts by; None if it does neither. `is_pinned`: a pin put it first.
+    `is_further`: the best of its document come first (`ordering.BestFirst`), and it is none of them.
     """
 
     chunk_id: int
@@ -66,6 +67,7 @@ class Ranked:
     boosts: tuple[BoostPart, ...] | None = None
     sort_values: tuple[SortValue, ...] | None = None
     is_pinned: bool = False
+    is_further: bool = False
 
 
 class Signals(NamedTuple):
@@ -118,21 +120,23 @@ class Ranking:
         """Cosine above the floor in units of `dense_ranking.UNIT`; empty without the dense signal."""
         return self.signals.dense.raw
 
-    def first(self, n: int, max_per_document: int | None) -> list[Ranked]:
-        """Return the first results, best first, at most `max_per_document` per document; equal scores by
-        chunk id."""
-        return self.at(self.order.first(n, max_per_document).tolist())
+    def first(self, n: int, limit: DocumentLimit) -> list[Ranked]:
+        """Return the first results, best first, equal scores by chunk id. `limit`: per document."""
+        return self.at(self.order.first(n, limit))
 
-    def at(self, places: Sequence[int]) -> list[Ranked]:
+    def at(self, places: Places) -> list[Ranked]:
         """Return the chunks at some places of the index."""
-        return [self._ranked(place) for place in places]
+        return [
+            dataclasses.replace(ranked, is_further=True) if number >= places.n_within else ranked
+            for number, ranked in enumerate(map(self._ranked, places.places.tolist()))
+        ]
 
-    def first_after(self, chunk_id: int, n: int, max_per_document: int | None) -> list[Ranked] | None:
+    def first_after(self, chunk_id: int, n: int, limit: DocumentLimit) -> list[Ranked] | None:
         """Return the first results after a chunk, like `first`; None if the chunk is no result."""
         place = self.library.index.place_of(chunk_id)
         if place is None or not self.order.is_result[place]:
             return None
-        return [self._ranked(each) for each in first_after(self.order, place, n, max_per_document).tolist()]
+        return self.at(first_after(self.order, place, n, limit))
 
     def of(self, chunk_id: int, document_id: int) -> Ranked:
         """Return one chunk, whether a result or not; all scores are 0 if no signal matched it."""
@@ -141,16 +145,16 @@ class Ranking:
             return Ranked(chunk_id, document_id, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
         return self._ranked(place)
 
-    def rank_of(self, chunk_id: int, max_per_document: int | None, *, filtered: bool = True) -> int | None:
+    def rank_of(self, chunk_id: int, limit: DocumentLimit, *, filtered: bool = True) -> int | None:
         """Return the rank of a chunk among the results, from 1.
 
         Without `filtered`, the rank is that of the same search without filters, phrases and exclusions. None
-        if no signal matched the chunk, or if `max_per_document` better chunks of its document come before it.
+        if no signal matched the chunk, or if better chunks of its document use up the limit.
         """
         place = self.library.index.place_of(chunk_id)
         if place is None or not self._is_match(place):
             return None
-        return self.order.rank(place, max_per_document, among=None if filtered else self.is_found)
+        return self.order.rank(place, limit, among=None if filtered else self.is_found)
 
     def best_of(self, document_id: int) -> int | None:
         """Return the best chunk of a document, pinned ones and then results before others; None if no signal

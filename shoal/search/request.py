@@ -22,6 +22,7 @@ from shoal.search.filtering.objects import make_filter
 from shoal.search.filtering.tree import Node
 from shoal.search.near_words import Typos
 from shoal.search.order_arguments import Boost, Decay, SortKey, make_boosts, make_decay, make_sort
+from shoal.search.ordering import BestFirst, DocumentLimit
 from shoal.search.value_checks import check_characters, check_file_type
 from shoal.settings import Settings
 from shoal.storage.database import MAX_ID
@@ -36,6 +37,9 @@ MAX_PAGE = 2**31 - 1
 MAX_CONTEXT = 10
 """Most neighbours on each side; for more, read the document."""
 MAX_PER_DOCUMENT = 10_000
+BEST_FIRST = BestFirst(3)
+"""Without a limit per document, so many passages of each come first: a long document does not push out the
+others, and a page is full all the same if enough passages match."""
 MAX_IDS = 10_000
 """Most ids in one filter; every database accepts this many parameters in one statement."""
 MAX_METADATA = 16
@@ -92,7 +96,8 @@ class SearchRequest:
     """The arguments of `Engine.search`, validated and in their final types.
 
     `preset`, `weights` and `fusion` apply to hybrid searches only. `weights` replace those of the preset; a
-    signal missing from them has weight 0. `min_relevance` removes results from a page of the
+    signal missing from them has weight 0. `max_per_document`: None stands for `BEST_FIRST`, 0 for no limit.
+    `min_relevance` removes results from a page of the
     ranking, so the ranks on a page do not depend on it. `filter` and `filters` are both to be met. `rerank`:
     the first results, counted from rank 1, that are reranked; 0: none. `cursor`: where the page begins, in
     place of `offset`. `text`, `max_tokens` and `with_prompt` say what the results have of their texts.
@@ -134,9 +139,19 @@ class SearchRequest:
         return self.offset if self.cursor is None else self.cursor.position
 
     @property
-    def limit_per_document(self) -> int | None:
-        """Most chunks of one document in the ranking: only the best if documents are ranked."""
-        return 1 if self.group_by is GroupBy.document else self.max_per_document
+    def limit_per_document(self) -> DocumentLimit:
+        """What the ranking does with many chunks of one document: only the best is a result if documents are
+        ranked."""
+        if self.group_by is GroupBy.document:
+            return 1
+        if self.max_per_document is None:
+            return BEST_FIRST
+        return self.max_per_document or None
+
+    @property
+    def passages_per_document(self) -> int:
+        """Most passages of a document, if documents are ranked."""
+        return BEST_FIRST.n if self.max_per_document is None else self.max_per_document
 
     @property
     def has_plain_pages(self) -> bool:
@@ -154,7 +169,7 @@ def make_request(
     min_confidence: object = None,
     filters: object = None,
     filter: object = None,  # noqa: A002 - the name of the argument
-    max_per_document: object = 3,
+    max_per_document: object = None,
     include_scores: object = False,
     offset: object = 0,
     context: object = 0,
@@ -190,11 +205,7 @@ def make_request(
         mode=check_choice("mode", mode, SearchMode),
         filters=_with_shorthands(make_filters(filters, settings), tags, min_confidence, settings),
         filter=make_filter(filter),
-        max_per_document=(
-            None
-            if max_per_document is None
-            else _whole("max_per_document", max_per_document, 1, MAX_PER_DOCUMENT)
-        ),
+        max_per_document=check_max_per_document(max_per_document),
         include_scores=_flag("include_scores", include_scores),
         offset=_whole("offset", offset, 0, MAX_OFFSET),
         context=check_context(context),
@@ -246,7 +257,7 @@ def check_has_relevance(min_relevance: float, mode: SearchMode) -> None:
 
 def _check_grouped(request: SearchRequest) -> None:
     limit = MAX_GROUPED // request.top_k
-    if request.max_per_document is None or request.max_per_document > limit:
+    if not 1 <= request.passages_per_document <= limit:
         message = f"must be 1 to {limit} with group_by document and top_k {request.top_k}"
         raise QueryError("max_per_document", message)
     for name, is_used in (
@@ -276,8 +287,8 @@ def check_top_k(value: object, settings: Settings) -> int:
 
 
 def check_max_per_document(value: object) -> int | None:
-    """Validate a limit per document; None: no limit. Raises QueryError."""
-    return None if value is None else _whole("max_per_document", value, 1, MAX_PER_DOCUMENT)
+    """Validate a limit per document; 0: no limit; None: the default. Raises QueryError."""
+    return None if value is None else _whole("max_per_document", value, 0, MAX_PER_DOCUMENT)
 
 
 def check_fused(value: object) -> bool:

@@ -344,4 +344,5 @@ def _result(
         evidence=bundle,
         sort_values=ranked.sort_values,
         pinned=ranked.is_pinned,
+        further=ranked.is_further,
     )

@@ -224,7 +224,7 @@ def find(
     others: list[Ranked] = []
     n_matches: Mapping[int, int] = {}
     if request.group_by is GroupBy.document:
-        others, n_matches = further_passages(ranking, ranked, request.max_per_document or 1)
+        others, n_matches = further_passages(ranking, ranked, request.passages_per_document)
         of_documents = parts_queries(library, n_matches, settings.label_threshold)
         snapshot.prefetch(itertools.chain(results_queries([*ranked, *others]), of_documents))
     built = build([*ranked, *others])
@@ -357,7 +357,7 @@ def read_page(
 ) -> tuple[list[Ranked], tuple[str, ...]]:
     """Return the results from rank `first + 1` to one after `last`, and what to warn of."""
     cursor = request.cursor
-    limit = request.max_per_document
+    limit = request.limit_per_document
     is_changed = cursor is not None and cursor.state != state
     if cursor is not None and first > 0:
         for chunk_id in cursor.anchors:

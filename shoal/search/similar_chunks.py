@@ -79,7 +79,7 @@ def similar(
             is_result &= ~library.index.of_chunks(other_data(snapshot, chunk["data_checksum"]))
         if filters:
             is_result &= filters.met_by(snapshot, library)
-        places = Order(library.index, found.overlaps, is_result).first(top_k, max_per_document=1)
+        places = Order(library.index, found.overlaps, is_result).first(top_k, 1).places
         chunk_ids = library.index.chunk_ids(places)
         return _describe(snapshot, chunk_ids, found.overlaps[places], label_threshold)
 

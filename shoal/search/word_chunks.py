@@ -46,7 +46,7 @@ def find_word_chunks(
     term = IndexTerm(stems_of(tokens_of(word)), IN_TEXT)
     terms = [WeightedTerm(found) for found in find(library.index, [term])]
     scores = lexical.scores(library.index, terms)
-    places = Order(library.index, scores, scores > 0).first(limit, None)
+    places = Order(library.index, scores, scores > 0).first(limit, None).places
     ids, parameters = listed("id", library.index.chunk_ids(places).tolist())
     parameters["label_threshold"] = label_threshold
     return tuple(WordChunk(*row) for row in snapshot.tuples(CHUNKS.format(ids=ids), parameters))

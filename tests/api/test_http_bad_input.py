@@ -157,7 +157,7 @@ WRONG_SEARCHES: list[tuple[dict[str, Any], str]] = [
     ({"query": "a", "fusion": "cold"}, "fusion"),
     ({"query": "a", "weights": {"reef": "1"}}, "weights.reef"),
     ({"query": "a", "weights": {"luck": 1}}, "weights.luck"),
-    ({"query": "a", "max_per_document": 0}, "max_per_document"),
+    ({"query": "a", "max_per_document": -1}, "max_per_document"),
     ({"query": "a", "include_scores": "yes"}, "include_scores"),
     ({"query": "a", "include_scores": 1}, "include_scores"),
     ({"query": "a", "context": -1}, "context"),

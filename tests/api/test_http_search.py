@@ -20,7 +20,7 @@ RESULT = {
     "chunk_index", "start_char", "end_char", "start_line", "end_line", "place", "modality", "time_start",
     "time_end", "section_path", "confidence", "coverage", "metadata",
     "top_reef_name", "labels", "awaits_rescore", "tags", "highlights", "scores", "provenance", "term_coverage", "relevance",
-    "pinned",
+    "pinned", "further",
 }  # fmt: skip
 
 

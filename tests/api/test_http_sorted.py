@@ -98,7 +98,7 @@ def test_documents_and_folded_results(client: FlaskClient, store: Store) -> None
     assert "and 3 similar" in page
     assert "1 matching passage" in page
     assert "whole documents" in page
-    refused = client.post(SEARCH, json={"query": QUERY, "group_by": "document", "max_per_document": None})
+    refused = client.post(SEARCH, json={"query": QUERY, "group_by": "document", "max_per_document": 0})
     assert list(assert_problem(refused, 422)["errors"]) == ["max_per_document"]
 
 

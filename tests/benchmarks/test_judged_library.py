@@ -56,7 +56,7 @@ def searched(library: JudgedLibrary, mode: str) -> np.ndarray:
     """(q, c): the scores of searches."""
     scores = np.zeros((len(library.texts), len(library.chunk_ids)))
     for row, text in zip(scores, library.texts, strict=True):
-        for result in library.engine.search(text, mode=mode, top_k=100, max_per_document=None).results:
+        for result in library.engine.search(text, mode=mode, top_k=100, max_per_document=0).results:
             row[np.searchsorted(library.chunk_ids, result.chunk_id)] = result.match_score
     return scores
 

@@ -57,8 +57,8 @@ class BatchSchema(AnswerArgumentsSchema):
     max_per_document = fields.Integer(
         strict=True,
         allow_none=True,
-        load_default=3,
-        metadata={"description": "most fused results from one document; null: no limit"},
+        load_default=None,
+        metadata={"description": "most fused results from one document, as in a search; 0: no limit"},
     )
 
 

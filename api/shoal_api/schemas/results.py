@@ -128,6 +128,13 @@ class ResultSchema(Schema):
         metadata={"description": "[start, end) of `text` in the document, if it is a part of the passage"},
     )
     pinned = fields.Boolean(required=True, metadata={"description": IS_PINNED})
+    further = fields.Boolean(
+        required=True,
+        metadata={
+            "description": "whether better passages of its document come before those of all others, so that "
+            "this one comes after them, also with a higher score: see `max_per_document`"
+        },
+    )
 
 
 class NoteHitSchema(Schema):

@@ -11,7 +11,7 @@ from marshmallow import fields, validate
 from shoal.models.search import SearchMode
 from shoal.notes.unit_search import UNITS
 from shoal.search.near_words import Typos
-from shoal.search.request import MAX_RERANK, Expand, Fusion, Pins, Synonyms
+from shoal.search.request import BEST_FIRST, MAX_PER_DOCUMENT, MAX_RERANK, Expand, Fusion, Pins, Synonyms
 from shoal.support.presets import BUILT_IN, MAX_WEIGHT
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
 from shoal_api.schemas.answers import AnswerQuerySchema, PageArgumentsSchema
@@ -45,7 +45,6 @@ PINS = [use.value for use in Pins]
 DEFAULTS: dict[str, Any] = {
     "top_k": 10,
     "mode": SearchMode.hybrid.value,
-    "max_per_document": 3,
     "include_scores": False,
     "context": 0,
     "offset": 0,
@@ -69,8 +68,10 @@ ABOUT: dict[str, str] = {
     f"`GET /api/v1/status` lists; {ONLY_HYBRID}",
     "weights": f"weights of the signals, in place of a preset; {ONLY_HYBRID}",
     "fusion": f"how the rankings of the signals are combined; {ONLY_HYBRID}",
-    "max_per_document": "most results from one document, 1 to 10,000, so that a long document does not fill "
-    "the page",
+    "max_per_document": f"most results from one document, up to {MAX_PER_DOCUMENT:,}; 0: no limit. Without "
+    f"it, the best {BEST_FIRST.n} of each document come first, then the others (`further`), so that a page "
+    "is full if enough passages match. With `group_by=document`, its passages, by default "
+    f"{BEST_FIRST.n}",
     "include_scores": "adds to each result `shared_reefs` (topics shared with the query, with both z-scores "
     "and their share of the score) and `matched_terms` (words it holds, and where)",
     "context": "number of chunks before and after each result to return as `before` and `after`, 0 to 10",
@@ -139,8 +140,8 @@ class SearchArgumentsSchema(Schema):
     max_per_document = fields.Integer(
         strict=True,
         allow_none=True,
-        load_default=DEFAULTS["max_per_document"],
-        metadata={"description": ABOUT["max_per_document"] + "; null: no limit"},
+        load_default=None,
+        metadata={"description": ABOUT["max_per_document"]},
     )
     include_scores = StrictBoolean(
         load_default=DEFAULTS["include_scores"], metadata={"description": ABOUT["include_scores"]}
@@ -225,9 +226,7 @@ class SearchQuerySchema(AddressFiltersSchema, AnswerQuerySchema):
         },
     )
     fusion = _choice("fusion", FUSIONS)
-    max_per_document = fields.Integer(
-        load_default=DEFAULTS["max_per_document"], metadata={"description": ABOUT["max_per_document"]}
-    )
+    max_per_document = fields.Integer(load_default=None, metadata={"description": ABOUT["max_per_document"]})
     include_scores = fields.Boolean(
         load_default=DEFAULTS["include_scores"], metadata={"description": ABOUT["include_scores"]}
     )

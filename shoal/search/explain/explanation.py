@@ -37,6 +37,7 @@ from shoal.search.lexical_ranking import UNIT, find_matches, term_weight
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.matched_terms import format_term
 from shoal.search.nearest_sentences import NO_TIME, nearest_sentences
+from shoal.search.ordering import BestFirst, per_document
 from shoal.search.query_analysis import AnalyzedQuery, analyze_query, first_queries
 from shoal.search.query_language import Term
 from shoal.search.ranking import Ranked, Ranking
@@ -504,6 +505,8 @@ def _rank(
     """The rank of an eligible chunk, and why it is not within the requested page and those before it."""
     limit = request.limit_per_document
     rank = ranking.rank_of(chunk.chunk_id, limit)
+    n_best = per_document(limit, 0)
+    better = f"{n_best} better passages of the same document come before it"
     if rank is None and request.group_by is GroupBy.document:
         best = ranking.best_of(chunk.document_id)
         message = f"its document is ranked by a better passage, chunk {best}"
@@ -517,11 +520,12 @@ def _rank(
         ranks = {each.chunk_id: number for number, each in enumerate(selection.ranked, start=1)}
         rank = ranks.get(chunk.chunk_id, rank - sum(map(len, selection.folded.values())))
     if rank is None:
-        message = (
-            f"{limit} better passages of the same document come before it, and a document may have no more"
-        )
-        return None, [KeptOut("max_per_document", message)]
-    return rank, _below_page(rank, request)
+        return None, [KeptOut("max_per_document", f"{better}, and a document may have no more")]
+    kept_out = _below_page(rank, request)
+    if kept_out and isinstance(limit, BestFirst) and ranking.rank_of(chunk.chunk_id, n_best) is None:
+        message = f"{better}; it comes after the best {n_best} of every document"
+        kept_out.append(KeptOut("max_per_document", message))
+    return rank, kept_out
 
 
 def _below_page(rank: int, request: SearchRequest) -> list[KeptOut]:

@@ -359,19 +359,17 @@ def test_json_option_works_before_and_after_the_command(shoal: Shoal, library: P
     assert {"results", "query_info", "trace_id", "took_ms", "warnings"} <= set(result.json)
 
 
-def test_search_limited_per_document_prints_a_note(shoal: Shoal, library: Path) -> None:
-    search = ["--db", library, "search", "how bees pollinate flowers", "--top-k", "40"]
-    note = "at most 1 passage per document; --max-per-document 0 removes the limit"
-    limited = shoal(*search, "--max-per-document", "1").out
-    unlimited = shoal(*search, "--max-per-document", "0").out
-    assert note in limited
-    assert "at most" not in unlimited
-    assert shoal(*search, "--max-per-document", "1", "--json").json["warnings"] == []
-    # No note if there are `top_k` results, or fewer for another reason.
-    assert "at most" not in shoal(*search[:-1], "2", "--max-per-document", "1").out
-    assert "at most" not in shoal(*search, "--max-per-document", "40").out
-    results = shoal(*search, "--max-per-document", "0", "--json").json["results"]
-    assert len(results) > limited.count("document ")
+def test_page_of_a_search_is_full_without_a_limit_per_document(shoal: Shoal, library: Path) -> None:
+    def found(*options: str) -> list[int]:
+        search = shoal(
+            "--db", library, "search", "how bees pollinate flowers", "--top-k", "40", *options, "--json"
+        )
+        assert search.json["warnings"] == []
+        return [result["chunk_id"] for result in search.json["results"]]
+
+    everything = found("--max-per-document", "0")
+    assert sorted(found()) == sorted(everything)
+    assert len(found("--max-per-document", "1")) < len(everything)
 
 
 def test_search_without_results_succeeds(shoal: Shoal, library: Path) -> None:

@@ -440,7 +440,7 @@ def test_async_client_returns_the_same_values(service: LiveService, notes: list[
 def test_responses_equal_those_of_the_library(service: LiveService) -> None:
     with service.working(), Client(service.url) as client:
         client.add_document(f"# Fire\n\n{VOLCANO}\n\n# More\n\n{LAW}", title="V", tags=["hot"])
-        arguments = {"include_scores": True, "context": 1, "tags": ["hot"], "max_per_document": None}
+        arguments = {"include_scores": True, "context": 1, "tags": ["hot"], "max_per_document": 0}
         remote, local = client.search("lava ash", **arguments), service.engine.search("lava ash", **arguments)
         assert list(remote.results) == list(local.results)
         assert remote.query_info == local.query_info
@@ -470,11 +470,12 @@ def test_responses_equal_those_of_the_library(service: LiveService) -> None:
         )
 
 
-def test_none_lifts_the_limit_per_document_and_omitting_it_does_not(service: LiveService) -> None:
+def test_zero_lifts_the_limit_per_document(service: LiveService) -> None:
     with service.working(), Client(service.url) as client:
         client.add_document("\n\n".join(f"# {n}\n\nLava {n} rose." for n in range(5)), format="markdown")
-        assert len(client.search("lava").results) == 3
-        assert len(client.search("lava", max_per_document=None).results) == 5
+        assert len(client.search("lava", max_per_document=3).results) == 3
+        for limit in (None, 0):
+            assert len(client.search("lava", max_per_document=limit).results) == 5
 
 
 def test_filters_may_be_a_mapping_or_search_filters(service: LiveService) -> None:

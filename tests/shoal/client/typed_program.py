@@ -16,7 +16,7 @@ def _print_state(job: Job) -> None:
 
 
 def use_client(client: Client) -> None:
-    assert_type(client.search("tides", top_k=3, max_per_document=None), SearchResponse)
+    assert_type(client.search("tides", top_k=3, max_per_document=0), SearchResponse)
     assert_type(client.search("tides").results, Sequence[SearchResult])
     assert_type(client.explain("tides", document_id=1), Explanation)
     assert_type(client.add_document("The sea rises.", tags=["sea"]), Stored)

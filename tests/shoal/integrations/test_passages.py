@@ -29,7 +29,7 @@ PARTS = [
     "The seed and the plant.",
 ]
 CHAPTERS = "\n\n".join(f"# Part {number}\n\n{text}" for number, text in enumerate(PARTS, start=1))
-FLOWERS = {"mode": "lexical", "max_per_document": None, "filters": {"document_ids": [3]}}
+FLOWERS = {"mode": "lexical", "max_per_document": 0, "filters": {"document_ids": [3]}}
 
 
 @pytest.fixture

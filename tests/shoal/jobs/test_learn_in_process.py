@@ -133,7 +133,7 @@ def test_learned_word_finds_related_documents(engine: Engine) -> None:
         as_documents([about("fire", "zorblat"), about("law", "quendle"), about("bees", "varnisk")])
     )
     for query in ("zorblat", "Zorblats", "the ZORBLAT's"):
-        reply = engine.search(query, max_per_document=None)
+        reply = engine.search(query, max_per_document=0)
         assert reply.query_info.unknown_words == (), query
         assert reply.results[0].document_id == 1, query
     word = engine.explain("a zorblat").words[1]

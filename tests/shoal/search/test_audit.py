@@ -98,7 +98,7 @@ SEARCHES: list[dict[str, Any]] = [
     {},
     {"mode": "lexical", "top_k": 3},
     {"mode": "reef", "offset": 2},
-    {"preset": "precise", "max_per_document": None},
+    {"preset": "precise", "max_per_document": 0},
     {"weights": {"lexical": 1, "reef": 2}},
     {"fusion": "rrf", "top_k": 5, "offset": 1},
     {"tags": ["t1"], "min_confidence": 0.1},
@@ -144,7 +144,7 @@ def test_full_line_reproduces_the_ranking(opened: Open, path: Path, search: dict
 def test_scores_can_be_computed_from_a_line(opened: Open, path: Path) -> None:
     """Normalized scores from raw scores and the best of each signal; final scores from them and the
     weights."""
-    opened("full").search("honey of a volcano, a bee and a judge", top_k=100, max_per_document=None)
+    opened("full").search("honey of a volcano, a bee and a judge", top_k=100, max_per_document=0)
     (entry,) = lines(path)
     signals = entry["candidates"]
     scores = []

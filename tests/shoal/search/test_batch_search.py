@@ -97,7 +97,7 @@ def test_bad_search_has_its_error_and_the_others_are_answered(engine: Engine) ->
         ([{"query": "rock", "top_k": 100}] * 21, {}, "searches"),
         (["rock"], {"fused": 1}, "fused"),
         (["rock"], {"fused": True, "top_k": 0}, "top_k"),
-        (["rock"], {"fused": True, "max_per_document": 0}, "max_per_document"),
+        (["rock"], {"fused": True, "max_per_document": -1}, "max_per_document"),
         (["rock"], {"fused": True, "text": "none", "max_tokens": 5}, "text"),
         (["rock", {"query": "sea", "group_by": "document"}], {"fused": True}, "searches"),
         ([{"query": "sea", "text": "none"}], {"fused": True, "prompt": True}, "searches"),

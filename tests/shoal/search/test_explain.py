@@ -98,7 +98,7 @@ def test_explanation_names_the_limit_per_document(settings: Settings) -> None:
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         content = "# Rain\n\nRain falls.\n\n# Storm\n\nRain and a jury fall.\n"
         engine.ingest(title="Two", content=content, format="markdown")
-        best, other = engine.search("rain", max_per_document=None).results
+        best, other = engine.search("rain", max_per_document=0).results
         target = engine.explain("rain", chunk_id=other.chunk_id, max_per_document=1).target
         assert target is not None
         assert (target.rank, [kept_out.reason for kept_out in target.kept_out]) == (
@@ -111,6 +111,25 @@ def test_explanation_names_the_limit_per_document(settings: Settings) -> None:
         target = engine.explain("rain", document_id=1, max_per_document=1).target
         assert target is not None
         assert (target.chunk_id, target.rank) == (best.chunk_id, 1)
+
+
+def test_explanation_says_that_the_best_of_each_document_come_first(settings: Settings) -> None:
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        content = "\n\n".join(f"# Part {n}\n\nRain falls.\n" for n in range(5))
+        engine.ingest(title="Rain", content=content, format="markdown")
+        engine.ingest(title="Other", content="A storm brings rain and snow to a jury.")
+        ranked = engine.search("rain").results
+        assert [result.document_title for result in ranked] == ["Rain"] * 3 + ["Other"] + ["Rain"] * 2
+        assert [result.further for result in ranked] == [False] * 4 + [True] * 2
+        assert ranked[3].match_score < ranked[4].match_score
+        for rank, result in enumerate(ranked, start=1):
+            target = engine.explain("rain", chunk_id=result.chunk_id, top_k=3).target
+            assert target is not None
+            reasons = ["top_k"] if rank > 3 else []
+            reasons += ["max_per_document"] if result.further else []
+            assert (target.rank, [reason.reason for reason in target.kept_out]) == (rank, reasons)
+        assert target is not None
+        assert "it comes after the best 3 of every document" in target.kept_out[-1].message
 
 
 def test_explanation_says_that_no_reef_is_shared(engine: Engine) -> None:
@@ -209,7 +228,7 @@ def test_document_is_explained_by_a_chunk_that_meets_the_filters(settings: Setti
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         content = "# Rain\n\nRain drops and rain rains.\n\n# Storm\n\nRain and a jury fall. Frost stays.\n"
         engine.ingest(title="Two", content=content, format="markdown")
-        best = engine.search("rain", max_per_document=None).results[0]
+        best = engine.search("rain", max_per_document=0).results[0]
         query = "rain -frost" if "Frost" in best.text else "rain -drops"
         target = engine.explain(query, document_id=1).target
         results = engine.search(query).results

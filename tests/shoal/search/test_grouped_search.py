@@ -60,7 +60,7 @@ def documents(engine: Engine, **arguments: Any) -> list[DocumentResult]:
 
 
 def passages(engine: Engine, **arguments: Any) -> list[SearchResult]:
-    return list(engine.search(QUERY, top_k=100, max_per_document=None, **arguments).results)
+    return list(engine.search(QUERY, top_k=100, max_per_document=0, **arguments).results)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"sort": "-n"}, {"boosts": ['0.3:section = "Part 1"']}])
@@ -113,7 +113,7 @@ def test_less_relevant_passages_are_removed(library: Engine) -> None:
 
 
 def test_page_of_documents_is_bounded(library: Engine) -> None:
-    for limit in (None, 101):
+    for limit in (0, 101):
         with pytest.raises(QueryError, match="1 to 100") as caught:
             documents(library, max_per_document=limit)
         assert caught.value.field == "max_per_document"
@@ -126,8 +126,9 @@ def test_copies_are_folded_under_the_best(library: Engine, group_by: str) -> Non
     def first(response: Any) -> list[Any]:
         return list(response.results or response.documents)
 
-    plain = first(library.search(QUERY, top_k=20, group_by=group_by))
-    folded = first(library.search(QUERY, top_k=20, group_by=group_by, fold_similar=True))
+    arguments = {"top_k": 20, "group_by": group_by, "max_per_document": 3}
+    plain = first(library.search(QUERY, **arguments))
+    folded = first(library.search(QUERY, fold_similar=True, **arguments))
     copies = [result.document_id for result in plain if result.document_title.startswith("Copy")]
     (best,) = [result for result in folded if result.document_title.startswith("Copy")]
     assert [best.document_id, *(each.document_id for each in best.folded)] == copies

@@ -69,7 +69,7 @@ def test_labels_reach_the_threshold_and_start_with_the_most_probable(
     assert [(chunk.top_reef_id, chunk.top_reef_name) for chunk in chunks] == firsts
     details = [engine.documents.chunk(chunk.id).chunk for chunk in chunks]
     assert [chunk.labels for chunk in details] == labels
-    response = engine.search("rain", mode="lexical", max_per_document=None)
+    response = engine.search("rain", mode="lexical", max_per_document=0)
     by_chunk = {result.chunk_id: result for result in response.results}
     # A search takes the names from the scorer, which this library has not stored.
     names = {reef.id: reef.name for reef in engine.scorer.reefs}
@@ -102,7 +102,7 @@ def test_reefs_of_a_chunk_stay_ordered_by_z(open_with: Open) -> None:
 def test_topic_filters_mean_the_first_label(
     open_with: Open, filters: dict[str, list[int]], threshold: float, chunk_ids: set[int]
 ) -> None:
-    response = open_with(threshold).search("rain", mode="lexical", filters=filters, max_per_document=None)
+    response = open_with(threshold).search("rain", mode="lexical", filters=filters, max_per_document=0)
     assert {result.chunk_id for result in response.results} == chunk_ids
 
 

@@ -56,7 +56,7 @@ def read_pages(engine: Engine, top_k: int, **search: object) -> list[int]:
             return found
 
 
-@pytest.mark.parametrize("limit", [1, 2, None])
+@pytest.mark.parametrize("limit", [1, 2, 0, None])
 @pytest.mark.parametrize("mode", ["hybrid", "lexical", "reef"])
 def test_pages_by_cursor_are_the_whole_ranking(engine: Engine, limit: int | None, mode: str) -> None:
     whole = ids(engine.search(QUERY, top_k=100, max_per_document=limit, mode=mode))
@@ -71,11 +71,11 @@ def test_pages_of_reranked_results_have_each_result_once(engine: Engine) -> None
 
 
 def test_page_continues_after_its_last_result_when_documents_are_added(engine: Engine) -> None:
-    first = engine.search(QUERY, top_k=6, max_per_document=None)
+    first = engine.search(QUERY, top_k=6, max_per_document=0)
     # Better than all others, so that every result moves down.
     engine.ingest(content="Lava, volcano, rock. " * 3, title="Lava of a volcano rock")
-    whole = ids(engine.search(QUERY, top_k=100, max_per_document=None))
-    second = engine.search(QUERY, top_k=100, max_per_document=None, cursor=first.next_cursor)
+    whole = ids(engine.search(QUERY, top_k=100, max_per_document=0))
+    second = engine.search(QUERY, top_k=100, max_per_document=0, cursor=first.next_cursor)
     assert ids(second) == whole[whole.index(first.results[-1].chunk_id) + 1 :]
     assert not set(ids(first)) & set(ids(second))
     assert any("has changed" in warning for warning in second.warnings)

@@ -362,7 +362,7 @@ def test_weighted_scores_of_the_signals_add_up_to_the_score(
     engine: Engine, mode: SearchMode, fusion: str
 ) -> None:
     reply = engine.search(
-        "rain storms cafe lava wet", mode=mode, fusion=fusion, include_scores=True, max_per_document=None
+        "rain storms cafe lava wet", mode=mode, fusion=fusion, include_scores=True, max_per_document=0
     )
     assert reply.results
     assert sum(reply.weights.values()) == pytest.approx(1.0)
@@ -389,7 +389,7 @@ def test_weighted_scores_of_the_signals_add_up_to_the_score(
 
 def test_words_in_title_headings_and_tags_get_a_field_boost(engine: Engine) -> None:
     def field_boost(query: str) -> list[float]:
-        return [result.scores.field_boost for result in engine.search(query, max_per_document=None).results]
+        return [result.scores.field_boost for result in engine.search(query, max_per_document=0).results]
 
     assert field_boost("volcano cafes")[0] == 0.5, "the title, in another inflection"
     assert sorted(field_boost("storm weather wets")) == [0.0, pytest.approx(1 / 3)], "one heading"

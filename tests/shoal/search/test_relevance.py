@@ -122,7 +122,7 @@ def test_terms_that_stand_apart_are_less_relevant(tmp_path: Path) -> None:
 
 
 def test_relevance_is_the_same_in_every_mode_and_with_any_weights(library: Engine) -> None:
-    hybrid = by_chunk(list(library.search(ON_TOPIC, top_k=100, max_per_document=None).results))
+    hybrid = by_chunk(list(library.search(ON_TOPIC, top_k=100, max_per_document=0).results))
     for arguments in (
         {"mode": "lexical"},
         {"mode": "reef"},
@@ -168,7 +168,7 @@ def test_off_topic_query_gets_a_warning_that_names_its_missing_terms(library: En
 
 def test_warning_depends_on_relevance_and_not_on_the_page(library: Engine) -> None:
     assert not any(NOTHING in warning for warning in library.search(ON_TOPIC).warnings)
-    later = library.search(ON_TOPIC, offset=40)
+    later = library.search(ON_TOPIC, offset=40, max_per_document=3)
     assert later.results
     assert max(result.relevance for result in later.results) < LIKELY
     assert not any(NOTHING in warning for warning in later.warnings)

@@ -51,7 +51,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 def matched(engine: Engine, query: str, section: str, **search: object) -> dict[str, tuple[str, ...]]:
-    response = engine.search(query, include_scores=True, max_per_document=None, **search)  # type: ignore[arg-type]
+    response = engine.search(query, include_scores=True, max_per_document=0, **search)  # type: ignore[arg-type]
     (result,) = (result for result in response.results if section in result.section_path[-1:])
     assert result.matched_terms is not None
     return {match.term: match.places for match in result.matched_terms}
@@ -107,7 +107,7 @@ def test_tag_matches_in_another_case(engine: Engine) -> None:
 @pytest.mark.parametrize("query", QUERIES)
 def test_field_boost_is_the_share_of_terms_in_title_headings_or_tags(engine: Engine, query: str) -> None:
     terms = parse_query(query, max_words=engine.settings.max_query_terms).terms
-    for result in engine.search(query, include_scores=True, max_per_document=None, top_k=100).results:
+    for result in engine.search(query, include_scores=True, max_per_document=0, top_k=100).results:
         matches = result.matched_terms or ()
         boosted = [match for match in matches if BOOSTED_PLACES.intersection(match.places)]
         assert result.scores.field_boost == pytest.approx(len(boosted) / len(terms) if terms else 0.0)
@@ -118,7 +118,7 @@ def test_field_boost_is_the_share_of_terms_in_title_headings_or_tags(engine: Eng
 
 def test_field_boost_has_a_part_for_each_field(engine: Engine) -> None:
     def found(query: str, **search: object) -> SearchResult:
-        response = engine.search(query, max_per_document=None, **search)  # type: ignore[arg-type]
+        response = engine.search(query, max_per_document=0, **search)  # type: ignore[arg-type]
         (result,) = (result for result in response.results if "Storms and Rain" in result.section_path[-1:])
         return result
 

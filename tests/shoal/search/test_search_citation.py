@@ -67,7 +67,7 @@ def test_result_has_neighbours_on_request(engine: Engine) -> None:
 
 
 def test_shared_reefs_add_up_to_the_score_in_mode_reef(engine: Engine) -> None:
-    reply = engine.search("rain and lava", mode="reef", include_scores=True, max_per_document=None)
+    reply = engine.search("rain and lava", mode="reef", include_scores=True, max_per_document=0)
     norms = {
         chunk.id: sum(r.z_score**2 for r in chunk.reefs) ** 0.5 for chunk in engine.documents.chunks(1).chunks
     }

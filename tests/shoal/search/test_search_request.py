@@ -40,7 +40,7 @@ NAN = float("nan")
         ("top_k", {"top_k": None}),
         ("mode", {"mode": "fuzzy"}),
         ("mode", {"mode": 3}),
-        ("max_per_document", {"max_per_document": 0}),
+        ("max_per_document", {"max_per_document": -1}),
         ("max_per_document", {"max_per_document": 1.5}),
         ("include_scores", {"include_scores": 1}),
         ("offset", {"offset": -1}),

@@ -23,7 +23,8 @@ from shoal.models.search import SearchResult
 from shoal.search import ordering
 from shoal.search.audit import search_arguments
 from shoal.search.filtering.columns import make_column
-from shoal.search.ordering import Order
+from shoal.search.ordering import BestFirst, DocumentLimit, Order, per_document
+from shoal.search.paging import first_after
 from shoal.search.sorting import Ranks
 from shoal.settings import Settings
 
@@ -251,25 +252,38 @@ rows = st.lists(
 )
 
 
-@given(rows, st.integers(1, 3), st.sampled_from([None, 1, 2]), st.integers(0, 2))
+limits = st.sampled_from([None, 1, 2, BestFirst(1), BestFirst(2)])
+
+
+@given(rows, st.integers(1, 3), limits, st.integers(0, 2))
 def test_order_equals_a_plain_sort(
-    chunks: Sequence[tuple[bool, int, int, float]], n: int, limit: int | None, n_levels: int
+    chunks: Sequence[tuple[bool, int, int, float]], n: int, limit: DocumentLimit, n_levels: int
 ) -> None:
     is_result, first, second, keys = (np.array(column) for column in zip(*chunks, strict=True))
     levels = (first.astype(np.int64), second.astype(np.int64))[:n_levels]
     order = Order(_Places(), keys, is_result, levels)
     eligible = [place for place in range(len(chunks)) if is_result[place]]
     eligible.sort(key=lambda p: (*(-int(level[p]) for level in levels), -keys[p], p))
+    n_best = per_document(limit, len(eligible))
     counts: dict[int, int] = {}
-    expected = []
+    expected, further = [], []
     for place in eligible:
         counts[place // 3] = counts.get(place // 3, 0) + 1
-        if limit is None or counts[place // 3] <= limit:
-            expected.append(place)
+        (expected if counts[place // 3] <= n_best else further).append(place)
+    n_within = len(expected)
+    if isinstance(limit, BestFirst):
+        expected += further
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ordering, "FIRST_DEPTH", 1)
         patched.setattr(ordering, "DEPTH_FACTOR", 2)
-        assert order.first(n, limit).tolist() == expected[:n]
+        for size in (n, len(eligible) + 1):
+            found = order.first(size, limit)
+            assert found.places.tolist() == expected[:size]
+            assert found.n_within == min(size, n_within)
+        for rank, place in enumerate(expected, start=1):
+            page = first_after(order, place, n, limit)
+            assert page.places.tolist() == expected[rank : rank + n]
+            assert page.n_within == len(expected[rank:n_within][:n])
     for place in eligible:
         rank = order.rank(place, limit)
         assert rank == (expected.index(place) + 1 if place in expected else None)

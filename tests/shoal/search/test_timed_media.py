@@ -224,7 +224,7 @@ def test_evidence_is_added_on_request_only(engine: Engine, tmp_path: Path) -> No
 def test_every_citation_of_a_recording_has_name_and_time(engine: Engine, tmp_path: Path) -> None:
     store(engine, tmp_path, transcript({65: "A diagram of rain.", 200: "A slide of lava."}))
     for query in ("rain coast", "lava rock", "court witness", "second paragraph"):
-        for found in engine.search(query, max_per_document=None, expand="time").results:
+        for found in engine.search(query, max_per_document=0, expand="time").results:
             assert found.document_title == "Lecture"
             assert found.place is not None
             assert (found.time_start, found.time_end) == (
