@@ -30,6 +30,7 @@ def represent(
     metrics.observe_features(response.query_info, options)
     members = {
         "results": [selected.of(result_members(result, options)) for result in response.results],
+        "total": response.total,
         "query_info": response.query_info,
         "weights": response.weights,
         "trace_id": trace_id(),
@@ -44,6 +45,7 @@ def represent(
     if response.facets is not None:
         members["facets"] = response.facets
     if response.documents is not None:
+        members["total_documents"] = response.total_documents
         members["documents"] = [_document(document, options, selected) for document in response.documents]
     if response.now is not None:
         members["now"] = response.now

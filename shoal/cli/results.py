@@ -58,8 +58,15 @@ def print_search(
     if rerank := reranked_by(answer.get("rerank")):
         console.print(rerank, style="dim")
     if "took_ms" in answer:
-        n = quantity(len(results), "result" if documents is None else "document")
-        console.print(f"{n} in {answer['took_ms']:.1f} ms", style="dim")
+        console.print(f"{_count(len(results), answer)} in {answer['took_ms']:.1f} ms", style="dim")
+
+
+def _count(n_shown: int, answer: Mapping[str, Any]) -> str:
+    """How many results are shown, and how many there are."""
+    matches = quantity(answer["total"], "match", "matches")
+    if answer.get("documents") is None:
+        return f"{n_shown:,} of {matches}"
+    return f"{n_shown:,} of {quantity(answer['total_documents'], 'document')} with {matches}"
 
 
 def print_document(console: Console, number: int, document: Mapping[str, Any]) -> None:

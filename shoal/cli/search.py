@@ -44,6 +44,7 @@ from shoal.cli.search_options import (
 from shoal.cli.search_source import SearchSource, open_source
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.shared_options import Key
+from shoal.cli.terminal import quantity
 from shoal.models.search import SearchMode
 
 if TYPE_CHECKING:
@@ -267,6 +268,7 @@ def search(
         else:
             notes_of = session.settings().note_owner if owner is None else owner
             response = source.search_units(query, units=kinds, owner=notes_of, **arguments, **page)
+        n_results = len(response.results)
         is_grouped = group_by != "chunk"
         is_empty = (
             not response.results and not is_grouped and kinds == (PASSAGES,) and not source.count_documents()
@@ -290,8 +292,21 @@ def search(
         if word.suggestions:
             session.warn(f"did you mean {' or '.join(word.suggestions)} instead of {word.text}?")
     print_search(session.out, answer, with_scores=scores, query=query)
+    others = (kinds != (PASSAGES,), is_grouped, fold_similar, cursor, offset, max_tokens, min_relevance)
+    _explain_short_page(session, min(top_k, response.total) - n_results, max_per_document, *others)
     if facet:
         print_facets(session.out, answer["facets"])
+
+
+def _explain_short_page(
+    session: Session, n_missing: int, max_per_document: int | None, *other_reasons: object
+) -> None:
+    """Say that the limit per document is why results are missing on a page, unless there may be another
+    reason."""
+    if max_per_document and n_missing > 0 and not any(other_reasons):
+        passages = quantity(max_per_document, "passage")
+        note = f"at most {passages} per document; --max-per-document 0 removes the limit"
+        session.out.print(note, style="dim")
 
 
 def _selected_fields(include: str | None, exclude: str | None) -> SelectedFields:

@@ -90,6 +90,9 @@ class FoundPassages(Quoting):
     status: Status
     query: str
     n_results: int
+    total: int | None = Field(
+        default=None, description="Passages that match in all, exactly; null: not of several queries."
+    )
     results: list[Citation]
     message: str
     warnings: list[str]

@@ -136,11 +136,13 @@ class DocumentTools:
         )
         citations = [citation_of(i, result, self._backend) for i, result in enumerate(response.results, 1)]
         warnings = [in_line(warning) for warning in response.warnings]
-        message = count(len(citations), "passage") if citations else nothing_found(query, filters, filter)
+        found_of = f"{len(citations)} of {count(response.total, 'matching passage')}"
+        message = found_of if citations else nothing_found(query, filters, filter)
         found = FoundPassages(
             status="ok" if citations else "no_results",
             query=clean(query),
             n_results=len(citations),
+            total=response.total,
             results=citations,
             message=message,
             warnings=warnings,

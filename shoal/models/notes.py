@@ -348,7 +348,9 @@ class NoteHit:
 
 @dataclass(frozen=True, slots=True)
 class UnitResponse:
-    """The response to a search in passages and notes, in one order; otherwise as `SearchResponse`."""
+    """The response to a search in passages and notes, in one order; otherwise as `SearchResponse`.
+
+    `total` counts both kinds."""
 
     results: tuple[SearchResult | NoteHit, ...]
     query_info: QueryInfo
@@ -356,6 +358,7 @@ class UnitResponse:
     took_ms: float
     warnings: tuple[str, ...] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
+    total: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -296,6 +296,10 @@ class SearchResponse:
     `group_by="document"`, whose `results` are empty; None otherwise. `next_cursor`: the cursor of the next
     page; None on the last, and always with `group_by="document"` or `fold_similar`. `tokens`: what the texts
     cost of `max_tokens`; `prompt`: the results as numbered passages; both on request.
+
+    `total`: the passages that match and meet the filters, on all pages together. It is exact, and does not
+    depend on the page, `max_per_document`, `fold_similar` and `min_relevance`. `total_documents`: their
+    documents, with `group_by="document"`; None otherwise.
     """
 
     results: Sequence[SearchResult]
@@ -311,3 +315,5 @@ class SearchResponse:
     tokens: TokenUse | None = None
     prompt: Prompt | None = None
     documents: Sequence[DocumentResult] | None = None
+    total: int = 0
+    total_documents: int | None = None

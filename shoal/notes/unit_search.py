@@ -135,9 +135,8 @@ def search_units(
         is_met = _meets(snapshot, library, notes, analyzed, compiled, request, units)
         order = Order(library.index, ranking.order.keys, ranking.is_found & is_met)
         ranking = dataclasses.replace(ranking, order=order)
-        analyzed = with_filter_warnings(
-            snapshot, passages, analyzed, compiled, request, is_met=bool(order.is_result.any())
-        )
+        total = ranking.n_results
+        analyzed = with_filter_warnings(snapshot, passages, analyzed, compiled, request, is_met=total > 0)
         last = request.offset + request.top_k
         ranked = ranking.first(last, request.limit_per_document)[request.offset :]
         results = _results(context, snapshot, rows, library, ranked, analyzed, request)
@@ -153,6 +152,7 @@ def search_units(
         took_ms=took_ms,
         warnings=analyzed.warnings,
         weights=analyzed.weights._asdict(),
+        total=total,
     )
     if audit and entry is not None:
         # The entry takes the trace id and the time.

@@ -120,6 +120,19 @@ class Ranking:
         """Cosine above the floor in units of `dense_ranking.UNIT`; empty without the dense signal."""
         return self.signals.dense.raw
 
+    @property
+    def n_results(self) -> int:
+        """Chunks that are results, on all pages together."""
+        return int(np.count_nonzero(self.order.is_result))
+
+    @property
+    def n_documents(self) -> int:
+        """Documents of the results."""
+        document_ids = self.library.index.document_ids(np.flatnonzero(self.order.is_result))
+        # Chunks of a document are neighbours, so few ids are left to be sorted.
+        is_first = np.diff(document_ids, prepend=-1) != 0
+        return len(np.unique(document_ids[is_first]))
+
     def first(self, n: int, limit: DocumentLimit) -> list[Ranked]:
         """Return the first results, best first, equal scores by chunk id. `limit`: per document."""
         return self.at(self.order.first(n, limit))

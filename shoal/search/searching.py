@@ -148,6 +148,7 @@ class Found:
     state     of the library, for the cursor of the next page
     stored    the vectors of the results to rerank
     folded    near-duplicates by the id of the chunk that they are folded under
+    total     as in the response, like `total_documents`
     """
 
     prepared: Prepared
@@ -164,6 +165,8 @@ class Found:
     stored: StoredVectors | None = None
     folded: Mapping[int, tuple[FoldedResult, ...]] = field(default_factory=dict)
     parts_of_documents: DocumentParts | None = None
+    total: int = 0
+    total_documents: int | None = None
 
 
 def prepare(
@@ -197,9 +200,9 @@ def find(
     last = max(request.start + request.top_k, prepared.n_reranked)
     analyzed_query = analyze_query(snapshot, library, scorer, settings, request, prepared.embedded)
     ranking = rank_for(snapshot, library, analyzed_query, compiled_filters, request)
-    is_met = bool(ranking.order.is_result.any())
+    total = ranking.n_results
     analyzed_query = with_filter_warnings(
-        snapshot, library, analyzed_query, compiled_filters, request, is_met=is_met
+        snapshot, library, analyzed_query, compiled_filters, request, is_met=total > 0
     )
     analyzed_query = with_order_warnings(analyzed_query, ranking)
     folded: Mapping[int, tuple[FoldedResult, ...]] = {}
@@ -265,6 +268,8 @@ def find(
         stored,
         folded,
         parts_of_documents,
+        total,
+        ranking.n_documents if request.group_by is GroupBy.document else None,
     )
 
 
@@ -342,6 +347,8 @@ def finish(
         next_cursor=next_cursor,
         tokens=texts.tokens,
         prompt=texts.prompt,
+        total=found.total,
+        total_documents=found.total_documents,
     )
     if audit and found.entry:
         audit.write(

@@ -117,7 +117,7 @@ def test_lines_have_head_results_and_end(client: FlaskClient) -> None:
     )
     assert [next(iter(line)) for line in lines] == ["head", "result", "result", "end"]
     assert [line["result"] for line in lines[1:-1]] == whole["results"]
-    assert lines[0]["head"].keys() == {"query_info", "weights", "trace_id"}
+    assert lines[0]["head"].keys() == {"total", "query_info", "weights", "trace_id"}
     assert lines[-1]["end"].pop("took_ms") > 0
     assert lines[-1]["end"] == {
         "n_results": 2,
@@ -138,7 +138,7 @@ def test_documents_have_a_line_each(client: FlaskClient) -> None:
     lines = lines_of(client.post(f"{API}/search", json=query, headers=LINES))
     assert [next(iter(line)) for line in lines] == ["head", *["document"] * len(whole["documents"]), "end"]
     assert [line["document"] for line in lines[1:-1]] == whole["documents"]
-    assert lines[0]["head"].keys() == {"query_info", "weights", "trace_id"}
+    assert lines[0]["head"].keys() == {"total", "total_documents", "query_info", "weights", "trace_id"}
     assert lines[-1]["end"]["n_results"] == len(whole["documents"]) > 0
 
 

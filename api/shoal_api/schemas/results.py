@@ -225,6 +225,15 @@ class SearchResponseSchema(Schema):
             "description": "best first: passages, and with the unit `note` also notes, which have `note`"
         },
     )
+    total = fields.Integer(
+        required=True,
+        metadata={
+            "description": "passages, and with the unit `note` also notes, that match and meet the filters, "
+            "on all pages together. It is exact, and does not depend on the page, `max_per_document`, "
+            "`fold_similar` and `min_relevance`"
+        },
+    )
+    total_documents = fields.Integer(metadata={"description": "with `group_by=document`: their documents"})
     query_info = Record(QueryInfoSchema, required=True)
     weights = fields.Nested(UsedWeightsSchema, required=True)
     facets = Records(

@@ -372,6 +372,27 @@ def test_page_of_a_search_is_full_without_a_limit_per_document(shoal: Shoal, lib
     assert len(found("--max-per-document", "1")) < len(everything)
 
 
+def test_search_says_how_many_passages_match(shoal: Shoal, library: Path) -> None:
+    search = ["--db", library, "search", "how bees pollinate flowers"]
+    everything = shoal(*search, "--json", "--top-k", "100").json
+    n, limited = len(everything["results"]), [*search, "--top-k", "5", "--max-per-document", "1"]
+    assert everything["total"] == n
+    assert f"2 of {n} matches in " in shoal(*search, "--top-k", "2").out
+    note = "at most 1 passage per document; --max-per-document 0 removes the limit"
+    assert note in shoal(*search, "--top-k", "40", "--max-per-document", "1").out
+    # No note if there are `top_k` results, or fewer for another reason.
+    for options in (
+        ("--top-k", "2", "--max-per-document", "1"),
+        ("--top-k", "40", "--max-per-document", "40"),
+    ):
+        assert "at most" not in shoal(*search, *options).out
+    documents = shoal(*search, "--group-by", "document", "--top-k", "1", "--json").json["total_documents"]
+    assert (
+        f"1 of {documents} documents with {n} matches"
+        in shoal(*limited[:-2], "--group-by", "document", "--top-k", "1").out
+    )
+
+
 def test_search_without_results_succeeds(shoal: Shoal, library: Path) -> None:
     result = shoal("--db", library, "search", "volcano", "--tags", "no such tag")
     assert result.code == 0

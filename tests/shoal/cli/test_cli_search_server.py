@@ -86,7 +86,7 @@ def test_a_search_is_logged_once(service: LiveService, capsys: pytest.CaptureFix
     arguments = ("search", "tide", "--max-per-document", "2", "--mode", "lexical")
     code, text = output(capsys, *arguments, "--server", service.url)
     assert code == 0
-    assert "tide" in text
+    assert "at most 2 passages per document" in text
     recorder = service.engine.queries.recorder
     assert recorder is not None
     recorder.flush()

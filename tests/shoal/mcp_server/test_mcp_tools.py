@@ -193,6 +193,12 @@ def test_descriptions_say_which_tool_is_for_what(library: Engine) -> None:
 
 def test_citations_have_name_headings_and_lines(backend: Backend) -> None:
     result = call(backend, "search_chunks", query="fruit nuts cereals wind", top_k=1)
+    total = result.structured_content["total"]
+    assert result.structured_content["message"].startswith(f"1 of {total} matching passage")
+    everything = found(
+        backend, "search_chunks", query="fruit nuts cereals wind", top_k=100, max_per_document=0
+    )
+    assert (everything["total"], everything["n_results"]) == (total, min(total, 100))
     [citation] = result.structured_content["results"]
     assert citation["citation"] == "bees.md — Bees and flowers > Crops (line 11)"
     assert (citation["start_line"], citation["end_line"], citation["number"]) == (11, 11, 1)
