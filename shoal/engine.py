@@ -297,6 +297,11 @@ class Engine:
             ingest_session.add_draft(draft)
             return ingest_session.finish_one()
 
+    def delete_document(self, doc_id: int) -> bool:
+        """Delete a document and everything derived from it; False if there is none. The same as
+        `documents.delete`."""
+        return self.documents.delete(doc_id)
+
     # Search
 
     def search(

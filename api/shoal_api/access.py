@@ -29,6 +29,7 @@ from shoal.access.rights import (
     SERVICE,
     Access,
     Needed,
+    Right,
     Verdict,
     judge,
     needs_right,
@@ -206,6 +207,15 @@ def may_see_all() -> bool:
     except (ProblemError, StorageError):
         return False
     return not isinstance(caller, Refusal) and judge(Needed.overview, caller, SERVICE) is Verdict.allowed
+
+
+def is_administrator(settings: Settings) -> bool:
+    """Whether the sender of the current request is known to have the right `admin` in its collection: by a
+    key, or on this machine where the service has no keys."""
+    caller = current()
+    if caller is ANYBODY and settings.allow_anonymous:
+        return False
+    return caller.right_in(collection_id()) is Right.admin
 
 
 def collection_id() -> str:

@@ -32,7 +32,11 @@ blueprint = Blueprint("system", __name__, description="State of the service")
 @blueprint.responds(200, StatusSchema)
 def get_status() -> dict[str, Any]:
     """Get counts, versions, jobs and workers"""
-    return service.current().status()
+    here = service.current()
+    status = here.status()
+    if not access.is_administrator(here.settings):
+        del status["db_path"]
+    return status
 
 
 @blueprint.get(f"{API}/reefs")

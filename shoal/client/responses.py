@@ -191,7 +191,8 @@ class Status:
     """Counts, versions and sizes.
 
     `jobs`: number of jobs by status. `workers`: number with a recent heartbeat. `presets`: weights by name.
-    `encoder`: name, revision and dimension of the encoder of the vectors; None without vectors.
+    `encoder`: name, revision and dimension of the encoder of the vectors; None without vectors. `db_path`:
+    the file of the database, or the address of its server; None for a key without the right `admin`.
     """
 
     status: str
@@ -214,6 +215,7 @@ class Status:
     n_embedded_chunks: int = 0
     n_chunks_to_embed: int = 0
     encoder: Mapping[str, str | int] | None = None
+    db_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,8 +114,24 @@ def test_status_counts_documents_and_jobs(client: FlaskClient, store: Store) -> 
 
 
 def test_responses_contain_no_path_of_the_server(client: FlaskClient, settings: Settings) -> None:
-    for path in (f"{API}/status", "/metrics", "/ready", "/openapi.json", "/"):
+    for path in ("/metrics", "/ready", "/openapi.json", "/", "/status", "/docs"):
         assert str(settings.database_path.parent) not in client.get(path).get_data(as_text=True), path
+
+
+def test_path_of_the_database_is_for_administrators_alone(settings: Settings, engine: Engine) -> None:
+    def status(key: str | None = None, **changed: Any) -> dict[str, Any]:
+        client = create_app(replace(settings, **changed), engine=engine).test_client()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        found: dict[str, Any] = client.get(f"{API}/status", headers=headers).get_json()
+        return found
+
+    names = {right: f"{right}-0123456789abcdef" for right in ("admin", "read")}
+    keys = ",".join(f"{right}:{key}" for right, key in names.items())
+    assert status(names["admin"], api_keys=keys)["db_path"] == engine.status()["db_path"]
+    assert status()["db_path"] == engine.status()["db_path"], "on this machine"
+    for other in (status(names["read"], api_keys=keys), status(allow_anonymous=True)):
+        assert "db_path" not in other
+        assert str(settings.database_path.parent) not in json.dumps(other)
 
 
 def test_reefs_response_names_the_reefs(client: FlaskClient, store: Store) -> None:

@@ -262,6 +262,14 @@ def test_listing_has_pages_and_finds_text_literally(engine: Engine) -> None:
             engine.documents.list(**arguments)
 
 
+def test_delete_document_says_whether_there_was_one(engine: Engine) -> None:
+    document_id = engine.ingest(content=RAIN, title="Rain").id
+    assert engine.delete_document(document_id) is True
+    assert engine.search("rain").results == []
+    assert engine.delete_document(document_id) is False
+    assert engine.delete_document(doc_id=2**70) is False
+
+
 def test_deleted_document_is_gone_from_search_and_reads(engine: Engine) -> None:
     engine.ingest(title="Weather", content=RAIN)
     engine.ingest(title="Volcanoes", content=LAVA)

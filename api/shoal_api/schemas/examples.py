@@ -52,8 +52,10 @@ SEARCH_EXAMPLES: dict[str, dict[str, Any]] = {
                     "provenance": ["lexical", "reef"],
                     "term_coverage": 1.0,
                     "pinned": False,
+                    "further": False,
                 }
             ],
+            "total": 1,
             "query_info": {
                 "top_reef": "seas and coasts",
                 "confidence": 4.48588,

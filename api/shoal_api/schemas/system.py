@@ -56,6 +56,11 @@ class StatusSchema(Schema):
     )
     workers = fields.Integer(required=True, metadata={"description": "workers with a recent heartbeat"})
     schema = fields.String(required=True, metadata={"description": "revision of the database schema"})
+    db_path = fields.String(
+        metadata={
+            "description": "file of the database, or the address of its server; for the right `admin` alone"
+        }
+    )
     db_bytes = fields.Integer(
         required=True, metadata={"description": "size of the database, with all of its files"}
     )

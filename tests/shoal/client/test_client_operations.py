@@ -462,8 +462,6 @@ def test_responses_equal_those_of_the_library(service: LiveService) -> None:
         assert client.chunks(1).chunks == service.engine.documents.chunks(1, limit=50).chunks
         assert client.documents() == service.engine.documents.list()
         status = service.engine.status()
-        # The API does not expose paths of the server.
-        del status["db_path"]
         assert dataclasses.asdict(client.status()) | {"db_bytes": 0} == status | {"db_bytes": 0}
         assert client.reefs().reefs[3].typical_words == tuple(
             service.engine.vocabulary.reefs()["reefs"][3]["typical_words"]
