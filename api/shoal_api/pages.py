@@ -1,11 +1,19 @@
-"""The page `/docs`, rendered from the OpenAPI document without scripts or external resources."""
+"""The pages about the API, from the OpenAPI document and without resources from elsewhere.
+
+`/docs` is complete without a script; its script adds forms that try an operation. `/redoc` is drawn by Redoc,
+whose bundle comes from the package offapi.
+"""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import importlib.util
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import flask
@@ -14,8 +22,20 @@ from werkzeug.wrappers import Response
 
 from shoal import __version__
 from shoal_api.openapi import Api
+from shoal_api.problems import ProblemError
 
-POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+COMMON = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+POLICY = (
+    f"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; {COMMON}"
+)
+EMPTY_STYLE = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+"""The hash of no text: Redoc adds empty style elements and fills them by script, which no policy forbids."""
+REDOC_POLICY = (
+    f"default-src 'none'; script-src 'self'; style-src 'self' {EMPTY_STYLE}; img-src 'self' data:; "
+    f"font-src data:; connect-src 'self'; {COMMON}"
+)
+ELSEWHERE = b"https://cdn.redoc.ly/"
+"""Where Redoc would load its logo from. The logo is left out instead, as if it could not be loaded."""
 _CODE = re.compile(r"`([^`]+)`")
 _PLAIN_LIST = re.compile(r"\[\n([^\[\]{}]*+)\]")
 _LINE_BREAK = re.compile(r"\n\s*+")
@@ -37,7 +57,7 @@ class Operation:
     """One entry of the page.
 
     `body` holds pairs of (content type, shape as text); `responses` the successful responses; `errors` pairs
-    of (status, meaning). Both are ordered by status.
+    of (status, meaning). Both are ordered by status. `sample`: a body to begin with, if it is JSON.
     """
 
     method: str
@@ -46,6 +66,7 @@ class Operation:
     description: str
     parameters: tuple[Mapping[str, Any], ...]
     body: tuple[tuple[str, str], ...]
+    sample: str
     responses: tuple[SuccessResponse, ...]
     errors: tuple[tuple[str, str], ...]
 
@@ -67,6 +88,32 @@ def register(app: flask.Flask, api: Api) -> None:
         response = flask.make_response(page)
         response.headers["Content-Security-Policy"] = POLICY
         return response
+
+    @app.get("/redoc")
+    def redoc() -> Response:
+        bundle()
+        response = flask.make_response(flask.render_template("redoc.html", version=__version__))
+        response.headers["Content-Security-Policy"] = REDOC_POLICY
+        return response
+
+    @app.get("/redoc/bundle.js")
+    def redoc_bundle() -> Response:
+        script, digest = bundle()
+        response = Response(script, content_type="text/javascript; charset=utf-8")
+        response.headers["Cache-Control"] = "no-cache"
+        response.set_etag(digest)
+        return response.make_conditional(flask.request)
+
+
+@functools.cache
+def bundle() -> tuple[bytes, str]:
+    """Return the script of Redoc and its digest. Raises a 404 problem if its package is not installed."""
+    # Importing the package would load its templates, which take 20 MB.
+    spec = importlib.util.find_spec("offapi")
+    if spec is None or spec.origin is None:
+        raise ProblemError(404, "this page needs the package offapi on the server; /docs needs nothing")
+    script = Path(spec.origin).with_name("redoc.js").read_bytes().replace(ELSEWHERE, b"data:,")
+    return script, hashlib.sha256(script).hexdigest()
 
 
 def prose(text: str) -> Markup:
@@ -109,6 +156,7 @@ def _operation(
         parameters=tuple(
             _parameter(_resolve(spec, node)) for node in [*shared, *operation.get("parameters", [])]
         ),
+        sample=_sample_body(spec, operation),
         body=tuple(
             (kind, _shape(spec, content["schema"]))
             for kind, content in operation.get("requestBody", {}).get("content", {}).items()
@@ -118,6 +166,29 @@ def _operation(
             (status, response.get("description", "")) for status, response in responses if status >= "4"
         ),
     )
+
+
+def _sample_body(spec: dict[str, Any], operation: dict[str, Any]) -> str:
+    """Return a body with the required members, as JSON; empty if the operation takes no JSON."""
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+    return "" if content is None else _json(_sample(spec, content["schema"]))
+
+
+def _sample(spec: dict[str, Any], node: dict[str, Any]) -> Any:
+    """Return an empty value of a schema node, with its required members."""
+    schema = _resolve(spec, node)
+    for member in ("anyOf", "allOf"):
+        if member in schema:
+            return _sample(spec, next(option for option in schema[member] if option.get("type") != "null"))
+    kind = schema.get("type", "string")
+    if kind == "array":
+        return [_sample(spec, schema["items"])] if schema["items"].get("$ref") else []
+    if kind == "object" or "properties" in schema:
+        properties = schema.get("properties", {})
+        return {name: _sample(spec, properties[name]) for name in schema.get("required", ())}
+    if "enum" in schema:
+        return schema["enum"][0]
+    return {"integer": 1, "number": 1, "boolean": False}.get(kind, "")
 
 
 def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:

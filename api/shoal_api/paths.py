@@ -33,7 +33,7 @@ COLLECTION = "shoal.collection"
 
 _OF_COLLECTION = re.compile(rf"({API})?/collections/([^/]*)(/.*)?", re.DOTALL)
 _GLOBAL = re.compile(
-    rf"({API})?/(collections|keys)(/.*)?|/(health|ready|metrics|docs|openapi\.json)(/.*)?", re.DOTALL
+    rf"({API})?/(collections|keys)(/.*)?|/(health|ready|metrics|docs|redoc|openapi\.json)(/.*)?", re.DOTALL
 )
 """Paths that belong to the service and not to a collection."""
 

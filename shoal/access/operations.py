@@ -17,6 +17,8 @@ TABLE: Mapping[Needed, str] = {
         GET /health
         GET /ready
         GET /docs
+        GET /redoc
+        GET /redoc/bundle.js
         GET /openapi.json
         GET /static/{filename}
     """,

@@ -34,6 +34,7 @@ OF_SERVICE = (
     "/health",
     "/ready",
     "/docs",
+    "/redoc",
     "/openapi",
 )
 """Beginnings of paths that no collection has."""

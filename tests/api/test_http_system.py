@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +22,10 @@ from shoal.errors import DiskFullError, StorageError
 from shoal.settings import Settings
 from shoal.storage.opening import open_database
 from shoal_api import create_app
+from shoal_api.pages import bundle, groups
 from shoal_api.system import CHECKS
+
+UNDOCUMENTED = ("/docs", "/redoc", "/redoc/bundle.js", "/openapi.json", "/static/{filename}")
 
 
 def test_health_returns_ok_on_an_empty_library(empty: FlaskClient) -> None:
@@ -170,7 +175,7 @@ def test_openapi_document_lists_every_route(app: flask.Flask, client: FlaskClien
         for method in rule.methods or ()
         if method in ("GET", "POST", "PUT", "DELETE")
     }
-    undocumented = {("GET", path) for path in ("/docs", "/openapi.json", "/static/{filename}")}
+    undocumented = {("GET", path) for path in UNDOCUMENTED}
     assert documented == routes - undocumented
     for path, item in spec["paths"].items():
         for method, operation in item.items():
@@ -187,7 +192,7 @@ def test_docs_page_loads_only_own_resources(empty: FlaskClient) -> None:
     assert response.status_code == 200
     page = response.get_data(as_text=True)
     assert "/api/v1/documents/bulk" in page
-    assert "<script" not in page
+    assert page.count("<script") == page.count('<script type="module" src="/static/docs.js"></script>') == 1
     assert "style=" not in page
     loaded = re.findall(r"""(?:src|href)=["']([^"'#]+)["']""", page)
     assert loaded
@@ -257,6 +262,37 @@ def test_search_example_has_the_form_of_a_response(client: FlaskClient, store: S
         {"chunk_id": "int", "document_id": "int", "document_title": "str", "share": "float"}
     ]
     assert form(example["value"]) == expected
+
+
+def test_forms_of_the_docs_page_begin_with_a_usable_body(empty: FlaskClient) -> None:
+    spec = empty.get("/openapi.json").get_json()
+    samples = {each.summary: each.sample for _, _, operations in groups(spec) for each in operations}
+    assert json.loads(samples["Search"]) == {"query": ""}
+    assert json.loads(samples["Add many notes"]) == [{"text": ""}]
+    assert samples["Get a document with its sections, its report and summaries of its chunks"] == ""
+    for sample in filter(None, samples.values()):
+        assert isinstance(json.loads(sample), dict | list)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("offapi") is None, reason="the package offapi is not installed")
+def test_redoc_page_loads_only_own_resources(empty: FlaskClient) -> None:
+    page = empty.get("/redoc")
+    policy = page.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    script = empty.get("/redoc/bundle.js")
+    assert script.content_type == "text/javascript; charset=utf-8"
+    assert b"cdn.redoc.ly" not in script.get_data()
+    again = empty.get("/redoc/bundle.js", headers={"If-None-Match": script.headers["ETag"]})
+    assert (again.status_code, again.get_data()) == (304, b"")
+    assert "offapi" not in sys.modules, "it would load 20 MB"
+
+
+def test_redoc_page_names_what_is_missing(empty: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal_api.pages.importlib.util.find_spec", lambda name: None)
+    bundle.cache_clear()
+    assert "offapi" in assert_problem(empty.get("/redoc"), 404)["detail"]
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "rest.md"
 INTRODUCTION = """\
 # The HTTP API
 
-A running service has the same reference at `/docs`, and for programs at `/openapi.json`. Every response has
-an `X-Trace-Id`, which the log lines of the request have too. Errors are `application/problem+json` ([RFC
+A running service has the same reference at `/docs`, with a form that tries each operation, at `/redoc`, with
+a menu and a search, and for programs at `/openapi.json`. Every response has an `X-Trace-Id`, which the log
+lines of the request have too. Errors are `application/problem+json` ([RFC
 9457](https://www.rfc-editor.org/rfc/rfc9457)). If the service has keys, send `Authorization: Bearer KEY`.
 
 """
