@@ -19,7 +19,7 @@ from webargs.flaskparser import FlaskParser
 
 from shoal import __version__
 from shoal_api import access, limits, problems, service, strict_json
-from shoal_api.schemas.common import AnyOf, CommaList, ProblemSchema
+from shoal_api.schemas.common import AnyOf, CommaList, ProblemSchema, ResultCount
 from shoal_api.schemas.unknown import parameter_hint
 from shoal_api.spool import has_body
 
@@ -249,6 +249,9 @@ class Api(flask_smorest.Api):  # type: ignore[misc]
         self._undocumented: list[Blueprint] = []
         super().__init__(app)
         self.ma_plugin.converter.add_attribute_function(describe_alternatives)
+        self.ma_plugin.converter.add_attribute_function(
+            result_limits(app.extensions[service.EXTENSION].settings.max_top_k)
+        )
 
     def register_blueprint(self, blueprint: Blueprint) -> None:
         """Register the routes of a blueprint, and its operations for the document."""
@@ -284,6 +287,17 @@ class Api(flask_smorest.Api):  # type: ignore[misc]
         response = {"description": description, "schema": ProblemSchema}
         prepare_response(response, self.spec, problems.CONTENT_TYPE)
         self.spec.components.response(name, response, lazy=True)
+
+
+def result_limits(most: int) -> Callable[..., dict[str, Any]]:
+    """Return what adds the limits of a number of results, of which a search may ask for `most`."""
+
+    def describe(_: Any, field: Any, *, ret: Mapping[str, Any], **__: Any) -> dict[str, Any]:
+        if not isinstance(field, ResultCount):
+            return {}
+        return {"minimum": 1, "maximum": min(most, ret.get("maximum", most))}
+
+    return describe
 
 
 def describe_alternatives(converter: Any, field: Any, **_: Any) -> dict[str, Any]:

@@ -36,6 +36,8 @@ REDOC_POLICY = (
 )
 ELSEWHERE = b"https://cdn.redoc.ly/"
 """Where Redoc would load its logo from. The logo is left out instead, as if it could not be loaded."""
+LARGEST = 2**31 - 1
+"""A limit from here on is that of the type."""
 _CODE = re.compile(r"`([^`]+)`")
 _PLAIN_LIST = re.compile(r"\[\n([^\[\]{}]*+)\]")
 _LINE_BREAK = re.compile(r"\n\s*+")
@@ -196,8 +198,8 @@ def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
     notes = [parameter.get("description", "")]
     if "enum" in schema:
         notes.append("one of " + ", ".join(f"`{value}`" for value in schema["enum"]))
-    if "minimum" in schema and "maximum" in schema:
-        notes.append(f"{schema['minimum']:,} to {schema['maximum']:,}")
+    if limits := _limits(schema):
+        notes.append(limits)
     if schema.get("default") is not None:
         notes.append(f"default {_plain(schema['default'])}")
     return {
@@ -206,6 +208,14 @@ def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
         "required": parameter.get("required", False),
         "notes": "; ".join(note for note in notes if note),
     }
+
+
+def _limits(schema: dict[str, Any]) -> str:
+    """Return the limits of a number, if it has both and they tell anybody something."""
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is None or high is None or high >= LARGEST:
+        return ""
+    return f"{low:,} to {high:,}"
 
 
 def _response(spec: dict[str, Any], status: str, response: dict[str, Any]) -> SuccessResponse:
@@ -279,6 +289,8 @@ def _sketch(spec: dict[str, Any], node: dict[str, Any], about: str = "") -> Any:
     text = " or ".join(kind) if isinstance(kind, list) else str(kind)
     if "enum" in schema:
         text = " or ".join(_plain(value) for value in schema["enum"])
+    if limits := _limits(schema):
+        text += f", {limits}"
     if schema.get("default") is not None:
         text += f", default {_plain(schema['default'])}"
     return f"{text}: {about}" if about else text

@@ -29,7 +29,7 @@ from shoal.mcp.facets import facet_lines, facets_of
 from shoal.mcp.quoting import NOTICE, clean_value, count, shortened
 from shoal.models.search import ContextChunk
 from shoal.search.explain.explanation import Explanation, Target
-from shoal.search.request import BEST_FIRST, MAX_PER_DOCUMENT
+from shoal.search.request import BEST_FIRST, MAX_PER_DOCUMENT, MAX_RERANK
 from shoal.search.retrieval import MAX_TOP_K, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
 from shoal.storage.database import MAX_ID
 from shoal.storage.records import ChunkDetail, StoredDocument
@@ -48,6 +48,10 @@ Query = Annotated[
     ),
 ]
 ChunkId = Annotated[int, Field(ge=1, le=MAX_ID, description="`chunk_id` of a result.")]
+TopK = Annotated[
+    int, Field(ge=1, description="Number of passages, up to 100 unless SHOAL_MAX_TOP_K says otherwise.")
+]
+"""The library knows the setting, and refuses more."""
 TYPES = (
     "`pdf`, `docx`, `html` and other kinds of files, `markdown`, `text`, `video`, `audio`, `image`, or a "
     "suffix such as `.py`."
@@ -63,7 +67,7 @@ class DocumentTools:
     def search_chunks(
         self,
         query: Query,
-        top_k: Annotated[int, Field(ge=1, le=100, description="Number of passages.")] = 10,
+        top_k: TopK = 10,
         file_type_filter: Annotated[
             str | None, Field(description=f"Only passages of documents of this type: {TYPES}")
         ] = None,
@@ -103,7 +107,7 @@ class DocumentTools:
             Field(description="Rank by words (lexical), topics (reef), vectors (dense), or all."),
         ] = "hybrid",
         rerank: Annotated[
-            int | None, Field(ge=0, le=100, description="First results that the encoder reorders.")
+            int | None, Field(ge=0, le=MAX_RERANK, description="First results that the encoder reorders.")
         ] = None,
         facets: Annotated[
             list[str] | None,

@@ -11,7 +11,7 @@ from shoal.mcp.answers import answer
 from shoal.mcp.backend import Backend
 from shoal.mcp.citations import citation_list, citation_of
 from shoal.mcp.document_results import FoundPassages, SynonymEntry, SynonymList
-from shoal.mcp.document_tools import MAX_LISTED, nothing_found, warning_lines
+from shoal.mcp.document_tools import MAX_LISTED, TopK, nothing_found, warning_lines
 from shoal.mcp.quoting import count
 from shoal.support.quoting import clean, in_line
 
@@ -29,7 +29,7 @@ class QueryTools:
         queries: Annotated[
             list[str], Field(min_length=1, max_length=MAX_QUERIES, description="Parts of one question.")
         ],
-        top_k: Annotated[int, Field(ge=1, le=100, description="Number of passages in all.")] = 10,
+        top_k: TopK = 10,
         filter: Annotated[  # noqa: A002 - the name of the argument
             str | None, Field(description="As in search_chunks.")
         ] = None,

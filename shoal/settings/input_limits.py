@@ -26,7 +26,7 @@ class InputLimits:
         "a search or another read of a request is stopped after this many seconds; 0: no limit",
         at_least(0),
     )
-    max_top_k: int = setting(100, "most results a search may ask for", between(1, 10_000))
+    max_top_k: int = setting(100, "most results a search may ask for", between(10, 10_000))
     max_title_chars: int = setting(512, "longest title, characters", at_least(1))
     max_source_path_chars: int = setting(1024, "longest source path, characters", at_least(1))
     max_tag_chars: int = setting(64, "longest tag, characters", at_least(1))

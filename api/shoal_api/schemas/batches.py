@@ -5,6 +5,7 @@ from __future__ import annotations
 from marshmallow import fields
 
 from shoal.search.batch import MAX_RESULTS, MAX_SEARCHES, MAX_TIMES
+from shoal.search.request import MAX_PER_DOCUMENT
 from shoal_api.schemas.answers import AnswerArgumentsSchema, PromptSchema, TokenUseSchema
 from shoal_api.schemas.common import (
     BoundedList,
@@ -12,8 +13,10 @@ from shoal_api.schemas.common import (
     ProblemSchema,
     Record,
     Records,
+    ResultCount,
     Schema,
     StrictBoolean,
+    stated,
 )
 from shoal_api.schemas.results import SearchResponseSchema, SelectedResultSchema
 
@@ -49,16 +52,18 @@ class BatchSchema(AnswerArgumentsSchema):
             "then have no `results` of their own"
         },
     )
-    top_k = fields.Integer(
+    top_k = ResultCount(
         strict=True,
         load_default=10,
-        metadata={"description": "most fused results, 1 to 100"},
+        metadata={"description": "most fused results"},
     )
     max_per_document = fields.Integer(
         strict=True,
         allow_none=True,
         load_default=None,
-        metadata={"description": "most fused results from one document, as in a search; 0: no limit"},
+        metadata=stated(
+            0, MAX_PER_DOCUMENT, "most fused results from one document, as in a search; 0: no limit"
+        ),
     )
 
 

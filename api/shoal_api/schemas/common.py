@@ -72,6 +72,19 @@ def between(low: int, high: int) -> validate.Range:
     return validate.Range(low, high, error=f"must be between {low:,} and {high:,}")
 
 
+def stated(low: float, high: float | None, description: str) -> dict[str, Any]:
+    """Return the metadata of a number whose limits the library checks, so that the API document has them."""
+    limits = {"minimum": low, "maximum": high}
+    return {
+        **{name: value for name, value in limits.items() if value is not None},
+        "description": description,
+    }
+
+
+class ResultCount(fields.Integer):
+    """A number of results, whose limit is a setting: `openapi.Api` adds it to the API document."""
+
+
 class BoundedList(fields.List[Any]):
     """A list whose length is checked before its elements, because each element could add an error."""
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from marshmallow import fields
 
 from shoal.search.facets.requests import DEFAULT_VALUES, MAX_FACETS, MAX_VALUES
-from shoal_api.schemas.common import BoundedList, CommaList, Records, Schema
+from shoal_api.schemas.common import (
+    BoundedList,
+    CommaList,
+    Records,
+    Schema,
+    stated,
+)
 from shoal_api.schemas.filters import ABOUT_FILTER, AddressFiltersSchema, FiltersSchema, filter_in_body
 
 ABOUT_FACETS = (
     "fields whose values are counted, such as `tags`, `author.name` or, for a histogram, `created:month` and "
     f"`price:10`; at most {MAX_FACETS}"
 )
-ABOUT_LIMIT = (
-    f"most values of a facet, 1 to {MAX_VALUES:,}; default {DEFAULT_VALUES}, of a histogram {MAX_VALUES:,}"
-)
+ABOUT_LIMIT = f"most values of a facet; default {DEFAULT_VALUES}, of a histogram {MAX_VALUES:,}"
 
 
 def facets_in_body(**arguments: bool) -> BoundedList:
@@ -39,7 +43,7 @@ def facets_in_address(**arguments: bool) -> CommaList:
 
 def facet_limit(*, strict: bool) -> fields.Integer:
     """Return the field of the limit, which the library checks."""
-    return fields.Integer(strict=strict, metadata={"description": ABOUT_LIMIT})
+    return fields.Integer(strict=strict, metadata=stated(1, MAX_VALUES, ABOUT_LIMIT))
 
 
 class FacetsSchema(Schema):

@@ -21,6 +21,7 @@ from shoal_api.schemas.common import (
     Schema,
     StrictFloat,
     between,
+    stated,
 )
 
 FORMATS = [doc_format.value for doc_format in DocFormat]
@@ -98,10 +99,10 @@ class FiltersSchema(Schema):
         metadata={"description": ABOUT_FILTERS["tags_match"] + "; default: " + TagsMatch.all.value},
     )
     min_confidence = StrictFloat(
-        allow_none=True, load_default=None, metadata={"description": ABOUT_FILTERS["min_confidence"]}
+        allow_none=True, load_default=None, metadata=stated(0, None, ABOUT_FILTERS["min_confidence"])
     )
     min_coverage = StrictFloat(
-        allow_none=True, load_default=None, metadata={"description": ABOUT_FILTERS["min_coverage"]}
+        allow_none=True, load_default=None, metadata=stated(0, 1, ABOUT_FILTERS["min_coverage"])
     )
     reef_ids = _ids(description=ABOUT_FILTERS["reef_ids"])
     island_ids = _ids(description=ABOUT_FILTERS["island_ids"])
@@ -193,8 +194,8 @@ class AddressFiltersSchema(Schema):
         validate=validate.OneOf([match.value for match in TagsMatch]),
         metadata={"description": ABOUT_FILTERS["tags_match"] + "; default: " + TagsMatch.all.value},
     )
-    min_confidence = fields.Float(metadata={"description": ABOUT_FILTERS["min_confidence"]})
-    min_coverage = fields.Float(metadata={"description": ABOUT_FILTERS["min_coverage"]})
+    min_confidence = fields.Float(metadata=stated(0, None, ABOUT_FILTERS["min_confidence"]))
+    min_coverage = fields.Float(metadata=stated(0, 1, ABOUT_FILTERS["min_coverage"]))
     document_ids = CommaList(fields.Integer(validate=between(0, MAX_ID)), metadata=_listed("document_ids"))
     reef_ids = CommaList(fields.Integer(validate=between(0, MAX_ID)), metadata=_listed("reef_ids"))
     island_ids = CommaList(fields.Integer(validate=between(0, MAX_ID)), metadata=_listed("island_ids"))

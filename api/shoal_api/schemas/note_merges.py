@@ -7,6 +7,7 @@ from marshmallow import fields, validate
 from shoal.models.notes import DECIDED_BY, PROPOSAL_STATUSES
 from shoal.notes.merging import AGENT, MAX_MERGED, PERSON
 from shoal_api.schemas.common import (
+    MAX_ID,
     BoundedList,
     Moment,
     PageSchema,
@@ -14,6 +15,8 @@ from shoal_api.schemas.common import (
     Schema,
     StrictBoolean,
     StrictFloat,
+    between,
+    stated,
 )
 from shoal_api.schemas.notes import MaybeAbsentSchema, OwnedSchema, OwnerQuerySchema
 
@@ -111,7 +114,7 @@ class NewMergeSchema(OwnedSchema):
         metadata={"description": f"2 to {MAX_MERGED} active notes that say the same"},
     )
     canonical_text = fields.String(metadata={"description": CANONICAL})
-    confidence = StrictFloat(metadata={"description": "how sure you are, 0 to 1; default 1"})
+    confidence = StrictFloat(metadata=stated(0, 1, "how sure you are; default 1"))
     reason = fields.String(metadata={"description": "for the log; default empty"})
     decided_by = _decided_by()
 
@@ -121,7 +124,9 @@ class UndoSchema(MaybeAbsentSchema):
 
 
 class MergeQuerySchema(PageSchema, OwnerQuerySchema):
-    note_id = fields.Integer(metadata={"description": "only merges of this note"})
+    note_id = fields.Integer(
+        validate=between(1, MAX_ID), metadata={"description": "only merges of this note"}
+    )
 
 
 class NoteMergeSchema(Schema):

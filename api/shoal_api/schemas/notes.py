@@ -22,6 +22,7 @@ from shoal_api.schemas.common import (
     StrictFloat,
     Unchecked,
     between,
+    stated,
 )
 from shoal_api.schemas.documents import LabelSchema
 from shoal_api.schemas.filters import OneOrMany
@@ -184,16 +185,14 @@ class NoteSearchSchema(OwnedSchema):
     top_k = fields.Integer(
         strict=True,
         load_default=DEFAULT_TOP_K,
-        metadata={"description": f"most results to return, 1 to {MAX_TOP_K}"},
+        metadata=stated(1, MAX_TOP_K, "most results to return"),
     )
     category = _text("only notes in this category or below")
     kind = fields.String(validate=validate.OneOf(KINDS), metadata={"description": "only notes of this kind"})
     tags = _texts("only notes with all of these tags")
     environment = _environment()
     session_id = _text("leaves out the notes that this session was shown (`POST /notes/shown`)")
-    threshold = StrictFloat(
-        load_default=0.0, metadata={"description": "lowest `similarity` of a result, 0 to 1"}
-    )
+    threshold = StrictFloat(load_default=0.0, metadata=stated(0, 1, "lowest `similarity` of a result"))
     include_scores = StrictBoolean(
         load_default=False, metadata={"description": "adds every step of each score as `scores`"}
     )
@@ -568,7 +567,7 @@ class RememberedItemSchema(Schema):
 
     content = _text(f"over 30 characters, up to {MAX_TEXT_CHARS:,}", required=True)
     topic = _text("its subject; not `general` or `misc`", required=True)
-    confidence = StrictFloat(required=True, metadata={"description": "above 0.8, up to 1"})
+    confidence = StrictFloat(required=True, metadata=stated(0, 1, "above 0.8"))
     metadata = fields.Dict(keys=fields.String(), metadata={"description": "any JSON object"})
     tags = _texts("where it helps")
     categories = _texts(f"each {CATEGORY}")
@@ -589,10 +588,10 @@ class RecallSchema(Schema):
     top_k = fields.Integer(
         strict=True,
         load_default=DEFAULT_TOP_K,
-        metadata={"description": f"most results to return, 1 to {MAX_TOP_K}"},
+        metadata=stated(1, MAX_TOP_K, "most results to return"),
     )
     threshold = StrictFloat(
-        load_default=RECALL_THRESHOLD, metadata={"description": "lowest `similarity` of a result, 0 to 1"}
+        load_default=RECALL_THRESHOLD, metadata=stated(0, 1, "lowest `similarity` of a result")
     )
 
 

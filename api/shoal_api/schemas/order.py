@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from shoal.search.order_arguments import MAX_BOOSTS, MAX_SORT_KEYS
+from shoal.search.order_arguments import (
+    MAX_BOOSTS,
+    MAX_HALF_LIFE_DAYS,
+    MAX_PART,
+    MAX_SORT_KEYS,
+    MIN_HALF_LIFE_DAYS,
+)
 from shoal.search.request import GroupBy
 from shoal_api.schemas.common import Schema
 
@@ -46,8 +52,12 @@ def decay_in_body() -> fields.Raw:
             "type": ["object", "string"],
             "properties": {
                 "field": {"type": "string"},
-                "half_life_days": {"type": "number"},
-                "weight": {"type": "number"},
+                "half_life_days": {
+                    "type": "number",
+                    "minimum": MIN_HALF_LIFE_DAYS,
+                    "maximum": MAX_HALF_LIFE_DAYS,
+                },
+                "weight": {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_PART},
                 "now": {"type": "string"},
             },
             "description": ABOUT_ORDER["decay"] + ". `now` is the moment from which the age counts, by "

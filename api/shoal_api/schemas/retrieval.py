@@ -5,20 +5,18 @@ from __future__ import annotations
 from marshmallow import fields
 
 from shoal.search.retrieval import DEFAULT_TOP_K, MAX_TOP_K
-from shoal_api.schemas.common import Records, Schema, StrictFloat
+from shoal_api.schemas.common import Records, ResultCount, Schema, StrictFloat, stated
 from shoal_api.schemas.filters import filter_in_body
 
 
 class RetrieveSchema(Schema):
     query = fields.String(required=True, metadata={"description": "up to 4,096 characters"})
-    top_k = fields.Integer(
+    top_k = ResultCount(
         strict=True,
         load_default=DEFAULT_TOP_K,
-        metadata={"description": f"most results to return, 1 to {MAX_TOP_K}"},
+        metadata=stated(1, MAX_TOP_K, "most results to return"),
     )
-    threshold = StrictFloat(
-        load_default=0.0, metadata={"description": "lowest `similarity` of a result, 0 to 1"}
-    )
+    threshold = StrictFloat(load_default=0.0, metadata=stated(0, 1, "lowest `similarity` of a result"))
     filters = fields.Dict(
         keys=fields.String(),
         allow_none=True,

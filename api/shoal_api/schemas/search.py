@@ -11,11 +11,30 @@ from marshmallow import fields, validate
 from shoal.models.search import SearchMode
 from shoal.notes.unit_search import UNITS
 from shoal.search.near_words import Typos
-from shoal.search.request import BEST_FIRST, MAX_PER_DOCUMENT, MAX_RERANK, Expand, Fusion, Pins, Synonyms
+from shoal.search.request import (
+    BEST_FIRST,
+    MAX_CONTEXT,
+    MAX_OFFSET,
+    MAX_PER_DOCUMENT,
+    MAX_RERANK,
+    Expand,
+    Fusion,
+    Pins,
+    Synonyms,
+)
 from shoal.support.presets import BUILT_IN, MAX_WEIGHT
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
 from shoal_api.schemas.answers import AnswerQuerySchema, PageArgumentsSchema
-from shoal_api.schemas.common import BoundedList, CommaList, Schema, StrictBoolean, StrictFloat, between
+from shoal_api.schemas.common import (
+    BoundedList,
+    CommaList,
+    ResultCount,
+    Schema,
+    StrictBoolean,
+    StrictFloat,
+    between,
+    stated,
+)
 from shoal_api.schemas.facets import facet_limit, facets_in_address, facets_in_body
 from shoal_api.schemas.filters import (
     ABOUT_FILTER,
@@ -61,21 +80,21 @@ DEFAULTS: dict[str, Any] = {
 ONLY_HYBRID = "only for mode `hybrid`"
 
 ABOUT: dict[str, str] = {
-    "top_k": "most results to return, 1 to 100",
+    "top_k": "most results to return; the setting `SHOAL_MAX_TOP_K` says how many",
     "mode": "which signals rank the results: `lexical` (words, by BM25), `reef` (shared topics), `dense` "
     "(vectors, with an encoder), or all that there are as `hybrid`",
     "preset": f"a set of signal weights: {', '.join(f'`{name}`' for name in BUILT_IN)}, or another that "
     f"`GET /api/v1/status` lists; {ONLY_HYBRID}",
     "weights": f"weights of the signals, in place of a preset; {ONLY_HYBRID}",
     "fusion": f"how the rankings of the signals are combined; {ONLY_HYBRID}",
-    "max_per_document": f"most results from one document, up to {MAX_PER_DOCUMENT:,}; 0: no limit. Without "
+    "max_per_document": f"most results from one document; 0: no limit. Without "
     f"it, the best {BEST_FIRST.n} of each document come first, then the others (`further`), so that a page "
     "is full if enough passages match. With `group_by=document`, its passages, by default "
     f"{BEST_FIRST.n}",
     "include_scores": "adds to each result `shared_reefs` (topics shared with the query, with both z-scores "
     "and their share of the score) and `matched_terms` (words it holds, and where)",
-    "context": "number of chunks before and after each result to return as `before` and `after`, 0 to 10",
-    "offset": "results to skip, 0 to 10,000",
+    "context": "number of chunks before and after each result to return as `before` and `after`",
+    "offset": "results to skip",
     "min_relevance": "lowest `relevance` of a result, 0 to 1. Less relevant results are removed from the "
     "page; `offset` counts them. Not in mode `dense`, which ranks by vectors alone",
     "expand": "`time` adds `evidence` to each result: of a recording, the passages within 15 seconds, or 10 "
@@ -128,9 +147,7 @@ class SearchArgumentsSchema(Schema):
     """What searches and explanations share."""
 
     query = fields.String(required=True, metadata={"description": "up to 4,096 characters"})
-    top_k = fields.Integer(
-        strict=True, load_default=DEFAULTS["top_k"], metadata={"description": ABOUT["top_k"]}
-    )
+    top_k = ResultCount(strict=True, load_default=DEFAULTS["top_k"], metadata={"description": ABOUT["top_k"]})
     mode = _choice("mode", MODES)
     preset = _preset()
     weights = fields.Nested(
@@ -141,16 +158,18 @@ class SearchArgumentsSchema(Schema):
         strict=True,
         allow_none=True,
         load_default=None,
-        metadata={"description": ABOUT["max_per_document"]},
+        metadata=stated(0, MAX_PER_DOCUMENT, ABOUT["max_per_document"]),
     )
     include_scores = StrictBoolean(
         load_default=DEFAULTS["include_scores"], metadata={"description": ABOUT["include_scores"]}
     )
     context = fields.Integer(
-        strict=True, load_default=DEFAULTS["context"], metadata={"description": ABOUT["context"]}
+        strict=True,
+        load_default=DEFAULTS["context"],
+        metadata=stated(0, MAX_CONTEXT, ABOUT["context"]),
     )
     offset = fields.Integer(
-        strict=True, load_default=DEFAULTS["offset"], metadata={"description": ABOUT["offset"]}
+        strict=True, load_default=DEFAULTS["offset"], metadata=stated(0, MAX_OFFSET, ABOUT["offset"])
     )
     min_relevance = StrictFloat(
         validate=between(0, 1),
@@ -216,7 +235,7 @@ class SearchQuerySchema(AddressFiltersSchema, AnswerQuerySchema):
 
     q = fields.String(required=True, metadata={"description": "the query, up to 4,096 characters"})
     filter = fields.String(metadata={"description": ABOUT_FILTER})
-    top_k = fields.Integer(load_default=DEFAULTS["top_k"], metadata={"description": ABOUT["top_k"]})
+    top_k = ResultCount(load_default=DEFAULTS["top_k"], metadata={"description": ABOUT["top_k"]})
     mode = _choice("mode", MODES)
     preset = _preset()
     weights = WeightsText(
@@ -226,14 +245,18 @@ class SearchQuerySchema(AddressFiltersSchema, AnswerQuerySchema):
         },
     )
     fusion = _choice("fusion", FUSIONS)
-    max_per_document = fields.Integer(load_default=None, metadata={"description": ABOUT["max_per_document"]})
+    max_per_document = fields.Integer(
+        load_default=None, metadata=stated(0, MAX_PER_DOCUMENT, ABOUT["max_per_document"])
+    )
     include_scores = fields.Boolean(
         load_default=DEFAULTS["include_scores"], metadata={"description": ABOUT["include_scores"]}
     )
-    context = fields.Integer(load_default=DEFAULTS["context"], metadata={"description": ABOUT["context"]})
-    offset = fields.Integer(load_default=DEFAULTS["offset"], metadata={"description": ABOUT["offset"]})
+    context = fields.Integer(
+        load_default=DEFAULTS["context"], metadata=stated(0, MAX_CONTEXT, ABOUT["context"])
+    )
+    offset = fields.Integer(load_default=DEFAULTS["offset"], metadata=stated(0, MAX_OFFSET, ABOUT["offset"]))
     min_relevance = fields.Float(
-        load_default=DEFAULTS["min_relevance"], metadata={"description": ABOUT["min_relevance"]}
+        load_default=DEFAULTS["min_relevance"], metadata=stated(0, 1, ABOUT["min_relevance"])
     )
     expand = _choice("expand", EXPANSIONS)
     synonyms = _choice("synonyms", SYNONYMS)
