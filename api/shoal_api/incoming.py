@@ -324,8 +324,7 @@ def _line_documents(file: IO[bytes], settings: Settings) -> Documents:
                 size += len(line)
             yield _too_long(f"line {number}", size, limit)
         elif line.strip(b" \t\r\n\xef\xbb\xbf"):
-            # Without the line break, which the message for an unclosed string would otherwise mention.
-            yield _json_document(line.rstrip(b"\r\n"), f"line {number}", schema, settings)
+            yield _json_document(line, f"line {number}", schema, settings)
 
 
 def _too_long(place: str, n_bytes: int, limit: int) -> Refusal:
@@ -339,7 +338,8 @@ def _json_document(
     """Return the document of a JSON object; `place` says where it stands in the body."""
     value: dict[str, Any] = {}
     try:
-        value = strict_json.parse_object(data, max_beside_content(settings))
+        # Without a line break, which the message for an unclosed string would otherwise mention.
+        value = strict_json.parse_object(data.rstrip(b"\r\n"), max_beside_content(settings))
         strict_json.check_surrogates(value, exempt=frozenset({"content"}))
         return draft_of_fields(schema.load(value), settings=settings)
     except strict_json.MalformedJSONError as error:

@@ -72,7 +72,7 @@ class Job:
 class Item:
     """One document of a job.
 
-    `seq`: its position in the upload, from 0. `document_id`: the document that it became, or that has its
+    `seq`: its number in the upload, from 1. `document_id`: the document that it became, or that has its
     content already. `error`: the reason of a failure, `error_code`: its stable code. `warnings`: doubts about
     the text; for a duplicate, also the fields that the stored document lacks. `stage_share`: share of the
     stage, 0 to 1, that a worker has passed with it, None if it is unknown.

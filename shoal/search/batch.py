@@ -281,12 +281,12 @@ def _check_passages(batch: BatchRequest) -> None:
         if request.group_by is GroupBy.document:
             raise QueryError(
                 "searches",
-                f"are fused by their passages, and number {index} has group_by document: leave it out",
+                f"are fused by their passages, and number {index + 1} has group_by document: leave it out",
             )
         if needs_texts and request.text is TextMode.none:
             raise QueryError(
                 "searches",
-                f"give a prompt or a token budget texts, and number {index} has text none: leave it out",
+                f"give a prompt or a token budget texts, and number {index + 1} has text none: leave it out",
             )
 
 

@@ -235,3 +235,14 @@ def test_the_page_of_keys_says_how_to_make_the_first_one(client: FlaskClient) ->
     assert client.get("/keys").mimetype == "application/problem+json"
     foreign = client.get("/keys", headers={**browser, "Host": "shoal.example"})
     assert (foreign.status_code, foreign.mimetype) == (403, "application/problem+json")
+
+
+def test_items_have_the_numbers_of_the_api(client: FlaskClient) -> None:
+    lines = b'{"content": "Lava and ash."}\n{"content": ""}\n'
+    response = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
+    job = response.get_json()["job"]["id"]
+    items = client.get(f"{API}/jobs/{job}/items").get_json()["items"]
+    assert [item["seq"] for item in items] == [1, 2]
+    assert items[1]["error"].startswith("line 2: ") or items[1]["title"] == "(line 2)"
+    shown = re.findall(r'<td class="number">(\d+)</td><th scope="row">', text(client, f"/jobs/{job}"))
+    assert shown == ["1", "2"]

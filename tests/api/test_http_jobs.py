@@ -74,20 +74,20 @@ def test_item_list_has_pages_and_filters_by_status(client: FlaskClient, worker: 
     worker.work()
     page = client.get(f"{address}/items").get_json()
     assert page["total"] == 4
-    assert [item["seq"] for item in page["items"]] == [0, 1, 2, 3]
+    assert [item["seq"] for item in page["items"]] == [1, 2, 3, 4]
     assert [item["status"] for item in page["items"]] == ["succeeded", "failed", "succeeded", "duplicate"]
     assert set(page["items"][0]) == {
         "seq", "title", "source_path", "bytes", "status", "stage", "document_id", "warnings", "attempts", "error",
         "error_code", "stage_share",
     }  # fmt: skip
     failed = client.get(f"{address}/items?status=failed").get_json()
-    assert [item["seq"] for item in failed["items"]] == [1]
+    assert [item["seq"] for item in failed["items"]] == [2]
     assert failed["total"] == 1
     assert failed["items"][0]["error"]
     assert failed["items"][0]["error_code"] == "empty_document"
     assert page["items"][0]["error_code"] is None
     second = client.get(f"{address}/items?limit=1&offset=1").get_json()
-    assert ([item["seq"] for item in second["items"]], second["total"]) == ([1], 4)
+    assert ([item["seq"] for item in second["items"]], second["total"]) == ([2], 4)
 
 
 def test_items_have_the_warnings_of_their_texts(client: FlaskClient, worker: Worker) -> None:

@@ -150,7 +150,7 @@ class WaitQuerySchema(Schema):
 
 
 class ItemSchema(Schema):
-    seq = fields.Integer(required=True, metadata={"description": "position in the upload, from 0"})
+    seq = fields.Integer(required=True, metadata={"description": "number in the upload, from 1"})
     title = fields.String(required=True, metadata={"description": "given, or derived from its path or text"})
     source_path = fields.String(required=True, allow_none=True)
     bytes = fields.Integer(required=True, metadata={"description": "size of its text"})

@@ -65,11 +65,11 @@ class Job:
 class JobItem:
     """One document of a job.
 
-    `document_id` is the document it became or duplicates. `stage` is that of its wave while the item is open.
-    `attempts` counts the worker processes that died while they processed this item alone, and the tries that
-    a website or an encoder did not answer. `warnings` name doubtful parts of the text and, for a duplicate,
-    the fields that were not stored. `stage_share`: the share of the stage, 0 to 1, that a worker has passed
-    with it; None if it is unknown, as for nearly all items.
+    `seq` is its number in the upload, from 1. `document_id` is the document it became or duplicates. `stage`
+    is that of its wave while the item is open. `attempts` counts the worker processes that died while they
+    processed this item alone, and the tries that a website or an encoder did not answer. `warnings` name
+    doubtful parts of the text and, for a duplicate, the fields that were not stored. `stage_share`: the share
+    of the stage, 0 to 1, that a worker has passed with it; None if it is unknown, as for nearly all items.
     """
 
     seq: int
@@ -344,7 +344,7 @@ def _item(row: Row) -> JobItem:
     status = ItemStatus(row["status"])
     is_embedding = status is ItemStatus.scoring and row["stage"] == Stage.embed
     return JobItem(
-        seq=row["seq"],
+        seq=row["seq"] + 1,
         title=row["title"],
         source_path=row["source_path"],
         bytes=row["n_bytes"],

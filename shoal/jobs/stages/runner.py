@@ -378,11 +378,13 @@ def _failure(error: Exception, item: WorkItem) -> Outcome:
     if isinstance(error, DocumentError):
         return Outcome(ItemStatus.failed, error=str(error), error_code=error.code)
     trace_id = uuid.uuid4().hex
+    # Stored from 0, and shown from 1 like the lines of an upload.
+    number = item.seq + 1
     log.error(
         "item %s of job %s failed",
-        item.seq,
+        number,
         item.job_id,
         exc_info=error,
-        extra={"trace_id": trace_id, "job_id": item.job_id, "seq": item.seq},
+        extra={"trace_id": trace_id, "job_id": item.job_id, "seq": number},
     )
     return Outcome(ItemStatus.failed, error=f"internal error (trace {trace_id})", error_code=INTERNAL_ERROR)

@@ -581,7 +581,7 @@ def test_iterators_read_all_pages(service: LiveService, monkeypatch: pytest.Monk
     monkeypatch.setattr("shoal.client.requests.PAGE", 3)
     with Client(service.url) as client:
         job = client.upload_documents({"title": f"N{i}", "content": f"Lava {i}."} for i in range(7))
-        assert [item.seq for item in client.each_item(job)] == list(range(7))
+        assert [item.seq for item in client.each_item(job)] == list(range(1, 8))
         service.work()
         assert {document.title for document in client.each_document()} == {f"N{i}" for i in range(7)}
         assert list(client.each_item(job, status="failed")) == []
