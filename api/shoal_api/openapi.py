@@ -100,7 +100,10 @@ def check_query(request: flask.Request, known: Sequence[str], of_body: Sequence[
     unknown = [name for name in request.args if name not in known]
     if unknown:
         # A hint costs a comparison with every known name, and only the first are shown.
-        hints = {name: parameter_hint(name, known, of_body) for name in unknown[: problems.MAX_ERRORS]}
+        hints = {
+            name: parameter_hint(name, known, of_body, _TAKERS.get(name, ()))
+            for name in unknown[: problems.MAX_ERRORS]
+        }
         raise problems.fields_problem({name: [hints.get(name, "is not known")] for name in unknown})
 
 
@@ -143,11 +146,17 @@ def _operation_id(name: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
-def _checking_query(view: View) -> View:
-    """Return the view with a check of the query parameters against those that it declares."""
+_TAKERS: dict[str, list[str]] = {}
+"""The operations that declare each query parameter."""
+
+
+def _checking_query(view: View, operation: str) -> View:
+    """Return the view of an operation with a check of the query parameters against those that it declares."""
     declared = view._apidoc.get("arguments", {}).get("parameters", ())  # type: ignore[attr-defined]
     fields_in = {each["in"]: tuple(each["schema"].load_fields) for each in declared}
     known, of_body = fields_in.get("query", ()), fields_in.get("json", ())
+    for name in known:
+        _TAKERS.setdefault(name, []).append(operation)
 
     @functools.wraps(view)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -186,7 +195,8 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
 
         def decorate(view: View) -> View:
             described = self.describe(operationId=_operation_id(view.__name__))(view)
-            return route(self.fails(422)(_checking_query(described)))
+            operation = f"{method} {self.url_prefix or ''}{rule}"
+            return route(self.fails(422)(_checking_query(described, operation)))
 
         return decorate
 

@@ -87,6 +87,11 @@ def test_field_of_the_body_is_recognized(empty: FlaskClient) -> None:
     assert message == "is not known; did you mean the field `top_k` of the body?"
 
 
+def test_parameter_of_one_other_operation_is_recognized(empty: FlaskClient) -> None:
+    [message] = _errors(empty, "POST", f"{API}/documents", "on_conflict")["on_conflict"]
+    assert message == "is not known here; `POST /api/v1/documents/bulk` takes it"
+
+
 def test_unknown_parameter_is_refused_before_the_body_is_read(empty: FlaskClient) -> None:
     response = empty.post(f"{API}/documents?on_conflict=replace", data=b"{")
     assert set(assert_problem(response, 422)["errors"]) == {"on_conflict"}

@@ -29,14 +29,21 @@ def hint(name: str, known: Sequence[str], inner: Mapping[str, Sequence[str]]) ->
     return "is not known; known are " + ", ".join(known) if known else "is not known"
 
 
-def parameter_hint(name: str, known: Sequence[str], of_body: Sequence[str] = ()) -> str:
-    """Return the message for an unknown query parameter `name` of a request with the fields `of_body`."""
+def parameter_hint(
+    name: str, known: Sequence[str], of_body: Sequence[str] = (), takers: Sequence[str] = ()
+) -> str:
+    """Return the message for an unknown query parameter `name` of a request with the fields `of_body`.
+
+    `takers`: the operations that have a parameter of this name.
+    """
     if name in of_body:
         return "is a field of the body, not a query parameter"
     if closest(name, known) is None:
         meant = closest(name, of_body)
         if meant is not None:
             return f"is not known; did you mean the field `{meant}` of the body?"
+        if len(takers) == 1:
+            return f"is not known here; `{takers[0]}` takes it"
         if not known:
             return "is not known: this address has no query parameters"
     return hint(name, known, {})
