@@ -121,9 +121,11 @@ def elements(file: IO[bytes], limit: int) -> Iterator[Element]:
 
 
 def _start(file: IO[bytes]) -> bytes:
-    text = file.read(READ_BYTES).removeprefix(BOM)
-    while text and not (text := text.lstrip(WHITE_SPACE)):
-        text = file.read(READ_BYTES)
+    data = file.read(READ_BYTES)
+    text = data.removeprefix(BOM).lstrip(WHITE_SPACE)
+    while data and not text:
+        data = file.read(READ_BYTES)
+        text = data.lstrip(WHITE_SPACE)
     if not text.startswith(b"["):
         raise NotAnArrayError("must be a JSON array" if text else "is empty")
     return text

@@ -57,6 +57,11 @@ def test_elements_are_those_of_the_array(
     assert len(found) == len(value)
 
 
+def test_first_read_may_hold_a_byte_order_mark_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_array, "READ_BYTES", 3)
+    assert split(b"\xef\xbb\xbf  \n [1, 2]") == [b"1", b"2"]
+
+
 @given(value=st.lists(values, min_size=1, max_size=4), cut=st.floats(0, 1, exclude_max=True))
 def test_array_that_is_cut_off_is_malformed(value: list[Any], cut: float) -> None:
     data = json.dumps(value).encode()
