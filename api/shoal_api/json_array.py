@@ -92,8 +92,12 @@ def elements(file: IO[bytes], limit: int) -> Iterator[Element]:
     collector = _Collector(limit)
     at, depth, is_string = 1, 0, False
     while True:
-        pattern = _IN_STRING if is_string else _BETWEEN_BRACKETS if depth else _BETWEEN_COMMAS
-        match = pattern.match(text, at)
+        if is_string:
+            match = _IN_STRING.match(text, at)
+        elif depth:
+            match = _BETWEEN_BRACKETS.match(text, at)
+        else:
+            match = _BETWEEN_COMMAS.match(text, at)
         assert match is not None, "each pattern matches nothing, too"
         collector.add(text[at : match.end()])
         mark = text[match.end() : match.end() + 1]
