@@ -38,6 +38,7 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     articles = corpora / "corpora" / "wikipedia-vital-1k.jsonl.gz" if corpora else None
     database = str(scratch / "bench.db")
     yield "Size and language of the project", _script("language")
+    yield "Size of an installation", _module("installation_size")
     yield "Scorer: start, query, whole book", _script("lagoon_speed", longest)
     running = corpora / "corpora" if corpora and (corpora / "corpora" / "wikipedia").is_dir() else None
     yield "z-scores and confidence by length", _script("calibration", running) if running else None
