@@ -28,11 +28,11 @@ from shoal.formats.drafts import make_draft
 from shoal.models.documents import DocumentDraft, UrlDraft
 from shoal.models.files import FileDraft
 from shoal.settings import Settings
+from shoal.support.other_names import meant_name
 from shoal_api import archives, json_array, multipart, strict_json
 from shoal_api.limits import max_beside_content, max_body_bytes
 from shoal_api.problems import ProblemError, field_problem, flatten, shorten
 from shoal_api.schemas.documents import DocumentInputSchema
-from shoal_api.schemas.unknown import closest
 from shoal_api.spool import READ_BYTES
 
 FIELDS = ("tags", "metadata", "format")
@@ -251,7 +251,7 @@ def _unknown_field_message(name: str) -> str:
     """Return the message for a field outside FIELDS: most likely `curl -F file=NAME` without the `@`."""
     if name in OF_ALL_BODIES:
         return "is a query parameter, not a field: append it to the URL"
-    meant = closest(name, FIELDS)
+    meant = meant_name(name, FIELDS)
     if meant is not None:
         return f"is not known; did you mean `{meant}`?"
     return (
@@ -329,7 +329,7 @@ def _line_documents(file: IO[bytes], settings: Settings) -> Documents:
 
 def _too_long(place: str, n_bytes: int, limit: int) -> Refusal:
     reason = f"{place}: is longer than {limit:,} bytes"
-    return Refusal(f"({place})", None, n_bytes, reason, DocumentTooLargeError.code)
+    return Refusal(place, None, n_bytes, reason, DocumentTooLargeError.code)
 
 
 def _json_document(
@@ -355,7 +355,7 @@ def _json_document(
     title, path = value.get("title"), value.get("source_path")
     shown = printable(title).strip() if isinstance(title, str) else ""
     return Refusal(
-        shown or f"({place})",
+        shown or place,
         printable(path) if isinstance(path, str) else None,
         len(data),
         printable(f"{place}: {reason}"),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-SHOWN_CHARS = 40
-"""Most characters of an unknown name that are compared."""
+from shoal.support.other_names import meant_name
 
 
 def hint(name: str, known: Sequence[str], inner: Mapping[str, Sequence[str]]) -> str:
@@ -19,10 +17,10 @@ def hint(name: str, known: Sequence[str], inner: Mapping[str, Sequence[str]]) ->
         if name in names:
             example = json.dumps({parent: {name: "..."}}).replace('"..."', "...")
             return f"belongs in `{parent}`: {example}"
-    meant = closest(name, known)
+    meant = meant_name(name, known)
     if meant is None:
         dotted = {field: f"{parent}.{field}" for parent, names in inner.items() for field in names}
-        match = closest(name, dotted)
+        match = meant_name(name, dotted)
         meant = dotted[match] if match else None
     if meant is not None:
         return f"is not known; did you mean `{meant}`?"
@@ -38,8 +36,8 @@ def parameter_hint(
     """
     if name in of_body:
         return "is a field of the body, not a query parameter"
-    if closest(name, known) is None:
-        meant = closest(name, of_body)
+    if meant_name(name, known) is None:
+        meant = meant_name(name, of_body)
         if meant is not None:
             return f"is not known; did you mean the field `{meant}` of the body?"
         if len(takers) == 1:
@@ -47,16 +45,3 @@ def parameter_hint(
         if not known:
             return "is not known: this address has no query parameters"
     return hint(name, known, {})
-
-
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` misspells, abbreviates or extends; None if there is none."""
-    known = list(known)
-    name = name[:SHOWN_CHARS].lower()
-    near = difflib.get_close_matches(name, known, n=1)
-    if near:
-        return near[0]
-    # Such as `query` for `q`, or `doc` for `document_ids`.
-    return next(
-        (field for field in known if name and (field.startswith(name) or name.startswith(field))), None
-    )
