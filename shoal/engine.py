@@ -517,7 +517,7 @@ class Engine:
             raise
         except QueryError as error:
             raise QueryError(own_name(error.field), str(error)) from None
-        return as_retrieval(query, response.results)
+        return as_retrieval(query, response.results, threshold)
 
     def search_and_explain(
         self,

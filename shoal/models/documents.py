@@ -18,6 +18,13 @@ class DocFormat(enum.StrEnum):
     plaintext = "plaintext"
 
 
+class DocumentSort(enum.StrEnum):
+    """The order of a list of documents, by when they were stored."""
+
+    oldest = "created"
+    newest = "-created"
+
+
 class DocumentFields(TypedDict, total=False):
     """What a document is given besides its content. A field that is missing or None gets the default.
 

@@ -294,8 +294,9 @@ class SearchResponse:
     those that were asked for, in their order; None without any. `now`: the moment from which a decay counts
     the age of documents, ISO 8601; None without a decay. `documents`: the results of a search with
     `group_by="document"`, whose `results` are empty; None otherwise. `next_cursor`: the cursor of the next
-    page; None on the last, and always with `group_by="document"` or `fold_similar`. `tokens`: what the texts
-    cost of `max_tokens`; `prompt`: the results as numbered passages; both on request.
+    page; None on the last, and always with `group_by="document"` or `fold_similar`. `has_more`: whether
+    results follow those of the page; the next page of these is at the `offset` after it. `tokens`: what the
+    texts cost of `max_tokens`; `prompt`: the results as numbered passages; both on request.
 
     `total`: the passages that match and meet the filters, on all pages together. It is exact, and does not
     depend on the page, `max_per_document`, `fold_similar` and `min_relevance`. `total_documents`: their
@@ -312,6 +313,7 @@ class SearchResponse:
     facets: tuple[Facet, ...] | None = None
     now: str | None = None
     next_cursor: str | None = None
+    has_more: bool = False
     tokens: TokenUse | None = None
     prompt: Prompt | None = None
     documents: Sequence[DocumentResult] | None = None

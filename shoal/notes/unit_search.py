@@ -42,7 +42,7 @@ from shoal.search.matched_terms import format_term
 from shoal.search.ordering import Order
 from shoal.search.query_analysis import AnalyzedQuery, analyze_query
 from shoal.search.ranking import Ranked, Ranking, rank
-from shoal.search.relevance import find_evidence, relevance
+from shoal.search.relevance import find_evidence, is_relevant_enough, relevance
 from shoal.search.request import SearchRequest, make_request
 from shoal.search.results import (
     build_results,
@@ -146,7 +146,7 @@ def search_units(
         chunks = [each for each in ranked if each.chunk_id < FIRST_NOTE]
         took_ms = milliseconds_since(started)
     response = UnitResponse(
-        results=tuple(result for result in results if result.relevance >= request.min_relevance),
+        results=tuple(each for each in results if is_relevant_enough(each.relevance, request.min_relevance)),
         query_info=analyzed.info,
         trace_id=trace_id or uuid.uuid4().hex,
         took_ms=took_ms,

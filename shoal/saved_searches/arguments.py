@@ -12,10 +12,11 @@ from shoal.conversion.web_addresses import FetchPolicy, parse_url
 from shoal.errors import FetchError, InvalidFieldError, QueryError
 from shoal.models.search import SearchFilters, SearchMode
 from shoal.search.relevance import LIKELY
-from shoal.search.request import SearchRequest, check_fraction, make_request
+from shoal.search.request import SEARCH_ARGUMENTS, SearchRequest, check_fraction, make_request
 from shoal.search.value_checks import check_characters
 from shoal.settings import Settings
 from shoal.storage.json_text import compact_json
+from shoal.support.other_names import meant_name
 
 MAX_NAME_CHARS = 200
 MAX_URL_CHARS = 2_000
@@ -23,13 +24,14 @@ MAX_ARGUMENTS_BYTES = 256 * 1024
 """Largest arguments of one search, as JSON: 10,000 ids fit."""
 MIN_SECRET_CHARS, MAX_SECRET_CHARS = 16, 200
 NOT_SAVED = frozenset(
-    {"settings", "query", "top_k", "offset", "cursor", "include_scores", "context", "expand", "facets"}
-    | {"include", "exclude", "text", "max_tokens", "group_by", "fold_similar", "pins"}
+    {"query", "top_k", "offset", "cursor", "include_scores", "context", "expand", "facets"}
+    | {"include", "exclude", "text", "max_tokens", "prompt", "facet_limit", "group_by", "fold_similar"}
+    | {"pins", "rerank"}
 )
 """Arguments of a search that only shape its answer."""
 DEFAULTS: Mapping[str, Any] = {
-    name: parameter.default
-    for name, parameter in inspect.signature(make_request).parameters.items()
+    name: inspect.signature(make_request).parameters[name].default
+    for name in SEARCH_ARGUMENTS
     if name not in NOT_SAVED
 } | {"min_relevance": LIKELY}
 """Arguments that can be saved. Without a threshold, each document that shares a topic would be a match."""
@@ -57,7 +59,9 @@ def stored_arguments(search: Mapping[str, Any], settings: Settings) -> str:
     for name in given:
         if name != "query" and name not in DEFAULTS:
             reason = "only shapes an answer and cannot be saved" if name in NOT_SAVED else "does not exist"
-            raise QueryError(name, f"{reason}; saved are query, {', '.join(DEFAULTS)}")
+            meant = None if name in NOT_SAVED else meant_name(name, ("query", *DEFAULTS))
+            hint = f"did you mean {meant}?" if meant else f"saved are query, {', '.join(DEFAULTS)}"
+            raise QueryError(name, f"{reason}; {hint}")
     request_of(given, settings, top_k=1)
     changed = {name: value for name, value in given.items() if name == "query" or value != DEFAULTS[name]}
     text = compact_json(changed)

@@ -26,6 +26,7 @@ from shoal.scorer import Scorer
 from shoal.search.filters import compile_filters
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.query_analysis import analyze_query
+from shoal.search.relevance import is_relevant_enough
 from shoal.search.results import build_results
 from shoal.search.searching import rank_for
 from shoal.settings import Settings
@@ -148,7 +149,9 @@ class Matcher:
         settings, scorer = self._settings, self._scorer
         # One more than is reported shows whether there are more.
         request = request_of(arguments, settings, top_k=min(limit + 1, settings.max_top_k))
-        compiled = compile_filters(request.filters, scorer, settings.label_threshold, request.filter)
+        compiled = compile_filters(
+            request.filters, scorer, settings.label_threshold, request.filter, request.boosts
+        )
         if among is not None:
             compiled = dataclasses.replace(compiled, among=among)
         analyzed_query = analyze_query(snapshot, library, scorer, settings, request)
@@ -160,7 +163,7 @@ class Matcher:
         matching = [
             result
             for result in results
-            if result.relevance >= request.min_relevance and result.match_score >= min_score
+            if is_relevant_enough(result.relevance, request.min_relevance) and result.match_score >= min_score
         ]
         return Matches(matching[:limit], len(matching) > limit)
 

@@ -15,6 +15,7 @@ from shoal.models.search import DocumentReef, DocumentResult, SearchResult
 from shoal.search.library_index import LibraryIndex
 from shoal.search.ordering import Order
 from shoal.search.ranking import Ranked, Ranking
+from shoal.search.relevance import is_relevant_enough
 from shoal.storage.database import Query, Snapshot
 from shoal.storage.topic_statistics import main_reefs, main_reefs_queries
 
@@ -43,7 +44,7 @@ class DocumentParts:
         others = [
             each
             for each in self.others.get(document_id, ())
-            if each.pinned or each.relevance >= min_relevance
+            if is_relevant_enough(each.relevance, min_relevance, is_pinned=each.pinned)
         ]
         return DocumentResult(
             document_id=document_id,

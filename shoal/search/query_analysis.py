@@ -274,6 +274,8 @@ def _warnings(
 ) -> list[str]:
     if parsed.excluded and not parsed.about.strip():
         return ["the query only says what to leave out, so there are no results"]
+    if not any(map(str.isalnum, parsed.about)):
+        return ["the query has no words"]
     if request.mode is SearchMode.reef:
         return [*_of_reefs(profile), *_of_limits(parsed, ranks_by_words=False)]
     if request.mode is SearchMode.dense:

@@ -89,8 +89,9 @@ class Ranking:
     added     what the request adds to the scores of the matches; None without a decay and boosts
     sorting   what results are sorted by before their scores; None without `sort`
     pins      what comes first, and what is hidden; None without pins for the query
+    is_match  whether a signal found the chunk; a field boost alone finds none
     is_found  whether the chunk is a result without filters; a pinned one is, a hidden one is not
-    order     the results and their order; a field boost alone makes no result
+    order     the results and their order
     """
 
     library: LibraryIndex
@@ -98,6 +99,7 @@ class Ranking:
     weights: Weights
     signals: Signals
     n_shared: NDArray[np.uint8]
+    is_match: NDArray[np.bool_]
     is_found: NDArray[np.bool_]
     order: Order
     cosines: DenseCosines | None = None
@@ -158,6 +160,11 @@ class Ranking:
             return Ranked(chunk_id, document_id, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
         return self._ranked(place)
 
+    def matches(self, chunk_id: int) -> bool:
+        """Return whether a signal found a chunk."""
+        place = self.library.index.place_of(chunk_id)
+        return place is not None and bool(self.is_match[place])
+
     def rank_of(self, chunk_id: int, limit: DocumentLimit, *, filtered: bool = True) -> int | None:
         """Return the rank of a chunk among the results, from 1.
 
@@ -165,7 +172,7 @@ class Ranking:
         if no signal matched the chunk, or if better chunks of its document use up the limit.
         """
         place = self.library.index.place_of(chunk_id)
-        if place is None or not self._is_match(place):
+        if place is None or not self._is_match_or_pinned(place):
             return None
         return self.order.rank(place, limit, among=None if filtered else self.is_found)
 
@@ -173,7 +180,7 @@ class Ranking:
         """Return the best chunk of a document, pinned ones and then results before others; None if no signal
         matched any."""
         places = self.library.index.places_of_document(document_id)
-        places = places[[self._is_match(place) for place in places.tolist()]]
+        places = places[[self._is_match_or_pinned(place) for place in places.tolist()]]
         if not len(places):
             return None
         results = places[self.order.is_result[places]]
@@ -183,10 +190,8 @@ class Ranking:
         best = among[np.argmax(self.order.keys[among])]
         return int(self.library.index.chunk_ids(best[None])[0])
 
-    def _is_match(self, place: int) -> bool:
-        is_pinned = self.pins is not None and place in self.pins.pin_of
-        is_match = self.lexical_raw[place] > 0 or self.n_shared[place] > 0 or self.order.keys[place] > 0
-        return bool(is_match or is_pinned)
+    def _is_match_or_pinned(self, place: int) -> bool:
+        return bool(self.is_match[place]) or (self.pins is not None and place in self.pins.pin_of)
 
     def _ranked(self, place: int) -> Ranked:
         here = np.array([place])
@@ -282,13 +287,16 @@ def rank(
             add_dense(keys, is_found, cosines, signals.dense, weights, fusion)
         if added is not None:
             added.add_to(keys, is_found)
+    is_match = is_found
     is_met = compiled_filters.met_by(snapshot, library, analyzed_query.matches) if compiled_filters else None
     levels, pins = () if sorting is None else sorting.levels(), None
     if analyzed_query.pins:
         pins = apply_pins(analyzed_query.pins, library.index, keys, is_found, is_met)
         is_found, levels = pins.is_found, (pins.level, *levels)
     order = Order(library.index, keys, is_found if is_met is None else is_found & is_met, levels)
-    return Ranking(library, mode, weights, signals, n_shared, is_found, order, cosines, added, sorting, pins)
+    return Ranking(
+        library, mode, weights, signals, n_shared, is_match, is_found, order, cosines, added, sorting, pins
+    )
 
 
 def _blended(

@@ -44,6 +44,12 @@ RANKED_BY_VECTORS = (
 """Warning in place of that for unlikely results, in mode `dense`."""
 
 
+def is_relevant_enough(relevance: float, least: float, *, is_pinned: bool = False) -> bool:
+    """Return whether a result stays on a page with `min_relevance`. A pinned one does, whatever its
+    relevance."""
+    return is_pinned or relevance >= least
+
+
 class Coefficients(NamedTuple):
     """Coefficients of a logistic regression; None for evidence that the query does not have."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import enum
 import inspect
 import math
@@ -27,6 +26,7 @@ from shoal.search.value_checks import check_characters, check_file_type
 from shoal.settings import Settings
 from shoal.storage.database import MAX_ID
 from shoal.support.clock import timestamp
+from shoal.support.other_names import COMPARED_CHARS, meant_name
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
 from shoal.support.presets import MAX_WEIGHT, MIN_WEIGHT, Weights, all_presets
 
@@ -194,11 +194,15 @@ def make_request(
     fold_similar: object = False,
     synonyms: object = Synonyms.on,
     pins: object = Pins.on,
+    **unknown: object,
 ) -> SearchRequest:
     """Validate the arguments of a search. Raises QueryError for the first invalid one.
 
-    Without `rerank`, that of the settings applies, unless results are sorted.
+    Without `rerank`, that of the settings applies, unless results are sorted. Raises TypeError for a keyword
+    that is no argument of a search.
     """
+    if unknown:
+        raise TypeError(f"search: {_unknown(next(iter(unknown)), SEARCH_ARGUMENTS)}")
     request = SearchRequest(
         query=_query(query, settings),
         top_k=_whole("top_k", top_k, 1, settings.max_top_k),
@@ -273,11 +277,13 @@ def unknown_argument(names: Iterable[object]) -> QueryError | None:
     """Return the error for the first name that is no argument of a search; None if all are."""
     for name in names:
         if name not in SEARCH_ARGUMENTS:
-            return QueryError(str(name)[:40], _unknown(str(name), SEARCH_ARGUMENTS))
+            return QueryError(str(name)[:COMPARED_CHARS], _unknown(str(name), SEARCH_ARGUMENTS))
     return None
 
 
-SEARCH_ARGUMENTS = tuple(name for name in inspect.signature(make_request).parameters if name != "settings")
+SEARCH_ARGUMENTS = tuple(
+    name for name in inspect.signature(make_request).parameters if name not in ("settings", "unknown")
+)
 """Names of the arguments of a search."""
 
 
@@ -457,9 +463,9 @@ def _weights(weights: object) -> dict[str, float] | None:
 
 
 def _unknown(name: str, valid: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(valid), n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(valid)}"
-    return f"there is no {name[:40]!r}; {hint}"
+    meant = meant_name(name, valid)
+    hint = f"did you mean {meant}?" if meant else f"known are {', '.join(valid)}"
+    return f"there is no {name[:COMPARED_CHARS]!r}; {hint}"
 
 
 def _items(field: str, value: object) -> list[Any]:

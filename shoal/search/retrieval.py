@@ -61,10 +61,17 @@ def own_name(field: str) -> str:
     return field.replace("filters.metadata", "filters").replace("filters.source_path", f"filters.{SOURCE}")
 
 
-def as_retrieval(query: str, results: Sequence[SearchResult]) -> Retrieval:
-    """Return the results of a search in the form of a retrieval."""
+def as_retrieval(query: str, results: Sequence[SearchResult], threshold: float) -> Retrieval:
+    """Return the results of a search in the form of a retrieval.
+
+    A pinned result below the `threshold` is left out: programs that send one rely on the similarity alone.
+    """
+    from shoal.search.relevance import is_relevant_enough  # imported late: it loads much of the library
+
     retrieved = tuple(
-        Retrieved(result.text, _metadata(result), round(result.relevance, 4)) for result in results
+        Retrieved(result.text, _metadata(result), round(result.relevance, 4))
+        for result in results
+        if is_relevant_enough(result.relevance, threshold)
     )
     noun = "document" if len(retrieved) == 1 else "documents"
     message = (

@@ -35,7 +35,7 @@ from shoal.search.query_analysis import (
     join_terms,
 )
 from shoal.search.ranking import Ranked, Ranking, rank
-from shoal.search.relevance import LIKELY, RANKED_BY_VECTORS
+from shoal.search.relevance import LIKELY, RANKED_BY_VECTORS, is_relevant_enough
 from shoal.search.request import GroupBy, SearchRequest
 from shoal.search.results import build_results, results_queries
 from shoal.search.sorting import Sorting
@@ -307,7 +307,7 @@ def finish(
     page = [
         (result, chunk)
         for result, chunk in whole_page
-        if result.pinned or result.relevance >= request.min_relevance
+        if is_relevant_enough(result.relevance, request.min_relevance, is_pinned=result.pinned)
     ]
     results, chunks = [result for result, _ in page], [chunk for _, chunk in page]
     warnings = [*analyzed_query.warnings, *(reranking.warnings if reranking else ())]
@@ -325,7 +325,9 @@ def finish(
         last = chunks[max(1, len(texts.results)) - 1]
         n_read = next(i for i, (_, chunk) in enumerate(whole_page, 1) if chunk is last)
         chunks = chunks[: len(texts.results)]
-    next_cursor = _next_cursor(found, n_read)
+    end = request.start + n_read
+    has_more = found.has_more or end < found.first + len(found.ranked)
+    next_cursor = _next_cursor(found, end) if has_more and request.has_plain_pages else None
     warnings += texts.warnings
     if next_cursor and results and not texts.results:
         warnings.append(PASSED_OVER)
@@ -345,6 +347,7 @@ def finish(
         now=request.decay.moment if request.decay else None,
         documents=documents,
         next_cursor=next_cursor,
+        has_more=has_more,
         tokens=texts.tokens,
         prompt=texts.prompt,
         total=found.total,
@@ -375,14 +378,9 @@ def read_page(
     return page, (CHANGED_WITHOUT_ANCHOR,) if is_changed else ()
 
 
-def _next_cursor(found: Found, n_read: int) -> str | None:
-    """The cursor of the page after the first `n_read` results of a page; None if there is none."""
+def _next_cursor(found: Found, end: int) -> str:
+    """The cursor of the page after the first `end` results."""
     request = found.prepared.request
-    end = request.start + n_read
-    if not request.has_plain_pages:
-        return None
-    if end >= found.first + len(found.ranked) and not found.has_more:
-        return None
     before = [chunk.chunk_id for chunk in found.ranked[: end - found.first]]
     earlier = [] if request.cursor is None or found.first == 0 else request.cursor.anchors[::-1]
     return cursor_after(request, found.state, end, [*earlier, *before]).text()

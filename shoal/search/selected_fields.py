@@ -28,6 +28,16 @@ class SelectedFields:
             if (self._included is None or name in self._included) and name not in self._excluded
         }
 
+    def of_answer(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an answer whose results, or passages of documents, have the selected fields."""
+        members = {**answer, "results": [self.of(result) for result in answer["results"]]}
+        if answer.get("documents") is not None:
+            members["documents"] = [
+                {**document, "passages": [self.of(passage) for passage in document["passages"]]}
+                for document in answer["documents"]
+            ]
+        return members
+
 
 def _names(argument: str, given: object, known: Collection[str]) -> frozenset[str] | None:
     if given is None:

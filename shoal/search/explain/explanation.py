@@ -41,7 +41,7 @@ from shoal.search.ordering import BestFirst, per_document
 from shoal.search.query_analysis import AnalyzedQuery, analyze_query, first_queries
 from shoal.search.query_language import Term
 from shoal.search.ranking import Ranked, Ranking
-from shoal.search.relevance import describe, find_evidence, relevance
+from shoal.search.relevance import describe, find_evidence, is_relevant_enough, relevance
 from shoal.search.request import Expand, GroupBy, SearchRequest
 from shoal.search.results import (
     build_results,
@@ -368,7 +368,7 @@ def _explain_chunk(
     words = read_words([row["text"]]), read_words([title_and_headings(row)])
     (evidence,) = find_evidence(stored, analyzed_query, [chunk.chunk_id], coverage, *words)
     probability = relevance(evidence)
-    if probability < request.min_relevance and not chunk.is_pinned:
+    if not is_relevant_enough(probability, request.min_relevance, is_pinned=chunk.is_pinned):
         message = f"its relevance is {probability:.2f}, and {request.min_relevance:g} was required"
         kept_out = [*kept_out, KeptOut("min_relevance", message)]
     return Target(
@@ -416,7 +416,7 @@ def _near_word_parts(
 def _unfiltered_rank(ranking: Ranking, request: SearchRequest, chunk: Ranked) -> int | None:
     """The rank without filters, phrases and exclusions; and without the limit per document, if that keeps the
     chunk out."""
-    if chunk.score <= 0:
+    if not ranking.matches(chunk.chunk_id):
         return None
     limited = ranking.rank_of(chunk.chunk_id, request.limit_per_document, filtered=False)
     return ranking.rank_of(chunk.chunk_id, None, filtered=False) if limited is None else limited
@@ -457,11 +457,7 @@ def _without_match(
     snapshot: Snapshot, ranking: Ranking, analyzed_query: AnalyzedQuery, mode: SearchMode, chunk: Ranked
 ) -> list[KeptOut]:
     """Why no signal found a chunk; empty if one did, or if a pin put it first."""
-    if mode is SearchMode.dense:
-        is_match = chunk.is_dense_match
-    else:
-        is_match = bool(chunk.n_shared) if mode is SearchMode.reef else chunk.score > 0
-    if is_match or chunk.is_pinned:
+    if ranking.matches(chunk.chunk_id) or chunk.is_pinned:
         return []
     if mode is SearchMode.dense:
         return [_not_near(ranking, chunk)]
@@ -469,6 +465,8 @@ def _without_match(
         return [KeptOut("other data", "it was scored with other lagoon data than the query")]
     if mode is SearchMode.reef:
         return [KeptOut("no shared reef", "it has no reef in common with the query")]
+    if chunk.field_boost > 0:
+        return [KeptOut("no match", "only its tags have words of the query, and tags alone make no result")]
     what = "no word" if mode is SearchMode.lexical else "neither word nor reef"
     end = ", and its vector is not near" if chunk.dense_raw is not None else ""
     return [KeptOut("no match", f"it has {what} in common with the query{end}")]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from shoal.errors import FilterError
 from shoal.models.facets import Facet, FacetValue
 from shoal.search.facets.intervals import Interval
-from shoal.search.facets.own_conditions import is_selected, without_own
+from shoal.search.facets.own_conditions import is_selected, selected_values, without_own
 from shoal.search.facets.requests import FacetRequest
 from shoal.search.facets.value_rows import NULLS, Key, ValueRows, value_rows
 from shoal.search.filtering.columns import Mask
@@ -32,6 +32,9 @@ from shoal.search.library_index import LibraryIndex
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.storage.database import Snapshot
 
+FILE_TYPE = Field("file_type")
+SUFFIX = "."
+"""What a suffix begins with, and no other type of file."""
 MAX_SHOWN_CHARS = 1_000
 """Of a text in a response; a longer one is shortened, and no filter is given for it."""
 Ints = NDArray[np.int64]
@@ -103,6 +106,8 @@ class FacetCounter:
         counts = self._chunk_counts(request, counted) if request.field.of_chunk else None
         if counts is None:
             counts = self._document_counts(request, counted)
+        if request.field == FILE_TYPE:
+            counts = self._without_suffixes(counts)
         listed = _most_frequent(counts.documents, request.limit)
         if request.interval is not None:
             listed = np.sort(listed)
@@ -135,6 +140,13 @@ class FacetCounter:
         documents, chunks, with_value = values.count(counted.chunks_of)
         n_with_value = _n_different(with_value, len(self._state.table))
         return Counts(values.keys, documents, chunks, counted.n_documents - n_with_value)
+
+    def _without_suffixes(self, counts: Counts) -> Counts:
+        """A suffix says again what the type of the file says. One that the filter names is counted."""
+        selected = selected_values(self._filters.tree, FILE_TYPE)
+        is_counted = [not key[1].startswith(SUFFIX) or key[1] in selected for key in counts.keys]
+        documents = np.where(np.array(is_counted, dtype=np.bool_), counts.documents, 0)
+        return dataclasses.replace(counts, documents=documents)
 
     def _chunk_counts(self, request: FacetRequest, counted: Counted) -> Counts:
         keys, of_parts = self._columns_of_chunks(request.field, request.interval)

@@ -59,7 +59,7 @@ FIELDS: MappingProxyType[str, Known] = MappingProxyType(
         "source_path": Known(Kind.text, "path or address that the document came from"),
         "folder": Known(Kind.text, "folders of the path, each with all above it", is_many=True),
         "format": Known(Kind.text, "`markdown` or `plaintext`"),
-        "file_type": Known(Kind.text, "kind of file, medium, or suffix of the path", is_many=True),
+        "file_type": Known(Kind.text, "type of document, or suffix of the path", is_many=True),
         "tags": Known(Kind.text, "tags of the document", is_many=True),
         "created": Known(Kind.date, "when the document was stored first"),
         "updated": Known(Kind.date, "when the document was changed last"),

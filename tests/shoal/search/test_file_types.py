@@ -67,6 +67,20 @@ def test_search_and_listing_agree_on_the_type_of_a_document(
     assert page.total == len(titles)
 
 
+def test_the_facet_counts_types_and_only_the_suffix_that_a_filter_names(engine: Engine) -> None:
+    def counted(**search: Any) -> dict[Any, int]:
+        (facet,) = engine.facets(["file_type"], **search).facets
+        assert facet.n_other == facet.n_missing == 0
+        assert facet.n_values == len(facet.values)
+        return {value.value: value.count for value in facet.values}
+
+    types = {"text": 3, "audio": 2, "subtitles": 2, "html": 1, "image": 1, "markdown": 1, "video": 1}
+    assert counted() == types
+    assert counted(filter="file_type IN [html, .vtt]") == types | {".vtt": 2}
+    (facet,) = engine.facets(["file_type"], filter="file_type = .vtt").facets
+    assert [value.value for value in facet.values if value.is_selected] == [".vtt"]
+
+
 def test_recordings_have_the_modality_of_their_type(engine: Engine) -> None:
     for file_type in ("audio", "video"):
         results = engine.search("lava ash", filters={"file_type": file_type}).results

@@ -121,6 +121,24 @@ def test_page_of_documents_is_bounded(library: Engine) -> None:
         library.search(QUERY, group_by="page")
 
 
+@pytest.mark.parametrize("options", [{}, {"group_by": "document"}, {"fold_similar": True}])
+def test_a_page_says_whether_results_follow(library: Engine, options: dict[str, Any]) -> None:
+    for relevance in (0, 1):
+        offset, sizes = 0, []
+        while True:
+            page = library.search(QUERY, top_k=4, offset=offset, min_relevance=relevance, **options)
+            sizes.append(len(page.results if page.documents is None else page.documents))
+            offset += 4
+            if not page.has_more:
+                break
+        assert len(sizes) > 1
+        after = library.search(QUERY, top_k=4, offset=offset, **options)
+        assert not after.results
+        assert not after.documents
+        assert not after.has_more
+        assert not relevance or not any(sizes)
+
+
 @pytest.mark.parametrize("group_by", ["chunk", "document"])
 def test_copies_are_folded_under_the_best(library: Engine, group_by: str) -> None:
     def first(response: Any) -> list[Any]:

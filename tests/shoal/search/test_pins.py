@@ -156,6 +156,16 @@ def test_sorted_grouped_and_folded_results(engine: Engine) -> None:
     assert first.relevance < 0.99
 
 
+def test_a_retrieval_has_no_pinned_result_below_its_threshold(engine: Engine) -> None:
+    engine.pins.add("tide", [number(engine, "Visitors")])
+    assert engine.retrieve("tide").results[0].metadata["title"] == "Visitors"
+    retrieved = engine.retrieve("tide", threshold=0.3)
+    assert retrieved.results
+    assert all(each.similarity >= 0.3 for each in retrieved.results)
+    assert retrieved.total_results == len(retrieved.results)
+    assert "Visitors" not in retrieved.results_summary
+
+
 def test_a_pinned_passage_and_the_best_passage_of_a_document(engine: Engine, settings: Settings) -> None:
     content = "# One\n\nShips and sails.\n\n# Two\n\nA tide of birds.\n\n# Three\n\nRopes and knots.\n"
     stored = engine.ingest(title="Long", content=content, format="markdown")

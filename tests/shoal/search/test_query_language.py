@@ -345,7 +345,11 @@ def test_phrases_and_title_terms_are_required_in_lexical_and_hybrid_mode(
 
 
 def test_query_without_search_terms_gets_a_warning(engine: Engine) -> None:
-    for query, warning in (("-rain", "only says what to leave out"), ("the and of", "only common words")):
+    for query, warning in (
+        ("-rain", "only says what to leave out"),
+        ("the and of", "only common words"),
+        ('"" ((', "has no words"),
+    ):
         for mode in WITHOUT_VECTORS:
             reply = engine.search(query, mode=mode)
             assert reply.results == []
