@@ -29,9 +29,9 @@ PATIENCE_SECONDS = 30.0
 """How long a call is retried while the service is unavailable or busy. A restart takes less."""
 TIMEOUT_SECONDS = 60.0
 CONNECT_SECONDS = 10.0
+"""A running service accepts a connection at once; a lost packet on a bad network costs three seconds."""
 WRITTEN, READ_AFTER = "Shoal-Written", "Shoal-Read-After"
 """The header of a token of what was written, and the one by which a search waits for it."""
-"""A running service accepts a connection at once; a lost packet on a bad network costs three seconds."""
 
 T = TypeVar("T")
 

@@ -245,17 +245,19 @@ class DocumentOperations(JobOperations):
         source_path: str | None = None,
         file_type: str | None = None,
         filter: str | None = None,  # noqa: A002 - the name of the parameter
+        sort: str | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> Flow[DocumentPage]:
         """A page of the documents with the tag, exactly this source path, `q` in title or path, of this type,
-        and that meet the filter."""
+        and that meet the filter. `sort` is `created`, the default, or `-created` for the newest first."""
         filters = {
             "tag": tag,
             "q": q,
             "source_path": source_path,
             "file_type": file_type,
             "filter": filter,
+            "sort": sort,
         }
         return (yield from self._page(DocumentPage, "/documents", limit, offset, **filters))
 

@@ -33,6 +33,7 @@ from shoal.client.errors import ClientError, UnreachableError, connection_error,
 from shoal.client.paths import path_in
 from shoal.collections.names import MAIN
 from shoal.errors import CommitUnknownError
+from shoal.support.other_names import COMPARED_CHARS, meant_name
 
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
@@ -205,10 +206,25 @@ class _Method(ABC):
     def __get__(self, client: Any, owner: object = None) -> Any: ...
 
     def _bound(self, call: Callable[..., Any]) -> Any:
-        """Give a bound method the name, documentation and signature of this one."""
-        method: Any = functools.update_wrapper(call, cast(Any, self))
+        """Give a bound method the name, documentation and signature of this one, and its refusals."""
+
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            self._check_names(kwargs)
+            return call(*args, **kwargs)
+
+        method: Any = functools.update_wrapper(checked, cast(Any, self))
         method.__signature__ = self._bound_signature
         return method
+
+    def _check_names(self, given: Mapping[str, Any]) -> None:
+        """Raises TypeError for the first name that is no argument, with the one that is meant."""
+        parameters = self._bound_signature.parameters
+        if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+            return
+        unknown = next((name for name in given if name not in parameters), None)
+        if unknown is not None and (meant := meant_name(unknown, parameters)) is not None:
+            function = cast(Any, self).__name__
+            raise TypeError(f"{function}: there is no {unknown[:COMPARED_CHARS]!r}; did you mean {meant}?")
 
 
 class _TypeName(str):

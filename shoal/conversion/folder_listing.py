@@ -36,6 +36,7 @@ class SkipReason(StrEnum):
     unknown = "unknown"
     content = "content"
     too_large = "too_large"
+    empty = "empty"
     link = "link"
     hidden = "hidden"
     excluded = "excluded"
@@ -48,6 +49,7 @@ _IN_LINE = {
     SkipReason.unknown: "of unknown kind",
     SkipReason.content: "by content",
     SkipReason.too_large: "too large",
+    SkipReason.empty: "empty",
     SkipReason.link: LINK,
     SkipReason.hidden: "hidden",
     SkipReason.excluded: "excluded",
@@ -56,6 +58,7 @@ _IN_LINE = {
 }
 _EXPLANATIONS = {
     SkipReason.unknown: "its extension is not known; --include reads it if it is text",
+    SkipReason.empty: "it has no text",
     SkipReason.link: "links in a folder are not followed",
     SkipReason.hidden: "its name begins with a dot",
     SkipReason.excluded: "it matches --exclude",

@@ -11,7 +11,7 @@ FORMAT_OF_SUFFIX = {
     ".markdown": DocFormat.markdown,
     ".txt": DocFormat.plaintext,
 }
-"""Format by extension, in lower case. Folder ingestion takes only files with these extensions."""
+"""Format of a text by extension, in lower case. `shoal.conversion.file_kinds` has all files that are read."""
 
 
 def format_of(source_path: str | None) -> DocFormat:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from shoal.errors import NotFoundError, QueryError
 from shoal.library.library import Library
-from shoal.models.documents import DocumentDraft, DocumentFields, IngestResult
+from shoal.models.documents import DocumentDraft, DocumentFields, DocumentSort, IngestResult
 from shoal.models.files import FileDraft
 from shoal.search.filtering.evaluation import find_documents
 from shoal.search.filtering.objects import make_filter
-from shoal.search.request import MAX_PAGE, check_context, check_page
+from shoal.search.request import MAX_PAGE, check_choice, check_context, check_page
 from shoal.search.value_checks import check_characters, check_file_type
 from shoal.storage import (
     chunk_queries,
@@ -73,6 +73,7 @@ class Documents:
         source_path: str | None = None,
         file_type: str | None = None,
         filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the argument
+        sort: str = DocumentSort.oldest,
         limit: int = 50,
         offset: int = 0,
     ) -> DocumentPage:
@@ -80,14 +81,15 @@ class Documents:
         path, of this `file_type`, such as `pdf`, `video` or `.py`, and that meet a `filter` as of
         `Engine.search`, over fields of documents.
 
-        `q` ignores the case of ASCII letters. Raises QueryError for a negative limit or offset, an unknown
-        type or an invalid filter.
+        `q` ignores the case of ASCII letters. `sort` is `created`, or `-created` for the newest first. Raises
+        QueryError for a negative limit or offset, an unknown type or order, or an invalid filter.
         """
         check_page(limit, offset)
         for field, text in (("tag", tag), ("q", q), ("source_path", source_path)):
             check_characters(field, text or "")
         file_type = None if file_type is None else check_file_type("file_type", file_type)
         tree = make_filter(filter)
+        newest_first = check_choice("sort", sort, DocumentSort) is DocumentSort.newest
         with self._database.snapshot() as snapshot:
             conditions = [] if file_type is None else [is_of_type(file_type, "file_type")]
             if tree is not None:
@@ -98,6 +100,7 @@ class Documents:
                 q=q,
                 source_path=source_path,
                 conditions=conditions,
+                newest_first=newest_first,
                 limit=limit,
                 offset=offset,
             )
@@ -168,10 +171,10 @@ class Documents:
         media_type = kind.media_types[0] if kind and kind.media_types else "application/octet-stream"
         return KeptFile(described.name or f"document-{document_id}", media_type, data)
 
-    def kept_pdfs(self, document_ids: Iterable[int]) -> Set[int]:
-        """Those of a page of documents whose PDF `file` returns."""
+    def kept_files(self, document_ids: Iterable[int]) -> Mapping[int, str]:
+        """Those of a page of documents whose file `file` returns, with its kind."""
         with self._database.snapshot() as snapshot:
-            return source_files.kept_pdfs(snapshot, document_ids)
+            return source_files.kept_files(snapshot, document_ids)
 
     def chunks(
         self,

@@ -36,7 +36,7 @@ _IS_AT_PATH = " AND d.source_path = :source_path"
 _HAS_TAG = " AND EXISTS (SELECT 1 FROM document_tags t WHERE t.document_id = d.id AND t.tag = :tag)"
 LIST_DOCUMENTS = f"""
     SELECT {DOCUMENT_COLUMNS} FROM documents
-    WHERE id IN ({{ids}} ORDER BY id LIMIT :limit OFFSET :offset) ORDER BY id
+    WHERE id IN ({{ids}} ORDER BY id {{order}} LIMIT :limit OFFSET :offset) ORDER BY id {{order}}
 """
 COUNT_DOCUMENTS = "SELECT COUNT(*) FROM ({ids}) listed"
 GET_DOCUMENT = f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE id = :document_id"
@@ -67,11 +67,12 @@ def list_documents(
     q: str | None = None,
     source_path: str | None = None,
     conditions: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    newest_first: bool = False,
     limit: int = 50,
     offset: int = 0,
 ) -> DocumentPage:
-    """List documents by id: with the tag, with exactly this source path, and with `q` in the title or source
-    path.
+    """List documents by id, the order in which they were stored: with the tag, with exactly this source
+    path, and with `q` in the title or source path.
 
     The case of ASCII letters in `q` does not matter. `conditions`: further ones on a row `d`, each with its
     parameters.
@@ -81,7 +82,8 @@ def list_documents(
     ids, count = _listing(tag=tag, q=q, source_path=source_path, condition=is_met)
     parameters = {"tag": tag, "pattern": f"%{literal(q or '')}%", "source_path": source_path, **values}
     page = {**parameters, "limit": limit, "offset": offset}
-    rows = snapshot.rows(LIST_DOCUMENTS.format(ids=ids), page) if limit else []
+    statement = LIST_DOCUMENTS.format(ids=ids, order="DESC" if newest_first else "ASC")
+    rows = snapshot.rows(statement, page) if limit else []
     tags = tags_of(snapshot, [row["id"] for row in rows])
     documents = tuple(_document(row, tags.get(row["id"], ())) for row in rows)
     return DocumentPage(documents, snapshot.value(count, parameters))

@@ -34,9 +34,8 @@ GET = """
     SELECT kind, name, file_hash, n_bytes, converter, locators FROM document_files
     WHERE document_id = :document_id
 """
-KEPT_PDFS = """
-    SELECT document_id FROM document_files
-    WHERE document_id IN ({ids}) AND kind = 'pdf' AND data IS NOT NULL
+KEPT = """
+    SELECT document_id, kind FROM document_files WHERE document_id IN ({ids}) AND data IS NOT NULL
 """
 GET_DATA = "SELECT data FROM document_files WHERE document_id = :document_id"
 
@@ -93,10 +92,10 @@ def get_file(snapshot: Snapshot, document_id: int) -> SourceFile | None:
     return SourceFile(row["kind"], row["name"], row["file_hash"], row["n_bytes"], row["converter"], locators)
 
 
-def kept_pdfs(snapshot: Snapshot, document_ids: Iterable[int]) -> set[int]:
-    """Return those of a page of documents whose PDF can be opened."""
+def kept_files(snapshot: Snapshot, document_ids: Iterable[int]) -> dict[int, str]:
+    """Return those of a page of documents whose file can be downloaded, with its kind."""
     ids, values = listed("id", document_ids)
-    return {row["document_id"] for row in snapshot.rows(KEPT_PDFS.format(ids=ids), values)}
+    return {row["document_id"]: row["kind"] for row in snapshot.rows(KEPT.format(ids=ids), values)}
 
 
 def get_data(snapshot: Snapshot, document_id: int) -> bytes:

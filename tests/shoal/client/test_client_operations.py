@@ -134,6 +134,8 @@ def test_every_operation_of_the_api_has_a_method(
         assert client.set_tags(stored.id, ["x", "y"]) == ("x", "y")
         assert [document.title for document in client.documents(q="a.md").documents] == ["A"]
         assert [document.title for document in client.each_document(source_path=notes[0].as_posix())] == ["A"]
+        newest = client.documents(sort="-created", limit=1).documents[0]
+        assert newest == client.documents(limit=100).documents[-1]
         assert client.replace_document(stored.id, "Lava moves.").id == stored.id
         assert client.content(stored.id) == "Lava moves."
         assert client.delete_document(stored.id)
