@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from shoal.errors import (
     ShoalError,
     SynonymError,
 )
+from shoal.support.other_names import meant_name
 from shoal.support.plain_text import plain
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -70,6 +72,25 @@ COMMAND_ALIASES = {
 """Names that other programs use for these commands. Spelling suggestions do not find them."""
 
 
+_NO_NUMBER = re.compile(r"is not a valid (int|float)\w*(?: range)?\.")
+
+
+def _name_number(match: re.Match[str]) -> str:
+    return "is not a whole number" if match[1] == "int" else "is not a number"
+
+
+def _possible_options(error: Any) -> Sequence[str]:
+    """The option that is meant by one that a command does not have, or those that are spelt like it."""
+    known = {
+        option.lstrip("-"): option
+        for parameter in error.ctx.command.params
+        for option in parameter.opts
+        if option.startswith("--")
+    }
+    meant = meant_name(error.option_name.lstrip("-"), known)
+    return (error.possibilities or ()) if meant is None else [known[meant]]
+
+
 class Commands(TyperGroup):
     """The command group. An unknown command fails with a suggestion."""
 
@@ -77,6 +98,18 @@ class Commands(TyperGroup):
         if args and args[0] not in self.commands and (suggestion := COMMAND_ALIASES.get(args[0])):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {suggestion!r}?")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named. Numbers that are none and unknown options are named in words."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = _NO_NUMBER.sub(_name_number, error.message)
+            raise
+        except Exception as error:
+            if hasattr(error, "possibilities"):
+                error.possibilities = _possible_options(error)
+            raise
 
 
 app = typer.Typer(
@@ -113,12 +146,13 @@ def shoal(
     Start without a service:
 
     \b
-        shoal ingest-dir notes/            store every .md, .markdown and .txt below notes/
+        shoal ingest-dir notes/            store every file of a known kind below notes/
         shoal search "how bees find food"  the best passages, with file and lines
-        shoal search "..." --scores        the same, with the reefs that each shares with the query
+        shoal search "..." --scores        the same, with the reasons of each
 
-    A reef is a named neighbourhood of word meanings. A passage matches when it is about the same reefs as the
-    query, even if they share no word. `shoal explain "..."` shows how a query is analyzed.
+    Known kinds are Markdown, plain text, PDF, Word, HTML and others (docs/formats.md). A passage matches if
+    it has words of the query, or shares a reef with it: a named group of words with related meanings. So it
+    can match without a common word. `shoal explain "..."` shows how a query is analyzed.
 
     For many documents or users, run the service: `shoal up`, then `shoal upload DIR --wait`.
 

@@ -32,7 +32,18 @@ QUERIES = (
     "protecting children from infectious disease",
 )
 """Each query is about one article, in other words than its title."""
-RESULTS_SHOWN = 2
+LEGEND = (
+    ("relevant", "how probable it is that the passage answers the query"),
+    ("about", "its subjects, among 207 named groups of related words: reefs"),
+    ("score", "orders the results: the sum of the parts below it, each a value from 0 to 1 times a weight"),
+    ("words", "part for words of the query in the passage; 1.00 in the best passage of all"),
+    ("reefs", "part for reefs that query and passage share; likewise"),
+    ("field boost", "part for words of the query in title, headings and tags"),
+    ("shared topics", "shared reefs, with the words that show them; others are in the background"),
+    ("The query is about", "its strongest reefs; a number above 3 stands out clearly"),
+)
+"""What the parts of a printed result mean."""
+RESULTS_SHOWN = 1
 LOG_TAIL_LINES = 30
 STOP_SECONDS = 60.0
 
@@ -45,23 +56,24 @@ def register(app: typer.Typer) -> None:
 def demo(session: Session) -> None:
     """Try everything once.
 
-    Starts the service, uploads sixteen short articles, searches them and stops. It uses a temporary folder
-    and a free port, and removes everything at the end.
+    Starts the service, uploads sixteen short articles, searches them, explains the results and stops. It uses
+    a temporary folder and a free port, and removes everything at the end.
     """
     from shoal.client import Client
 
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="shoal-demo-") as folder:
-        session.say("Starting the API and a worker, with the built-in message broker …")
+        session.say("Starting the service, with a worker that processes uploads …")
         with _service(Path(folder)) as url, Client(url) as client:
-            session.say(f"They are ready at {url}. Uploading the sample corpus as one job …")
+            session.say(f"It is ready at {url}. Uploading sixteen sample articles as one job …")
             job = client.upload_documents(sample_lines())
             job = follow(session, client, job.id)
             session.say(summary(json_form(job)))
             if not job.succeeded:
                 raise ShoalError(f"the job ended as {job.status}: {job.error or 'see its items'}")
+            _print_legend(session)
             searches = [_search(session, client, query) for query in QUERIES]
-        session.say("All processes have stopped.")
+        session.say("\nThe service has stopped, and nothing is left of it.")
     if session.as_json:
         seconds = round(time.monotonic() - started, 3)
         session.emit({"job": json_form(job), "searches": searches, "seconds": seconds})
@@ -83,6 +95,18 @@ def sample_lines() -> Iterator[bytes]:
             "source_path": entry["file"],
         }
         yield json.dumps(document).encode() + b"\n"
+
+
+def _print_legend(session: Session) -> None:
+    from rich.table import Table
+
+    if session.as_json:
+        return
+    session.out.print("\nThree searches follow, each with its best passage and the reasons for it.")
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    for row in LEGEND:
+        table.add_row(*row)
+    session.out.print(table, style="dim")
 
 
 def _search(session: Session, client: Client, query: str) -> dict[str, Any]:

@@ -12,7 +12,15 @@ import typer
 
 from shoal.cli import folder_ingest
 from shoal.cli.files import write_file
-from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selection_of, warn_of_skipped
+from shoal.cli.folder_options import (
+    Exclude,
+    Gitignore,
+    Include,
+    Verbose,
+    first_lines,
+    selection_of,
+    warn_of_skipped,
+)
 from shoal.cli.jobs import OnConflictOption
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, is_url, split_tags
@@ -145,10 +153,13 @@ def ingest_dir(
 ) -> None:
     """Store the texts of a folder.
 
-    Every file of a known kind is stored; no service is needed. Skipped and counted are files with other
-    extensions, files whose content is of a kind without text, files that are too large, names that begin with
-    a dot, and links, wherever they lead. A bad file is reported and does not stop the others; the exit code
-    is then 1. Run the command again to store new files: stored texts are skipped as duplicates.
+    Every file of a known kind is stored (docs/formats.md); no service is needed. Skipped are files with other
+    extensions, files whose content is of a kind without text, files that are empty or too large, names that
+    begin with a dot, and links, wherever they lead. Another file that cannot be stored is named with the
+    reason and does not stop the others; the exit code is then 1. It is also 1 if there is no file to read.
+
+    Run the command again to store new files: texts that are stored already are named as duplicates, and get
+    the tags. The first 20 duplicates and skipped files are named, and all with --verbose.
 
     \b
         shoal ingest-dir notes --exclude drafts/ --exclude '*.csv'
@@ -186,6 +197,9 @@ def ingest_dir(
     outcomes += unreadable
     for outcome in outcomes:
         _print_outcome(session, outcome, name_stored=False)
+    duplicates = [_duplicate_line(outcome) for outcome in outcomes if outcome.duplicate is not None]
+    for line in first_lines(duplicates, verbose=verbose):
+        session.say(line)
     skipped = sorted([*listing.skipped, *skipped], key=lambda entry: entry.path)
     warn_of_skipped(session, skipped, verbose=verbose)
     _print_totals(session, outcomes, time.monotonic() - started, skipped)
@@ -260,8 +274,9 @@ def export(
 ) -> None:
     """Write the whole library, or the documents that meet a filter, as JSON lines.
 
-    Each line is one record: a document, a passage with its reefs, or a learned word.
-    FILE is replaced only when the export is complete. With --json and no FILE, the output is one JSON array.
+    Each line is one record: first what the library is, then a document, a passage with its reefs, a learned
+    word, synonyms, a pin or a note. FILE is replaced only when the export is complete. With --json and no
+    FILE, the output is one JSON array.
     """
     with session.engine() as engine:
         lines = engine.maintenance.export(canonical=canonical, filter=filter)
@@ -280,13 +295,17 @@ def _print_outcome(session: Session, outcome: folder_ingest.FileOutcome, *, name
     if outcome.error is not None:
         session.warn(f"failed: {path}: {one_line(outcome.error)}")
     elif outcome.duplicate is not None and name_stored:
-        session.say(f"duplicate: {path} is already stored as document {outcome.duplicate}")
+        session.say(_duplicate_line(outcome))
     elif name_stored:
         session.say(
             f"document {outcome.id}: {outcome.title} ({quantity(outcome.n_chunks, 'passage')}) from {path}"
         )
     for warning in outcome.warnings:
         session.warn(f"warning: {path}: {warning}")
+
+
+def _duplicate_line(outcome: folder_ingest.FileOutcome) -> str:
+    return f"duplicate: {one_line(outcome.path)} is already stored as document {outcome.duplicate}"
 
 
 def _print_totals(

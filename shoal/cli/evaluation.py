@@ -88,6 +88,8 @@ def evaluate(
         except QueryError as error:
             if error.field == "top_k":
                 raise typer.BadParameter(str(error), param_hint="--depth") from None
+            if error.field.partition(".")[0] in ("mode", "weights"):
+                raise typer.BadParameter(f"{error.field}: {error}", param_hint="--way") from None
             raise
     for reference in evaluation.missing:
         session.warn(f"warning: line {reference.line}: the library has no {reference.name!r}")
@@ -110,7 +112,7 @@ def parse_way(text: str, presets: Sequence[str]) -> Configuration:
     if text == "rrf":
         return Configuration(text, {"fusion": "rrf"})
     if "=" in text:
-        return Configuration(text, {"weights": parse_weights(text)})
+        return Configuration(text, {"weights": parse_weights(text, "--way")})
     raise typer.BadParameter(
         f"{text!r} is not a way to search; use one of {', '.join((*presets, *MODES))}, rrf, or weights as "
         "lexical=0.6,reef=0.4",

@@ -13,6 +13,7 @@ from shoal.cli.search_options import (
     SYNONYMS,
     TYPOS,
     Boosts,
+    Cursor,
     Decay,
     Filter,
     FoldSimilar,
@@ -20,7 +21,9 @@ from shoal.cli.search_options import (
     GroupBy,
     MaxPerDocument,
     MinConfidence,
+    MinRelevance,
     Mode,
+    Offset,
     PinUse,
     Prefix,
     PresetName,
@@ -29,6 +32,7 @@ from shoal.cli.search_options import (
     Sort,
     SynonymUse,
     Tags,
+    TopK,
     TyposName,
     Weights,
     parse_weights,
@@ -67,6 +71,10 @@ def explain(
         typer.Option("--chunk-id", metavar="ID", help="The rank of the passage with this `chunk_id`."),
     ] = None,
     mode: Mode = SearchMode.hybrid.value,
+    top_k: TopK = 10,
+    offset: Offset = 0,
+    cursor: Cursor = None,
+    min_relevance: MinRelevance = 0.0,
     tags: Tags = None,
     filter: Filter = None,  # noqa: A002 - the name of the option
     min_confidence: MinConfidence = None,
@@ -91,7 +99,8 @@ def explain(
     and of the passages that match them best. A word is known (in the dictionary), learned (from your
     documents), a stop word (too common to carry meaning), a number or unknown; numbers and unknown words are
     matched by spelling only. With --document or --chunk, also shows its rank for the query, the parts of its
-    score, and why it is not among the results. The other options are those of `shoal search`.
+    score, and why it is not among the results. The other options are those of `shoal search` that decide
+    which passages are results, and in which order.
 
     \b
         shoal explain "how insects help plants"
@@ -114,6 +123,10 @@ def explain(
                 document_id=document_id,
                 chunk_id=chunk_id,
                 mode=mode,
+                top_k=top_k,
+                offset=offset,
+                cursor=cursor,
+                min_relevance=min_relevance,
                 tags=split_tags(tags) or None,
                 filter=filter,
                 min_confidence=min_confidence,

@@ -140,7 +140,7 @@ def ingest_files(
     watch: Watcher | None = None,
 ) -> tuple[list[FileOutcome], list[Skipped]]:
     """Ingest files under their absolute paths. Return one outcome per file, in order, and the files that are
-    skipped because their content shows a kind without text, or because they are too large.
+    skipped because their content shows a kind without text, or because they are empty or too large.
 
     A file that cannot be read or stored does not stop the others. `folder` is the folder that was listed.
     With more than one, `processes` share the work. Raises ShoalError if all processes die.
@@ -155,6 +155,9 @@ def ingest_files(
         for file in files:
             try:
                 data = read_file(file.path, largest_file(engine.settings), folder)
+                if not data.strip():
+                    skipped.append(Skipped.because(SkipReason.empty, str(file.path)))
+                    continue
                 source_path = str(absolute_path(file.path))
                 draft = draft_of_data(data, settings=engine.settings, tags=tags, source_path=source_path)
             except RefusedKindError as error:

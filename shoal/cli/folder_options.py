@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Annotated
 
 import typer
@@ -29,10 +29,14 @@ Gitignore = Annotated[
     bool,
     typer.Option("--gitignore", help="Skip what the .gitignore files in the folder and below it name."),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", help="List every skipped file with the reason.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Name every file that is skipped, with the reason.")]
 
-_SURPRISING = (SkipReason.content, SkipReason.too_large)
+MAX_NAMED = 20
+"""Most files that are named without --verbose."""
+_SURPRISING = frozenset({SkipReason.content, SkipReason.too_large, SkipReason.empty})
 """Reasons that the name of a file does not show."""
+_NOT_CHOSEN = _SURPRISING | {SkipReason.kind, SkipReason.unknown, SkipReason.link}
+"""Reasons that nobody chose, by an option or a dot."""
 
 
 def selection_of(
@@ -49,17 +53,28 @@ def _patterns(globs: Sequence[str] | None, option: str) -> PathPatterns | None:
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-def skipped_lines(skipped: Iterable[Skipped], *, verbose: bool) -> list[str]:
-    """Return a line for each skipped file, or for those whose names do not show why, and the counts."""
+def skipped_lines(
+    skipped: Iterable[Skipped], *, verbose: bool, named: Collection[SkipReason] = _SURPRISING
+) -> list[str]:
+    """Return a line for each skipped file, or for those with a reason among `named`, and the counts."""
     entries = list(skipped)
     lines = [
         f"skipped: {one_line(entry.path)}: {one_line(entry.advice)}"
         for entry in entries
-        if verbose or entry.reason in _SURPRISING
+        if verbose or entry.reason in named
     ]
-    return [*lines, format_skipped(entries)] if entries else []
+    return [*first_lines(lines, verbose=verbose), format_skipped(entries)] if entries else []
 
 
 def warn_of_skipped(session: Session, skipped: Iterable[Skipped], *, verbose: bool) -> None:
-    for line in skipped_lines(skipped, verbose=verbose):
+    """Name skipped files, except those that the options or a dot in front of the name choose, and count
+    all."""
+    for line in skipped_lines(skipped, verbose=verbose, named=_NOT_CHOSEN):
         session.warn(line)
+
+
+def first_lines(lines: Sequence[str], *, verbose: bool) -> list[str]:
+    """Return lines that name a file each, at most MAX_NAMED unless `verbose`, and how many others follow."""
+    if verbose or len(lines) <= MAX_NAMED:
+        return list(lines)
+    return [*lines[:MAX_NAMED], f"and {len(lines) - MAX_NAMED:,} more; --verbose names them"]

@@ -13,6 +13,7 @@ import typer
 
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command
+from shoal.errors import InvalidFieldError
 
 if TYPE_CHECKING:
     from shoal.access.key_store import KeyStore
@@ -57,7 +58,8 @@ def create(
         typer.Option("--expires", metavar="WHEN", help="After 90d (s, m, h, d, w), or at 2030-01-31."),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option("--rate", metavar="N", help="Most requests per second, 0.001 or more.")
+        float | None,
+        typer.Option("--rate", metavar="N", help="Most requests per second, such as 20; 0.001 or more."),
     ] = None,
 ) -> None:
     """Create a key and show it this once.
@@ -139,6 +141,17 @@ def rotate(
     _say_created(session, created)
 
 
+OF_FIELD = {
+    "name": "NAME",
+    "scopes": "--scope",
+    "owners": "--owner",
+    "expires_at": "--expires",
+    "requests_per_second": "--rate",
+    "grace_seconds": "--grace",
+}
+"""What gives each field of a key."""
+
+
 @contextmanager
 def _store(session: Session) -> Iterator[KeyStore]:
     from shoal.access.key_store import KeyStore
@@ -147,6 +160,8 @@ def _store(session: Session) -> Iterator[KeyStore]:
     catalog = Catalog(session.settings())
     try:
         yield KeyStore(catalog)
+    except InvalidFieldError as error:
+        raise typer.BadParameter(error.message, param_hint=OF_FIELD[error.field]) from None
     finally:
         catalog.close()
 
@@ -175,7 +190,7 @@ def _line(key: KeyDetails) -> str:
 def _scope(text: str) -> tuple[str, str]:
     """Split `books:read`. Raises typer.BadParameter."""
     collection, colon, right = text.rpartition(":")
-    if not colon or not collection:
+    if not colon or not collection or not right:
         raise typer.BadParameter(
             f"{text!r} is no scope; write COLLECTION:RIGHT, such as main:read or '*:admin'",
             param_hint="--scope",

@@ -52,8 +52,9 @@ def print_search(
         print_document(console, number, result)
         for rank, passage in enumerate(result["passages"], start=1):
             print_result(console, f"{number}.{rank}", passage, with_scores=with_scores, weights=weights)
+    left_out = (answer.get("tokens") or {}).get("n_left_out")
     if not results:
-        console.print(f"Nothing found for “{one_line(query)}”.")
+        console.print("No result fits." if left_out else f"Nothing found for “{one_line(query)}”.")
     print_query_info(console, answer["query_info"])
     if rerank := reranked_by(answer.get("rerank")):
         console.print(rerank, style="dim")
@@ -161,7 +162,7 @@ def print_query_info(console: Console, info: Mapping[str, Any]) -> None:
         console.print(Text(f"The query is about: {names}", style="dim"))
     if info.get("feedback"):
         titles = ", ".join(dict.fromkeys(one_line(chunk["document_title"]) for chunk in info["feedback"]))
-        console.print(Text(f"by its words and by the passages that match them best: {titles}", style="dim"))
+        console.print(Text(f"from its words, and the passages that match them best: {titles}", style="dim"))
     if info.get("missing_terms"):
         terms = ", ".join(one_line(term) for term in info["missing_terms"])
         console.print(Text(f"In no passage of this library: {terms}", style="dim"))
@@ -225,7 +226,7 @@ def score_parts(
             continue
         if is_blend and weight:
             share = f"{bar(part * weight, 1.0)} {part * weight:.2f}"
-            reason = f"{part:.2f} × {weight:.2f}" + (f": {matches}" if matches else "")
+            reason = f"= {part:.2f} × {weight:.2f}" + (f": {matches}" if matches else "")
             table.add_row(name, Text(share, style="green"), Text(reason, style="dim"))
         elif not is_blend and signal in ("lexical", "dense") and matches:
             table.add_row(name, "", Text(matches, style="dim"))

@@ -17,6 +17,7 @@ from shoal.cli.search_options import (
     SYNONYMS,
     TYPOS,
     Boosts,
+    Cursor,
     Decay,
     Filter,
     FoldSimilar,
@@ -36,12 +37,13 @@ from shoal.cli.search_options import (
     Sort,
     SynonymUse,
     Tags,
+    TopK,
     TyposName,
     Weights,
     parse_weights,
     warn,
 )
-from shoal.cli.search_source import SearchSource, open_source
+from shoal.cli.search_source import open_source
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.shared_options import Key
 from shoal.cli.terminal import quantity
@@ -62,7 +64,7 @@ def search(
     session: Session,
     query: QueryOrNone = None,
     mode: Mode = SearchMode.hybrid.value,
-    top_k: Annotated[int, typer.Option(min=1, help="How many results.")] = 10,
+    top_k: TopK = 10,
     tags: Tags = None,
     filter: Filter = None,  # noqa: A002 - the name of the option
     min_confidence: MinConfidence = None,
@@ -113,10 +115,7 @@ def search(
         ),
     ] = None,
     fused: Annotated[bool, typer.Option("--fused", help="With --batch: one ranking of all results.")] = False,
-    cursor: Annotated[
-        str | None,
-        typer.Option("--cursor", metavar="TEXT", help="The page after that whose next_cursor this is."),
-    ] = None,
+    cursor: Cursor = None,
     offset: Offset = 0,
     text: Annotated[
         str,
@@ -127,7 +126,10 @@ def search(
     max_tokens: Annotated[
         int | None,
         typer.Option(
-            "--max-tokens", metavar="N", min=1, help="Only the first results whose texts have N tokens."
+            "--max-tokens",
+            metavar="N",
+            min=1,
+            help="Only the first results whose texts fit in N tokens together.",
         ),
     ] = None,
     prompt: Annotated[
@@ -146,7 +148,7 @@ def search(
         bool,
         typer.Option(
             "--scores",
-            help="Show the parts of each score: words, reefs with both z-scores, and field boost.",
+            help="Show the parts of each score: words, reefs, field boost and others, and the shared topics.",
         ),
     ] = False,
     facet: Facets = None,
@@ -158,8 +160,9 @@ def search(
 
     The best come first: passages that hold the query's words, are about the same reefs, or both. Every result
     names its document, headings, lines and subject, so that it can be cited. --scores shows why a
-    passage matched: the words it holds and the reefs it shares with the query. A z-score says how far a reef
-    stands out from ordinary text of the same length; above 3 is clear, above 6 strong.
+    passage matched: the words it holds and the reefs it shares with the query. The number after a reef of
+    the query, its z-score, says how far it stands out from ordinary text of the same length; above 3 is
+    clear, above 6 strong.
 
     The number after a title is the relevance: the probability that the passage answers the query. It can be
     compared between queries. The score, which orders the results, compares a result with the best of the
@@ -167,8 +170,9 @@ def search(
     seems to answer the query, and name words that occur nowhere. Such a word is searched for as the nearest
     word of the library; --typos off searches for it as typed, and names spellings that do occur.
 
-    In QUERY, "a phrase" in quotation marks must occur as it is, -word excludes passages with the word, and
-    title:word requires the word in the title. Everything else is plain text.
+    In QUERY, the words of "a phrase" in quotation marks must stand side by side, in any inflection, -word
+    excludes passages with the word, and title:word requires the word in the title. Everything else is plain
+    text. Put -- before a QUERY that begins with a minus sign.
 
     With --units chunk,note, an owner's notes are searched too. Both kinds are in one order, and their scores
     can be compared. In JSON, a result that is a note has the member `note`. Of the filters, notes meet --tags
@@ -195,41 +199,18 @@ def search(
         shoal search "tides" --server http://127.0.0.1:8000
     """
     selected = _selected_fields(include, exclude)
-    if (query is None) == (batch is None):
-        raise typer.BadParameter("give a QUERY or --batch FILE, and not both", param_hint="QUERY")
-    if fused and batch is None:
-        raise typer.BadParameter("is only for --batch", param_hint="--fused")
     kinds = split_tags(units)
-    if owner is not None and NOTES not in kinds:
-        raise typer.BadParameter("is only for --units with note", param_hint="--owner")
-    if query is None:
-        defaults = {
-            "mode": mode,
-            "tags": split_tags(tags) or None,
-            "filter": filter,
-            "min_confidence": min_confidence,
-            "top_k": top_k,
-            "offset": offset,
-            "max_per_document": max_per_document,
-            "preset": preset,
-            "weights": parse_weights(weights),
-            "fusion": fusion,
-            "min_relevance": min_relevance,
-            "expand": expand,
-            "include_scores": scores or session.as_json,
-            "rerank": rerank,
-        }
-        texts = {"text": text, "max_tokens": max_tokens, "prompt": prompt}
-        with open_source(session, server, key) as source:
-            _search_batch(
-                session, source, str(batch), defaults, texts, selected, is_fused=fused, with_scores=scores
-            )
-        return
+    _check_combination(query, batch, kinds, owner, is_fused=fused)
     arguments: dict[str, Any] = {
         "mode": mode,
         "tags": split_tags(tags) or None,
         "filter": filter,
         "min_confidence": min_confidence,
+        "top_k": top_k,
+        "offset": offset or None,
+        "cursor": cursor,
+        "max_per_document": max_per_document,
+        "include_scores": scores or session.as_json,
         "preset": preset,
         "weights": parse_weights(weights),
         "fusion": fusion,
@@ -237,37 +218,35 @@ def search(
         "expand": expand,
         "typos": typos,
         "prefix": prefix,
+        "synonyms": synonyms,
+        "pins": pins,
+        "rerank": rerank,
         "sort": sort,
         "decay": decay,
         "boosts": boost,
         "group_by": group_by,
         "fold_similar": fold_similar,
-        "synonyms": synonyms,
-        "pins": pins,
-    }
-    page: dict[str, Any] = {
-        "top_k": top_k,
-        "max_per_document": max_per_document,
-        "include_scores": scores or session.as_json,
-        "rerank": rerank,
         "facets": facet,
         "facet_limit": facet_limit,
-        "cursor": cursor,
-        "offset": offset or None,
         "text": text,
         "max_tokens": max_tokens,
         "prompt": prompt,
     }
     # What was not given is left to its default.
     arguments = {name: value for name, value in arguments.items() if value is not None}
-    page = {name: value for name, value in page.items() if value is not None}
+    if query is None:
+        from shoal.cli.search_batch import run_batch
+
+        with open_source(session, server, key) as source:
+            run_batch(session, source, str(batch), arguments, selected, is_fused=fused)
+        return
     with open_source(session, server, key) as source:
         response: SearchResponse | UnitResponse
         if kinds == (PASSAGES,):
-            response = source.search(query, **arguments, **page)
+            response = source.search(query, **arguments)
         else:
             notes_of = session.settings().note_owner if owner is None else owner
-            response = source.search_units(query, units=kinds, owner=notes_of, **arguments, **page)
+            response = source.search_units(query, units=kinds, owner=notes_of, **arguments)
         n_results = len(response.results)
         is_grouped = group_by != "chunk"
         is_empty = (
@@ -278,7 +257,7 @@ def search(
         words = source.explain(query, typos=typos).words if has_typo else ()
     answer = json_form(response)
     if session.as_json:
-        session.emit({**answer, "results": [selected.of(result) for result in answer["results"]]})
+        session.emit(selected.of_answer(answer))
         return
     from shoal.cli.results import print_search
 
@@ -309,6 +288,20 @@ def _explain_short_page(
         session.out.print(note, style="dim")
 
 
+def _check_combination(
+    query: str | None, batch: str | None, kinds: tuple[str, ...], owner: str | None, *, is_fused: bool
+) -> None:
+    """Raises typer.BadParameter."""
+    if (query is None) == (batch is None):
+        raise typer.BadParameter("give a QUERY or --batch FILE, and not both", param_hint="QUERY")
+    if is_fused and batch is None:
+        raise typer.BadParameter("is only for --batch", param_hint="--fused")
+    if batch is not None and kinds != (PASSAGES,):
+        raise typer.BadParameter("is not for --batch, which searches passages", param_hint="--units")
+    if owner is not None and NOTES not in kinds:
+        raise typer.BadParameter("is only for --units with note", param_hint="--owner")
+
+
 def _selected_fields(include: str | None, exclude: str | None) -> SelectedFields:
     """The fields of results for --json. Raises QueryError."""
     from shoal.models.search import SearchResult
@@ -316,29 +309,3 @@ def _selected_fields(include: str | None, exclude: str | None) -> SelectedFields
 
     known = {field.name for field in dataclasses.fields(SearchResult)}
     return SelectedFields(split_tags(include) or None, split_tags(exclude) or None, known)
-
-
-def _search_batch(
-    session: Session,
-    source: SearchSource,
-    path: str,
-    defaults: dict[str, Any],
-    texts: dict[str, Any],
-    selected: SelectedFields,
-    *,
-    is_fused: bool,
-    with_scores: bool,
-) -> None:
-    """Run the searches of a file. `texts`: of the fused ranking, or of each search."""
-    from shoal.cli.search_batch import print_batch, read_searches
-
-    if not is_fused:
-        defaults, texts = {**defaults, **texts}, {}
-    response = source.search_many(
-        read_searches(path, defaults),
-        fused=is_fused,
-        top_k=defaults["top_k"],
-        max_per_document=defaults["max_per_document"],
-        **texts,
-    )
-    print_batch(session, response, selected, with_scores=with_scores)

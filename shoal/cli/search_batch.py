@@ -10,20 +10,44 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from shoal.cli.facets import print_facets
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session
 from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
-    from shoal.models.batches import BatchResponse
+    from shoal.cli.search_source import SearchSource
+    from shoal.models.batches import BatchAnswer, BatchResponse
     from shoal.search.selected_fields import SelectedFields
 
 HINT = "--batch"
+OF_BOTH = ("top_k", "max_per_document")
+OF_FUSED_RANKING = ("text", "max_tokens", "prompt")
+"""Arguments of a fused ranking that its searches do not have."""
 MAX_BYTES = 10_000_000
 """A hundred searches with ten thousand ids each fit."""
 
 
-def read_searches(path: str, defaults: Mapping[str, Any]) -> list[dict[str, Any]]:
+def run_batch(
+    session: Session,
+    source: SearchSource,
+    path: str,
+    defaults: dict[str, Any],
+    selected: SelectedFields,
+    *,
+    is_fused: bool,
+) -> None:
+    """Run the searches of a file and print their answers. `defaults`: the arguments that a line does not
+    give."""
+    fused: dict[str, Any] = {}
+    if is_fused:
+        fused = {name: defaults[name] for name in OF_BOTH if name in defaults}
+        fused |= {name: defaults.pop(name) for name in OF_FUSED_RANKING if name in defaults}
+    response = source.search_many(_read_searches(path, defaults), fused=is_fused, **fused)
+    _print_batch(session, response, selected, with_scores=defaults["include_scores"])
+
+
+def _read_searches(path: str, defaults: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Read one search a line: a query, or an object of JSON with `query` and other arguments.
 
     `-` is standard input; empty lines are skipped. `defaults` are the arguments that a line does not give.
@@ -57,7 +81,7 @@ def _search(number: int, line: str) -> dict[str, Any]:
     return search
 
 
-def print_batch(
+def _print_batch(
     session: Session, response: BatchResponse, selected: SelectedFields, *, with_scores: bool
 ) -> None:
     """Print the answers of a batch, or the fused ranking. The command fails if every search failed."""
@@ -79,7 +103,7 @@ def _as_json(response: BatchResponse, selected: SelectedFields) -> dict[str, Any
     for each, answer in zip(members["answers"], response.answers, strict=True):
         error = answer.error
         if answer.response is not None:
-            each["response"]["results"] = [selected.of(result) for result in each["response"]["results"]]
+            each["response"] = selected.of_answer(each["response"])
         each["error"] = error and {
             "code": error.code,
             "field": getattr(error, "field", None),
@@ -92,11 +116,15 @@ def _print(session: Session, response: BatchResponse, *, with_scores: bool) -> N
     from shoal.cli.results import print_result, print_search
 
     _warn(session, response)
-    for answer in response.answers:
-        if answer.response is not None and response.fused is None:
-            session.out.print(f"“{one_line(answer.query)}”", style="bold", markup=False)
-            values = json_form(answer.response)
+    answers = [each for each in response.answers if each.response is not None]
+    for answer in answers if response.fused is None else ():
+        values = json_form(answer.response)
+        _print_query(session, answer)
+        if values["prompt"]:
+            session.say(values["prompt"]["text"])
+        else:
             print_search(session.out, values, with_scores=with_scores, query=answer.query)
+        print_facets(session.out, values["facets"] or ())
     for number, each in enumerate(response.fused or (), start=1):
         print_result(session.out, number, json_form(each.result), with_scores=with_scores)
         finders = "; ".join(
@@ -106,6 +134,16 @@ def _print(session: Session, response: BatchResponse, *, with_scores: bool) -> N
         session.out.print(
             f"   fused score {each.fused_score:.2f}: {finders}\n", style="dim", markup=False, highlight=False
         )
+
+    for answer in answers if response.fused is not None else ():
+        facets = json_form(answer.response)["facets"]
+        if facets:
+            _print_query(session, answer)
+            print_facets(session.out, facets)
+
+
+def _print_query(session: Session, answer: BatchAnswer) -> None:
+    session.out.print(f"“{one_line(answer.query)}”", style="bold", markup=False)
 
 
 def _warn(session: Session, response: BatchResponse) -> None:

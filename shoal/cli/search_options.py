@@ -74,6 +74,11 @@ MinConfidence = Annotated[
         "3 for one clear subject, 1 to exclude passages without a subject."
     ),
 ]
+TopK = Annotated[int, typer.Option(min=1, help="How many results.")]
+Cursor = Annotated[
+    str | None,
+    typer.Option("--cursor", metavar="TEXT", help="The page after that whose next_cursor this is."),
+]
 MaxPerDocument = Annotated[
     int | None,
     typer.Option(
@@ -185,7 +190,7 @@ Server = Annotated[
 ]
 
 
-def parse_weights(text: str | None) -> dict[str, float] | None:
+def parse_weights(text: str | None, option: str = "--weights") -> dict[str, float] | None:
     """Parse `lexical=0.7,reef=0.3` to {"lexical": 0.7, "reef": 0.3}. Raises typer.BadParameter."""
     if text is None:
         return None
@@ -196,10 +201,10 @@ def parse_weights(text: str | None) -> dict[str, float] | None:
             weight = float(number)
         except ValueError:
             raise typer.BadParameter(
-                f"write it as lexical=0.7,reef=0.3, not {text!r}", param_hint="--weights"
+                f"write it as lexical=0.7,reef=0.3, not {text!r}", param_hint=option
             ) from None
         if name in weights:
-            raise typer.BadParameter(f"{name!r} is given twice", param_hint="--weights")
+            raise typer.BadParameter(f"{name!r} is given twice", param_hint=option)
         weights[name] = weight
     return weights
 

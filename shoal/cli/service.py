@@ -63,7 +63,7 @@ def up(
     """Run the whole service on this machine.
 
     Runs the API and the workers until Ctrl-C, and migrates the database first. Messages go through a folder
-    beside the database unless SHOAL_BROKER_URL names a Redis server. A process that dies is started again.
+    beside the database unless SHOAL_BROKER_URL names Redis or RabbitMQ. A process that dies is started again.
     Ctrl-C or SIGTERM stops everything after the workers have finished their current work. The logs of all
     processes go to stderr. Two services may share one library on different ports; the second prints a
     warning.

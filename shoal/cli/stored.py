@@ -49,20 +49,27 @@ def list_documents(
             help="Only documents that meet this, such as 'tags = sea AND year >= 2020'.",
         ),
     ] = None,
+    sort: Annotated[
+        str, typer.Option("--sort", metavar="created/-created", help="-created: the newest first.")
+    ] = "created",
     limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = LIMIT,
     offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
 ) -> None:
     """List the documents.
 
-    Ordered by number, with passages, bytes, tags and path. The case of TEXT does not matter.
+    In the order in which they were stored, with passages, bytes, tags and path. The case of ASCII letters
+    in TEXT does not matter.
 
     \b
         shoal list                  the first fifty documents
         shoal list walden           documents with walden in title or path
         shoal list --tag biology    documents with a tag
+        shoal list --sort -created  the newest fifty
     """
     with session.engine() as engine:
-        page = json_form(engine.documents.list(tag=tag, q=text, filter=filter, limit=limit, offset=offset))
+        page = json_form(
+            engine.documents.list(tag=tag, q=text, filter=filter, sort=sort, limit=limit, offset=offset)
+        )
     if session.as_json:
         session.emit({**page, "limit": limit, "offset": offset})
         return

@@ -82,6 +82,32 @@ def test_fused_batch_from_standard_input(run: Run) -> None:
     assert "[1] Tides, line 1\n    The moon pulls" in prompt.stdout
 
 
+def test_options_are_those_of_each_search(run: Run) -> None:
+    lines = 'mooon\n{"query": "mooon", "typos": "auto"}\n'
+    corrected, typed = (
+        answer_of(run("--json", "search", "--batch", "-", *options, stdin=lines))["answers"]
+        for options in ((), ("--typos", "off"))
+    )
+    assert [len(each["response"]["results"]) for each in corrected] == [1, 1]
+    assert [len(each["response"]["results"]) for each in typed] == [0, 1]
+    grouped = answer_of(
+        run("--json", "search", "--batch", "-", "--group-by", "document", "--include", "text", stdin="bees")
+    )
+    document = grouped["answers"][0]["response"]["documents"][0]
+    assert [set(passage) for passage in document["passages"]] == [{"text"}]
+
+
+def test_facets_and_prompts_of_each_search_are_printed(run: Run) -> None:
+    counted = run("search", "--batch", "-", "--facet", "tags", stdin="moon\n")
+    assert "tags\n  1  n " in counted.stdout
+    fused = run("search", "--batch", "-", "--fused", "--facet", "tags", stdin="moon\nbees\n")
+    assert fused.stdout.index("fused score") < fused.stdout.index("“moon”\ntags\n")
+    prompts = run("search", "--batch", "-", "--prompt", stdin="moon\nbees\n")
+    of_moon, _, of_bees = prompts.stdout.removeprefix("“moon”\n").partition("“bees”\n")
+    assert "[1] Tides, line 1\n" in of_moon
+    assert "[1] Bees, line 1\n" in of_bees
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [
@@ -91,6 +117,8 @@ def test_fused_batch_from_standard_input(run: Run) -> None:
         (["--batch", "-"], "[" * 10, "exit"),
         (["moon", "--batch", "-"], "moon", "not both"),
         ([], "", "give a QUERY"),
+        (["--batch", "-", "--units", "chunk,note"], "moon", "is not for --batch"),
+        (["--batch", "-", "--decay", "x"], "moon", "decay"),
         (["moon", "--fused"], "", "is only for --batch"),
         (["moon", "--include", "txet"], "", "did you mean text"),
         (["moon", "--cursor", "x"], "", "is not a cursor"),

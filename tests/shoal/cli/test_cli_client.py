@@ -214,8 +214,11 @@ def test_upload_counts_skipped_files_of_folders(
     output = capsys.readouterr()
     assert output.err.splitlines() == [
         f"warning: there is no file to read in {folders[1]}",
+        *(line for line in output.err.splitlines() if line.startswith("skipped: ")),
         "6 skipped: 5 of a kind without text (3 .png, 1 .mp3, 1 .zip), 1 hidden",
     ]
+    assert output.err.count("skipped: ") == 6
+    assert f"skipped: {tmp_path / 'a' / 'song.mp3'}: this is an audio file; " in output.err
     assert json.loads(output.out)["skipped_files"] == {
         ".png": 3,
         ".mp3": 1,

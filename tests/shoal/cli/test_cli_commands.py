@@ -160,6 +160,9 @@ def test_wrong_usage_exits_with_2_and_a_reason_and_creates_no_database(
         (["--mode", "dense"], "--mode: dense needs an encoder"),
         (["--preset", "bold"], "--preset: 'bold' is not one of"),
         (["--rerank", "101"], "--rerank"),
+        (["--top-k", "x"], "'x' is not a whole number"),
+        (["--min-confidence", "x"], "'x' is not a number"),
+        (["--min-relevance", "x"], "'x' is not a number"),
     ],
 )
 def test_invalid_search_names_the_option(
@@ -234,27 +237,47 @@ def test_ingest_dir_stores_every_text_below_and_names_the_bad_file(
     )
     (folder / "bad.md").write_bytes(b"\x00\x01\x02" * 50)
     (folder / "empty.md").write_bytes(b" \n")
+    (folder / "broken.txt").write_bytes(b"\xff\xfe\x00\x00\x80\x81\x82" * 10)
     (folder / ".git" / "hidden.txt").write_text("not to be read")
     (folder / "image.png").write_bytes(b"not a text")
     result = shoal("ingest-dir", folder, "--tags", "a,b", "--workers", workers, "--json")
     assert result.code == 1
     assert (result.json["stored"], result.json["duplicates"], result.json["failed"]) == (6, 0, 1)
     by_name = {Path(outcome["path"]).name: outcome for outcome in result.json["results"]}
-    assert set(by_name) == {"0.txt", "1.txt", "2.txt", "3.txt", "4.txt", "up.MARKDOWN", "empty.md"}
-    assert by_name["empty.md"]["error"]
+    assert set(by_name) == {"0.txt", "1.txt", "2.txt", "3.txt", "4.txt", "up.MARKDOWN", "broken.txt"}
+    assert by_name["broken.txt"]["error"]
     assert by_name["0.txt"]["tags"] == ["a", "b"]
-    assert f"failed: {folder / 'empty.md'}: " in result.err
+    assert f"failed: {folder / 'broken.txt'}: " in result.err
+    assert f"skipped: {folder / 'empty.md'}: it has no text" in result.err
+    assert f"skipped: {folder / 'image.png'}: this is an image; " in result.err
+    assert f"skipped: {folder / '.git'}" not in result.err
     assert f"skipped: {folder / 'bad.md'}: this is a file of unknown type that is not text; " in result.err
-    assert "3 skipped: 1 by content (1 a file of unknown type that is not text), 1 hidden" in result.err
+    assert "4 skipped: 1 by content (1 a file of unknown type that is not text), 1 empty, 1 hid" in result.err
     assert [(Path(entry["path"]).name, entry["reason"]) for entry in result.json["skipped"]] == [
         (".git", "hidden"),
         ("bad.md", "content"),
+        ("empty.md", "empty"),
         ("image.png", "kind"),
     ]
     again = shoal("ingest-dir", folder, "--workers", workers, "--no-recursive")
     assert again.code == 1
     assert "0 stored, 0 duplicates, 1 failed" in again.out
-    assert "0 stored, 5 duplicates" in shoal("ingest-dir", folder / "deep", "--no-recursive").out
+    known = shoal("ingest-dir", folder / "deep", "--no-recursive").out.splitlines()
+    stored = f"is already stored as document {by_name['3.txt']['id']}"
+    assert f"duplicate: {folder / 'deep' / '3.txt'} {stored}" in known
+    assert known[-1].startswith("0 stored, 5 duplicates")
+
+
+def test_a_folder_of_empty_files_is_no_failure(shoal: Shoal, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for number in range(25):
+        (folder / f"{number:02}.py").write_text("")
+    result = shoal("ingest-dir", folder)
+    assert result.code == 0
+    assert result.err.count("it has no text") == 20
+    assert "and 5 more; --verbose names them\n25 skipped: 25 empty" in result.err
+    assert shoal("ingest-dir", folder, "--verbose").err.count("it has no text") == 25
 
 
 def test_folder_is_stored_again_with_replaced_documents(shoal: Shoal) -> None:

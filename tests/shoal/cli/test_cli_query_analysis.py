@@ -91,7 +91,7 @@ def test_search_scores_and_explain_show_the_same_profile(shoal: Shoal) -> None:
 def test_feedback_passages_are_named_with_the_profile(shoal: Shoal) -> None:
     printed = shoal("search", QUERY).out
     assert re.search(r"best: [^\n]*Bees and Pollination", printed)
-    assert "by its words and by the passages that match them best" in printed
+    assert "from its words, and the passages that match them best" in printed
     explained = shoal("explain", QUERY).out
     assert "by its words" in explained
     assert "the rest comes from the passages that match its words best: " in explained
@@ -117,6 +117,20 @@ def test_query_without_good_results_shows_low_coverage_and_a_warning(shoal: Shoa
     assert re.search(r"-5\.26 +what speaks against", explained.out)
     assert "nowhere in this library: Obadiah, Quenby" in explained.out
     assert "relevant" not in shoal("search", HOPELESS, "--min-relevance", "0.9").out
+
+
+def test_explain_names_what_keeps_a_passage_from_the_page(shoal: Shoal) -> None:
+    page = json_of(shoal, "search", QUERY, "--top-k", "1")
+    later = json_of(shoal, "search", QUERY, "--offset", "1", "--top-k", "1")["results"][0]["chunk_id"]
+
+    def reasons(*options: object) -> list[str]:
+        target = json_of(shoal, "explain", QUERY, "--chunk-id", later, "--top-k", "1", *options)["target"]
+        return [why["reason"] for why in target["kept_out"]]
+
+    assert reasons() == ["top_k"]
+    assert reasons("--offset", "1") == []
+    assert reasons("--cursor", page["next_cursor"]) == []
+    assert reasons("--min-relevance", "1") == ["top_k", "min_relevance"]
 
 
 def test_search_suggests_the_spelling_of_a_word_that_no_passage_holds(shoal: Shoal) -> None:
