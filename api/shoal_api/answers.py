@@ -17,7 +17,7 @@ from shoal_api.schemas.results import DOCUMENT, NOTE_HIT, RESULT, SearchResponse
 from shoal_api.trace import trace_id
 
 LINES = "application/x-ndjson"
-AT_THE_END = ("warnings", "next_cursor", "tokens", "prompt", "took_ms")
+AT_THE_END = ("warnings", "next_cursor", "has_more", "tokens", "prompt", "took_ms")
 """Members of a response that its last line has."""
 
 
@@ -50,6 +50,7 @@ def represent(
     if response.now is not None:
         members["now"] = response.now
     members["next_cursor"] = response.next_cursor
+    members["has_more"] = response.has_more
     if response.tokens is not None:
         members["tokens"] = response.tokens
     if options.get("prompt"):

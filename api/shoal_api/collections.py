@@ -112,7 +112,7 @@ def delete_collection(name: str) -> Response:
     """Delete a collection with all it holds
 
     Its name is free at once. Running uploads end with 404, its jobs are dropped, and its files go as soon as
-    no request or worker uses them. Nothing can bring it back.
+    no request or worker uses them. Only a backup can bring it back.
     """
     service.current().collections.delete(name)
     return flask.Response(status=204)

@@ -194,6 +194,7 @@ def list_documents(query: dict[str, Any]) -> Any:
         source_path=query.get("source_path") or None,
         file_type=query.get("file_type") or None,
         filter=query.get("filter") or None,
+        sort=query["sort"],
         limit=query["limit"],
         offset=query["offset"],
     )

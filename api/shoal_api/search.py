@@ -77,7 +77,10 @@ def suggest(data: dict[str, Any]) -> Any:
 @blueprint.responds(200, ExplanationSchema)
 @blueprint.fails(404, 503)
 def explain(data: dict[str, Any]) -> Any:
-    """Explain how a query is analyzed, and where a document or chunk ranks and why"""
+    """Explain how a query is analyzed, and where a document or chunk ranks and why
+
+    The body is that of a search. What only shapes its results, such as `facets` and `text`, has no effect.
+    """
     query = data.pop("query")
     explanation = service.current().engine.explain(query, **data)
     return dataclasses.replace(explanation, trace_id=trace_id())

@@ -270,7 +270,7 @@ class DocumentTools:
         form. To answer questions with citations, use search_chunks instead. `similarity` is the
         probability, 0 to 1, that the passage answers the query; it can be compared between queries."""
         response = self._backend.search(query, **search_arguments(top_k, threshold, filters))
-        retrieval = as_retrieval(query, response.results)
+        retrieval = as_retrieval(query, response.results, threshold)
         # A path can have line ends, and must not begin a line of the summary.
         summary = "\n".join(
             f"{number}. {in_line(item.metadata[SOURCE])} (sim: {item.similarity:.2f}): "

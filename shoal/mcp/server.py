@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +39,7 @@ from shoal.mcp.research_tools import ResearchTools
 from shoal.mcp.resources import add_resources
 from shoal.notes.environment import Environment
 from shoal.search.retrieval import own_name
+from shoal.support.other_names import meant_name
 from shoal.support.quoting import in_line
 from shoal.version import __version__
 
@@ -287,5 +287,5 @@ def _message(error: ToolError) -> str | None:
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    meant = meant_name(name, known)
+    return f"; did you mean {meant}?" if meant else ""

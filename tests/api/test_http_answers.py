@@ -123,6 +123,7 @@ def test_lines_have_head_results_and_end(client: FlaskClient) -> None:
         "n_results": 2,
         "warnings": whole["warnings"],
         "next_cursor": whole["next_cursor"],
+        "has_more": True,
         "tokens": whole["tokens"],
     }
     by_address = client.get(f"{API}/search", query_string={"q": "lava"}, headers=LINES)

@@ -160,7 +160,7 @@ def test_bad_line_fails_by_number_and_the_others_are_stored(client: FlaskClient,
         assert item["status"] == "failed", item
         assert item["error"].startswith(f"line {number}: "), item
         assert item["error"].count("line") == 1, item
-        assert number == 8 or item["title"] == f"(line {number})", item
+        assert number == 8 or item["title"] == f"line {number}", item
     assert outcomes[7]["title"] == "No content"
 
 

@@ -114,5 +114,5 @@ def test_typing_errors_and_synonyms_are_switched_off_in_the_address(
     typed = text(client, "/?q=vulcano&typos=off")
     assert '<option value="off" selected>search as typed</option>' in typed
     assert "Searched for vulcano" not in typed
-    assert "typos: " in text(client, "/?q=vulcano&typos=maybe", 422)
-    assert "synonyms: " in text(client, "/?q=vulcano&synonyms=maybe", 422)
+    assert "Typing errors: " in text(client, "/?q=vulcano&typos=maybe", 422)
+    assert "Synonyms: " in text(client, "/?q=vulcano&synonyms=maybe", 422)

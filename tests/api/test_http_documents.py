@@ -166,6 +166,10 @@ def test_document_list_has_pages_and_filters_by_tag_and_text(client: FlaskClient
     assert client.get(f"{DOCUMENTS}?limit=1&offset=1").get_json()["total"] == 3
     assert len(ids("?limit=1&offset=1")) == 1
     assert ids("?offset=2147483647") == []
+    assert ids("?sort=created") == sorted(ids(""))
+    assert ids("?sort=-created&limit=2") == sorted(ids(""), reverse=True)[:2]
+    assert ids("?sort=-created&tag=rock&q=a&limit=1&offset=1") == []
+    assert client.get(f"{DOCUMENTS}?sort=title").status_code == 422
 
 
 def test_tags_are_replaced(client: FlaskClient, store: Store) -> None:

@@ -105,6 +105,10 @@ def test_the_console_lists_adds_and_deletes_pins(client: FlaskClient, engine: En
     assert results.count('class="pinned"') == 2
     assert "Show them by score alone" in results
     assert 'class="pinned"' not in client.get("/?q=the+volcano&pins=off").get_data(as_text=True)
+    relevant = client.get("/?q=the+volcano&min_relevance=1").get_data(as_text=True)
+    assert relevant.count('class="pinned"') == 2
+    grouped = client.get("/?q=the+volcano&min_relevance=1&group_by=document").get_data(as_text=True)
+    assert grouped.count('<li class="document"') == 2
     again = client.post("/pins", data=form)
     assert again.status_code == 409
     for pinned in ("two", "1#9", "9", ""):

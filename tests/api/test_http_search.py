@@ -55,6 +55,7 @@ def test_result_has_the_fields_of_the_contract(client: FlaskClient, library: dic
         "took_ms",
         "warnings",
         "next_cursor",
+        "has_more",
     }
     assert set(body["query_info"]) == {
         "top_reef", "confidence", "coverage", "top_reefs", "unknown_words", "missing_terms", "feedback",

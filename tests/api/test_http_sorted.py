@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import io
+import re
 from typing import Any
 
 import pytest
@@ -136,6 +138,20 @@ def test_console_sorts_and_shows_added_parts(client: FlaskClient) -> None:
     assert "sorted: newest first" in page
     refused = client.get("/", query_string={"q": QUERY, "boost": "0.25:tags ="})
     assert refused.status_code == 422
+
+
+def test_console_keeps_every_boost(client: FlaskClient) -> None:
+    boosts = ["0.25:tags = rock", "0.1:title = Flowers"]
+    page = client.get("/", query_string={"q": QUERY, "boost": boosts}).get_data(as_text=True)
+    assert re.findall(r'<input name="boost" value="([^"]*)"', page) == boosts
+    without_last = re.search(r'href="([^"]+)" aria-label="Without: preferred 0.1:title = Flowers"', page)
+    assert without_last is not None
+    after = client.get(html.unescape(without_last[1])).get_data(as_text=True)
+    assert re.findall(r'<input name="boost" value="([^"]*)"', after) == boosts[:1]
+    link = re.search(r'href="([^"]+)">Only this document', page)
+    assert link is not None
+    only = client.get(html.unescape(link[1])).get_data(as_text=True)
+    assert re.findall(r'<input name="boost" value="([^"]*)"', only) == boosts
 
 
 def test_command_line_shows_added_parts(settings: Settings) -> None:

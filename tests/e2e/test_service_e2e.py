@@ -27,6 +27,7 @@ from running_service import (
 from waiting import DEADLINE_SECONDS, until
 
 from shoal.cli.app import run
+from shoal.cli.demo import LEGEND
 
 SAMPLES = Path(__file__).parents[2] / "shoal" / "sample_corpus"
 
@@ -295,5 +296,7 @@ def test_demo_runs_to_its_end(tmp_path: Path) -> None:
     assert "16 stored, 0 duplicates, 0 failed" in result.stdout
     assert result.stdout.count("The query is about:") == 3
     assert result.stdout.count("shared topics") >= 3
-    assert "All processes have stopped." in result.stdout
+    for name, _ in LEGEND:
+        assert f"\n{name}  " in result.stdout, name
+    assert "The service has stopped" in result.stdout
     assert list(tmp_path.iterdir()) == []

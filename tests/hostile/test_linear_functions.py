@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import re
 from collections.abc import Callable
 
@@ -24,7 +23,7 @@ from shoal.grounding.quotations import find_quotation
 from shoal.grounding.statements import parse_statements
 from shoal.models.documents import DocumentDraft
 from shoal.search.highlights import Highlighter, find_highlights
-from shoal.search.request import make_request
+from shoal.search.request import SEARCH_ARGUMENTS, make_request
 from shoal.settings import Settings, shown
 
 SETTINGS = Settings(database_url="sqlite:///unused.db")
@@ -108,11 +107,8 @@ OTHERS: dict[str, tuple[Callable[[str], object], Texts]] = {
 }
 
 
-ARGUMENTS = [name for name in inspect.signature(make_request).parameters if name != "settings"]
-
-
 @pytest.mark.parametrize("piece", ["e", ",", '"', '"e",', "(", "a.", "1:", "$"])
-@pytest.mark.parametrize("argument", ARGUMENTS)
+@pytest.mark.parametrize("argument", SEARCH_ARGUMENTS)
 def test_the_arguments_of_a_search_take_linear_time(argument: str, piece: str) -> None:
     def check(text: str) -> None:
         with contextlib.suppress(QueryError):

@@ -7,7 +7,7 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal.models.documents import DocFormat
+from shoal.models.documents import DocFormat, DocumentSort
 from shoal.models.files import LocatorKind
 from shoal.search.request import MAX_CONTEXT
 from shoal_api.schemas.common import BoundedList, Moment, PageSchema, Record, Records, Schema, between
@@ -135,6 +135,11 @@ class DocumentListSchema(Schema):
 
 
 class DocumentQuerySchema(PageSchema):
+    sort = fields.String(
+        load_default=DocumentSort.oldest.value,
+        validate=validate.OneOf([each.value for each in DocumentSort]),
+        metadata={"description": "order by when they were stored; `-created`: the newest first"},
+    )
     tag = fields.String(metadata={"description": "only documents with this tag"})
     q = fields.String(metadata={"description": "only documents with this in title or source path"})
     source_path = fields.String(

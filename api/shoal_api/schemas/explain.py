@@ -17,12 +17,15 @@ from shoal_api.schemas.scores import (
     SharedReefSchema,
     UsedWeightsSchema,
 )
-from shoal_api.schemas.search import SearchArgumentsSchema
+from shoal_api.schemas.search import SearchSchema
 from shoal_api.schemas.vocabulary import LearnedWordSchema
 
 
-class ExplainSchema(SearchArgumentsSchema):
-    """A search, and optionally a document or chunk to explain."""
+class ExplainSchema(SearchSchema):
+    """The body of a search, and optionally a document or chunk to explain."""
+
+    class Meta(SearchSchema.Meta):
+        exclude = ("units", "owner", "include", "exclude")
 
     document_id = fields.Integer(
         strict=True,

@@ -45,8 +45,7 @@ ABOUT_FILTERS: dict[str, str] = {
     'strings, numbers, booleans and null, and types must match: 1 equals 1.0, but not "1" or true; null '
     "matches only a "
     f"key that is present. At most {MAX_METADATA} keys",
-    "name_contains": "only chunks of documents with this text in their title or source path; the case of "
-    "ASCII letters does not matter",
+    "name_contains": "only chunks of documents with this text in their title or source path, in any case",
     "file_type": f"only chunks of documents of this type: one of {', '.join(FILE_TYPES)}, or a suffix of the "
     "source path, such as `.py`",
 }

@@ -257,6 +257,9 @@ class SearchResponseSchema(Schema):
             "or `fold_similar`, whose pages begin at an `offset`. Not in searches with notes"
         },
     )
+    has_more = fields.Boolean(
+        metadata={"description": "whether results follow those of this page. Not in searches with notes"}
+    )
     tokens = Record(TokenUseSchema, metadata={"description": "with `max_tokens`"})
     prompt = Record(
         PromptSchema, allow_none=True, metadata={"description": "with `prompt`; null without results"}

@@ -335,6 +335,19 @@ def test_retrieve_has_the_form_of_its_document(backend: Backend) -> None:
     assert found(backend, "retrieve", query=QUESTION, threshold=1.0)["results"] == []
 
 
+def test_retrieve_has_no_pinned_passage_below_the_threshold(library: Engine, backend: Backend) -> None:
+    (voyage,) = library.documents.list(q="Voyage").documents
+    pin = library.pins.add("bees nectar", [voyage.id])
+    try:
+        everything = found(backend, "retrieve", query="bees nectar")["results"]
+        similar = found(backend, "retrieve", query="bees nectar", threshold=0.2)["results"]
+    finally:
+        library.pins.delete(pin.id)
+    assert everything[0]["metadata"]["document_id"] == voyage.id
+    assert similar
+    assert all(each["similarity"] >= 0.2 for each in similar)
+
+
 def test_research_agents_search_and_fetch(backend: Backend) -> None:
     result = call(backend, "search", query=QUESTION)
     pages = result.structured_content["results"]
