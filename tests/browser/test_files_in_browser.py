@@ -92,6 +92,31 @@ def test_result_links_to_the_page_of_its_pdf(browser: Browser, keeping_address: 
     context.close()
 
 
+@needs_pdf
+def test_text_and_file_are_downloaded_from_the_library(
+    browser: Browser, keeping_address: str, key: str
+) -> None:
+    context = open_window(browser, 1280, "light")
+    page = context.new_page()
+    page.goto(f"{keeping_address}/")
+    if key:
+        page.get_by_label("API key").fill(key)
+        page.get_by_role("button", name="Open").click()
+    page.get_by_role("link", name="Upload").click()
+    expect(page.get_by_role("heading", name="Add documents")).to_be_in_viewport()
+    assert page.url.endswith("/library#drop")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    for name, path, suffix in (("text", "content", ".md"), ("file", "file", ".pdf")):
+        link = page.get_by_role("link", name=f"Download the {name} of").first
+        number = re.findall(r"documents/(\d+)", str(link.get_attribute("href")))[0]
+        with page.expect_download() as download:
+            link.click()
+        assert download.value.suggested_filename.endswith(suffix)
+        stored = httpx.get(f"{keeping_address}/api/v1/documents/{number}/{path}", headers=headers)
+        assert Path(download.value.path()).read_bytes() == stored.content
+    context.close()
+
+
 def test_page_is_fetched_from_its_url(browser: Browser, open_address: str) -> None:
     browser_errors = BrowserErrors()
     with running() as server:

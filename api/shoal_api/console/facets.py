@@ -65,7 +65,7 @@ def shown_facets(facets: Iterable[Facet], expression: str | None) -> list[ShownF
     tree = make_filter(expression)
     shown = []
     for facet in facets:
-        values = [value for value in facet.values if value.filter is not None and _is_shown(facet, value)]
+        values = [value for value in facet.values if value.filter is not None]
         can_narrow = any(value.count < facet.n_documents or value.is_selected for value in values)
         if can_narrow:
             n_more = facet.n_values - len(facet.values)
@@ -74,11 +74,6 @@ def shown_facets(facets: Iterable[Facet], expression: str | None) -> list[ShownF
             links = [_shown_value(facet, value, tree) for value in values]
             shown.append(ShownFacet(NAMES.get(facet.field, facet.field), links, n_more, more))
     return shown
-
-
-def _is_shown(facet: Facet, value: FacetValue) -> bool:
-    """Whether a value is listed: a suffix says the same as the type of file."""
-    return facet.field != "file_type" or value.is_selected or not str(value.value).startswith(".")
 
 
 def _shown_value(facet: Facet, value: FacetValue, tree: Node | None) -> ShownValue:

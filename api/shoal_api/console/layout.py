@@ -156,13 +156,15 @@ def turn(number: int) -> str:
 
 @blueprint.app_template_global()
 def here(**changed: Any) -> str:
-    """The address of this page with other arguments; None takes one away. It begins at the first page of a
-    list."""
-    arguments: dict[str, Any] = {name: value for name, value in flask.request.args.items() if name != "page"}
+    """The address of this page with other arguments; None takes one away, and a list repeats one. It begins
+    at the first page of a list."""
+    arguments: dict[str, Any] = {name: given for name, given in flask.request.args.lists() if name != "page"}
     arguments |= changed
     # Not through `url_for`, which takes `_external`, `_scheme` and others for its own.
     query = urlencode(
-        {name: value for name, value in arguments.items() if value is not None}, safe=PLAIN_IN_QUERY
+        {name: value for name, value in arguments.items() if value is not None},
+        doseq=True,
+        safe=PLAIN_IN_QUERY,
     )
     assert flask.request.endpoint is not None, "a template is drawn for a page"
     path = flask.url_for(flask.request.endpoint, **(flask.request.view_args or {}))

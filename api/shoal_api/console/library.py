@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from shoal.charts.ribbon import NO_SUBJECT, NOT_SCORED, Piece, row_svg, strip_svg
 from shoal.conversion.file_kinds import READ_SUFFIXES
+from shoal.models.documents import DocumentSort
 from shoal.search.similar_chunks import SimilarChunk
 from shoal.storage.records import StoredSection
 from shoal_api import service
@@ -49,17 +50,20 @@ def library() -> tuple[str, Mapping[str, Any]]:
     engine = service.current().engine
     number = query_params.page_number()
     tag, q = flask.request.args.get("tag") or None, flask.request.args.get("q") or None
-    found = engine.documents.list(tag=tag, q=q, limit=DOCUMENTS, offset=(number - 1) * DOCUMENTS)
-    reefs = engine.documents.main_reefs([document.id for document in found.documents], MAIN_REEFS)
+    sort = flask.request.args.get("sort") or DocumentSort.newest
+    found = engine.documents.list(tag=tag, q=q, sort=sort, limit=DOCUMENTS, offset=(number - 1) * DOCUMENTS)
+    ids = [document.id for document in found.documents]
     tags = engine.documents.frequent_tags(TAGS)
     return "library.html", {
         "found": found,
-        "reefs": reefs,
-        "awaiting": engine.documents.awaiting_rescore([document.id for document in found.documents]),
+        "reefs": engine.documents.main_reefs(ids, MAIN_REEFS),
+        "awaiting": engine.documents.awaiting_rescore(ids),
+        "files": engine.documents.kept_files(ids),
         "tags": tags,
         "tags_shown": tags[:TAGS_SHOWN],
         "tag": tag,
         "q": q,
+        "sort": sort,
         "page": number,
         "per_page": DOCUMENTS,
         "max_file": service.current().settings.max_file_bytes,

@@ -69,14 +69,6 @@ def number(name: str) -> float | None:
         raise QueryError(name, "must be a number") from None
 
 
-def share(name: str) -> float | None:
-    """Return a number from 0 to 1, None if absent."""
-    given = number(name)
-    if given is not None and not 0 <= given <= 1:
-        raise QueryError(name, "must be between 0 and 1")
-    return given
-
-
 def choice(name: str, choices: type[Choice], what: str) -> Choice | None:
     """Return a member of an enumeration, None if absent; `what` names the enumeration in the message."""
     given = flask.request.args.get(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -10,13 +9,13 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal.engine import Engine
-from shoal.errors import FilterError, NotFoundError
+from shoal.errors import FilterError, NotFoundError, QueryError
 from shoal.models.documents import DocFormat
-from shoal.models.search import DocumentResult, SearchMode, SearchResult
+from shoal.models.search import SearchMode, SearchResult
 from shoal.search.explain.explanation import Explanation
 from shoal.search.explain.query_words import Word
 from shoal.search.near_words import TYPO, Typos
-from shoal.search.request import MAX_OFFSET, Expand, GroupBy, Pins, Synonyms, check_has_relevance
+from shoal.search.request import MAX_OFFSET, Expand, GroupBy, Pins, Synonyms
 from shoal.support.clock import timestamp
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
 from shoal.support.presets import all_presets
@@ -65,12 +64,27 @@ SWITCHES = (
     ("pins", Pins.off, "without pins"),
 )
 """Parameters that switch something off, with the value that does, and what is said then."""
-EVERY_FILTER = ("tags", "archipelago", "format", "min_confidence", "min_relevance", "document", "filter")
+FILTERS = ("tags", "archipelago", "format", "min_confidence", "min_relevance", "document", "filter")
 PARAMETERS = (
     *("q", "page", "mode", "preset", "rerank", "sort", "decay", "boost", "group_by", "fold_similar"),
     *("typos", "synonyms", "pins", "nearest", "facets", "more"),
-    *EVERY_FILTER,
+    *FILTERS,
 )
+LABELS = {
+    "mode": "Rank by",
+    "preset": "Weights",
+    "sort": "Order",
+    "group_by": "Results",
+    "decay": "Prefer documents",
+    "boosts": "Prefer what meets a filter",
+    "typos": "Typing errors",
+    "min_confidence": "Lowest confidence",
+    "min_relevance": "Lowest relevance",
+    "document": "Document numbers",
+    "document_ids": "Document numbers",
+    "facets": "Count also by",
+}
+"""What the form calls an argument, where that is not its name."""
 
 
 class Active(NamedTuple):
@@ -105,6 +119,7 @@ def search() -> tuple[str, Mapping[str, Any]] | Response:
     tags = engine.documents.frequent_tags(TAGS)
     shown: dict[str, Any] = {
         "query_params": flask.request.args,
+        "boosts": _boosts(),
         "active": list(_active(engine)),
         "tags": tags,
         "modes": _modes(engine),
@@ -117,28 +132,33 @@ def search() -> tuple[str, Mapping[str, Any]] | Response:
         "decays": DECAYS,
         "response": None,
         "filter_error": None,
+        "refused": None,
     }
     query = flask.request.args.get("q", "").strip()
     try:
         return "search.html", {**shown, **(_results(engine, query) if query else _overview(engine))}
-    except FilterError as error:
-        if error.field != "filter":
-            raise
-        refused = {"filter_error": {"message": str(error), "excerpt": error.excerpt}}
-        return respond("search.html", {**shown, **refused}, status=422)
+    except QueryError as error:
+        excerpt = error.excerpt if isinstance(error, FilterError) else None
+        refused = {"label": _label(error.field), "message": str(error), "excerpt": excerpt}
+        name = "filter_error" if error.field == "filter" else "refused"
+        return respond("search.html", {**shown, name: refused}, status=422)
+
+
+def _label(field: str) -> str:
+    """Return what the form calls an argument of a search, such as `boosts[0].filter`."""
+    name = field.removeprefix("filters.").partition("[")[0]
+    return LABELS.get(name) or name.replace("_", " ").capitalize()
 
 
 def _results(engine: Engine, query: str) -> Mapping[str, Any]:
     number = query_params.page_number()
-    offset = (number - 1) * RESULTS
+    size = min(RESULTS, engine.settings.max_top_k)
+    offset = (number - 1) * size
     mode = query_params.choice("mode", SearchMode, "mode") or SearchMode.hybrid
-    min_relevance = query_params.share("min_relevance") or 0.0
-    check_has_relevance(min_relevance, mode)
-    # One more than is shown, to know whether there is a next page.
     response, explanation = engine.search_and_explain(
         query,
         trace_id=trace_id(),
-        top_k=min(RESULTS + 1, engine.settings.max_top_k),
+        top_k=size,
         offset=offset,
         include_scores=True,
         expand=Expand.time.value,
@@ -156,19 +176,17 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         group_by=query_params.choice("group_by", GroupBy, "group_by") or GroupBy.chunk,
         fold_similar=bool(flask.request.args.get("fold_similar")),
         pins=query_params.choice("pins", Pins, "pins") or Pins.on,
+        min_relevance=query_params.number("min_relevance") or 0.0,
     )
     near_words = response.query_info.near_words
     service.current().metrics.observe_search(mode.value, response.took_ms / 1000, near_words)
     service.current().metrics.observe_features(response.query_info, flask.request.args)
     service.current().metrics.observe_rerank(response.rerank)
-    # Removed here, not by the search, so that the number of ranked results tells whether a page follows.
-    n_found = len(response.results if response.documents is None else response.documents)
-    documents: list[DocumentResult] | None = None
-    if response.documents is not None:
-        documents = list(_relevant_documents(response.documents[:RESULTS], min_relevance))
-        results = [passage for document in documents for passage in document.passages]
+    documents = response.documents
+    if documents is None:
+        results = list(response.results)
     else:
-        results = [each for each in response.results[:RESULTS] if each.relevance >= min_relevance]
+        results = [passage for document in documents for passage in document.passages]
     return {
         "documents": documents,
         "n_shown": len(results if documents is None else documents),
@@ -176,7 +194,7 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         "response": response,
         "ranked_by_vectors": mode is SearchMode.dense,
         "results": results,
-        "kept_pdfs": engine.documents.kept_pdfs(result.document_id for result in results),
+        "kept_files": engine.documents.kept_files(result.document_id for result in results),
         # A score of passages is relative to the best one of the library, so 1 is a full bar on every page.
         "best": max((1.0 if mode is SearchMode.hybrid else 0.0, *(result.match_score for result in results))),
         "explanation": explanation,
@@ -186,20 +204,10 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         "has_typo": any(near.kind == TYPO for near in near_words),
         "page": number,
         "first": offset + 1,
-        "has_next": n_found > RESULTS and offset + RESULTS <= MAX_OFFSET,
+        "has_next": response.has_more and offset + size <= MAX_OFFSET,
         "facets": shown_facets(response.facets or (), flask.request.args.get("filter")),
-        "unfiltered": here(**dict.fromkeys(EVERY_FILTER)),
+        "unfiltered": here(**dict.fromkeys(FILTERS)) if set(FILTERS) & flask.request.args.keys() else None,
     }
-
-
-def _relevant_documents(
-    documents: Iterable[DocumentResult], min_relevance: float
-) -> Iterator[DocumentResult]:
-    """Yield the documents whose best passage is relevant enough, with those of their passages that are."""
-    for document in documents:
-        if document.relevance >= min_relevance:
-            passages = [each for each in document.passages if each.relevance >= min_relevance]
-            yield dataclasses.replace(document, passages=tuple(passages))
 
 
 def _awaited(engine: Engine, results: Iterable[SearchResult]) -> frozenset[int]:
@@ -228,8 +236,12 @@ def _order() -> dict[str, Any]:
     return {
         "sort": args.get("sort", "").strip() or None,
         "decay": f"{decay}@{timestamp()[:10]}" if decay and "@" not in decay else decay or None,
-        "boosts": [text for text in args.getlist("boost") if text.strip()] or None,
+        "boosts": _boosts() or None,
     }
+
+
+def _boosts() -> list[str]:
+    return [text for text in flask.request.args.getlist("boost") if text.strip()]
 
 
 def _overview(engine: Engine) -> Mapping[str, Any]:
@@ -296,7 +308,6 @@ ACTIVE_VALUES = {
     "min_confidence": "confidence from ",
     "min_relevance": "relevance from ",
     "filter": "",
-    "boost": "preferred ",
 }
 """Options that are shown with their values, and what is said before these."""
 
@@ -341,6 +352,9 @@ def _active_order(args: Mapping[str, str]) -> Iterator[Active]:
     for name, prefix, names in (("sort", "sorted: ", SORTS), ("decay", "preferred ", DECAYS)):
         if args.get(name):
             yield Active(prefix + names.get(args[name], args[name]), here(**{name: None}))
+    boosts = _boosts()
+    for boost in boosts:
+        yield Active(f"preferred {boost}", here(boost=[each for each in boosts if each != boost]))
     for name, text in GROUPINGS.items():
         if args.get(name):
             yield Active(text, here(**{name: None}))

@@ -25,9 +25,9 @@ async function turnTo(address, { push = true, focus = true, body = undefined, do
     if (!response.headers.get("Content-Type")?.startsWith("text/html")) {
       return complain((await response.json().catch(() => null))?.detail ?? `The service returned ${response.status}`);
     }
-    show(new DOMParser().parseFromString(await response.text(), "text/html").querySelector("main"));
+    const part = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("main");
     if (push && address !== location.pathname + location.search + location.hash) history.pushState({}, "", address);
-    document.title = `${main().dataset.title} · Shoal`;
+    show(part);
     markCurrent();
     if (focus) main().focus({ preventScroll: true });
     const target = location.hash && document.getElementById(location.hash.slice(1));
@@ -46,6 +46,7 @@ function main() { return document.getElementById("main"); }
 function show(part) {
   if (!part) throw new Error("the response has no main part");
   main().replaceWith(document.adoptNode(part));
+  document.title = `${main().dataset.title} · Shoal`;
 }
 
 // `kind`: "waiting" appears after a delay, "passing" for some seconds, anything else until the next message.
@@ -137,17 +138,17 @@ function split(path) {
   return [prefix, path.slice(prefix.length)];
 }
 
-const FILE = /^\/api\/v1\/documents\/\d+\/file$/;
+const FILE = /^\/api\/v1\/documents\/\d+\/(file|content)$/;
 
 // A link cannot carry the key, so the page fetches the file.
-async function openFile(url) {
+async function openFile(url, clicked) {
   const response = await request(url.pathname);
   if (!response.ok) { location.assign(url); return; }
   const isPdf = response.headers.get("Content-Type") === "application/pdf";
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob()) + url.hash;
-  if (isPdf) link.target = "_blank";
-  else link.download = /filename="?([^";]+)/.exec(response.headers.get("Content-Disposition"))?.[1] ?? "file";
+  if (isPdf && !clicked.hasAttribute("download")) link.target = "_blank";
+  else link.download = clicked.download || (/filename="?([^";]+)/.exec(response.headers.get("Content-Disposition"))?.[1] ?? "file");
   link.click();
 }
 
@@ -157,7 +158,7 @@ document.addEventListener("click", (event) => {
   const url = new URL(link.href.baseVal ?? link.href, location.href);
   if (hasKey() && url.origin === location.origin && FILE.test(split(url.pathname)[1])) {
     event.preventDefault();
-    openFile(url);
+    openFile(url, link);
     return;
   }
   if (!isOurs(url) || link.dataset.whole !== undefined || link.classList.contains("skip")) return;

@@ -44,6 +44,12 @@ export function suggestQueries(part, { signal }) {
     if (fill) input.value = option ? option.dataset.text : typed;
   }
 
+  // One more place than there are options: none of them, with what was typed.
+  function move(step) {
+    const n = list.children.length + 1;
+    choose(((chosen + 1 + step + n) % n) - 1);
+  }
+
   function show(suggestions) {
     list.replaceChildren(...suggestions.map(({ text, kind }, place) => {
       const option = document.createElement("li");
@@ -63,7 +69,9 @@ export function suggestQueries(part, { signal }) {
     input.setAttribute("aria-expanded", String(!list.hidden));
   }
 
-  async function ask() {
+  // Asks for suggestions, and moves by `step` from what was typed once they are there.
+  async function ask(step = 0) {
+    clearTimeout(timer);
     asking?.abort();
     asking = new AbortController();
     const own = asking;
@@ -72,7 +80,10 @@ export function suggestQueries(part, { signal }) {
     try {
       const response = await request(`${base}/api/v1/suggest?${new URLSearchParams({ q: typed.slice(0, 200) })}`, { signal: own.signal });
       const answer = response.ok ? await response.json() : { suggestions: [] };
-      if (!own.signal.aborted && !signal.aborted && document.activeElement === input) show(answer.suggestions);
+      if (!own.signal.aborted && !signal.aborted && document.activeElement === input) {
+        show(answer.suggestions);
+        if (step) move(step);
+      }
     } catch {
       if (!own.signal.aborted) close(); // suggestions are a help; a search says what is wrong
     }
@@ -82,17 +93,15 @@ export function suggestQueries(part, { signal }) {
     typed = input.value;
     clearTimeout(timer);
     asking?.abort();
-    timer = setTimeout(ask, WAIT);
+    timer = setTimeout(() => ask(), WAIT);
   }, { signal });
   input.addEventListener("keydown", (event) => {
     if (event.isComposing) return;
-    const n = list.children.length;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
-      if (list.hidden) return void ask();
-      // One more place than there are options: none of them, with what was typed.
       const step = event.key === "ArrowDown" ? 1 : -1;
-      choose(((chosen + 1 + step + n + 1) % (n + 1)) - 1);
+      if (list.hidden) ask(step);
+      else move(step);
     } else if (event.key === "Escape" && !list.hidden) {
       event.preventDefault();
       choose(-1);
