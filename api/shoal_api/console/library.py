@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 @blueprint.get("/library")
-@page("page", "q", "tag")
+@page("page", "q", "tag", "sort")
 def library() -> tuple[str, Mapping[str, Any]]:
     """List the documents, with a form for uploads."""
     engine = service.current().engine

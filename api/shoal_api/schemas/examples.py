@@ -56,6 +56,7 @@ SEARCH_EXAMPLES: dict[str, dict[str, Any]] = {
                 }
             ],
             "total": 1,
+            "has_more": False,
             "query_info": {
                 "top_reef": "seas and coasts",
                 "confidence": 4.48588,
