@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -20,6 +19,7 @@ from waitress.parser import HTTPRequestParser
 from waitress.receiver import ChunkedReceiver
 
 from shoal.errors import StorageError
+from shoal.service.request_head import MAX_HEADER, status_of_head
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB
 from shoal_api.access import Gate
@@ -27,16 +27,6 @@ from shoal_api.limits import max_body
 from shoal_api.problems import CONTENT_TYPE, DETAILS, ProblemError, code_of_status, for_error
 from shoal_api.spool import DISK_FULL
 from shoal_api.trace import SECURITY_HEADERS
-
-MAX_LINE = 8190
-MAX_HEADERS = 64
-MAX_HEADER = 8190
-"""Most bytes of the request line and of one header, and most headers. Longer queries belong in the body of a
-POST."""
-MAX_HEAD = 64 * KIB
-
-ONCE = (b"host", b"transfer-encoding", b"content-length", b"authorization")
-"""Headers that may occur only once. waitress would join their values."""
 
 MAX_CHUNK_LINE = KIB
 """Most bytes of the line that begins a chunk. waitress buffers the line in memory until it is complete."""
@@ -175,17 +165,14 @@ class RequestParser(HTTPRequestParser):  # type: ignore[misc]
 
 def _check_form(head: bytes) -> Refusal | None:
     """Return a refusal of a head that is too long or that proxies may interpret differently, else None."""
-    request_line, *headers = head.split(b"\r\n")
-    if len(request_line) > MAX_LINE:
-        return Refusal(414)
-    if sum(map(bool, headers)) > MAX_HEADERS or any(len(header) > MAX_HEADER for header in headers):
-        return Refusal(431)
-    names = Counter(header.partition(b":")[0].lower() for header in headers)
-    is_folded = any(header.startswith((b" ", b"\t")) for header in headers)
-    has_codings = any(
-        header.lower().startswith(b"transfer-encoding:") and b"," in header for header in headers
-    )
-    return Refusal(400) if is_folded or has_codings or any(names[name] > 1 for name in ONCE) else None
+    request_line, *lines = head.split(b"\r\n")
+    headers = [(name, value) for name, _, value in (line.partition(b":") for line in lines if line)]
+    status = status_of_head(len(request_line), headers)
+    if status is not None:
+        return Refusal(status)
+    is_folded = any(line.startswith((b" ", b"\t")) for line in lines)
+    has_codings = any(name.lower() == b"transfer-encoding" and b"," in value for name, value in headers)
+    return Refusal(400) if is_folded or has_codings else None
 
 
 def refusal_of(error: Any) -> Refusal:

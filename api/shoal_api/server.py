@@ -11,7 +11,6 @@ import contextlib
 import logging
 import socket
 import time
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -22,37 +21,27 @@ from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, ThreadedTaskDispatcher
 
+from shoal.service import connection_limits
+from shoal.service.connection_limits import (
+    MAINTENANCE_SECONDS,
+    ConnectionLimits,
+    Phase,
+    Progress,
+    is_overdue,
+)
+from shoal.service.request_head import MAX_HEAD
 from shoal.settings import Settings
-from shoal.support.byte_units import KIB, MIB
+from shoal.support.byte_units import KIB
 from shoal_api.access import Gate
-from shoal_api.request_parser import MAX_HEAD, Admission, Refusal, RequestParser, refusal_of
+from shoal_api.request_parser import Admission, Refusal, RequestParser, refusal_of
 from shoal_api.spool import SPOOL_FROM
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-HEAD_SECONDS = 20.0
-"""Limit from the first byte of a request to the end of its head, which fits into one or two packets."""
-
-IDLE_SECONDS = 20.0
-"""A connection without a request is closed after this time."""
-
-STALL_SECONDS = 60.0
-"""A connection without traffic for this long during a request is closed."""
-
-MIN_BYTES_PER_SECOND = 1 * KIB
-RATE_GRACE_SECONDS = 30.0
-"""Lowest mean rate of a body since its request began, and how long a body may be slower at first."""
-
-LINGER_SECONDS = 2.0
-LINGER_BYTES = 64 * MIB
-"""How long, and how much, is still read after the last response of a connection. A client that is still
-sending reads the response only afterwards; closing at once would reset its connection before that."""
-
 STOP_SECONDS = 30.0
 """How long requests in progress may take when the service stops."""
 
-MAINTENANCE_SECONDS = 1
 READ_BYTES = 8 * KIB
 BUFFERED_RESPONSE = 1 << 30
 """A response up to this size is buffered whole, in a file from 1 MiB on, so that no thread waits for a slow
@@ -136,17 +125,32 @@ class Channel(HTTPChannel):  # type: ignore[misc]
 
     def __init__(self, server: Server, sock: socket.socket, addr: Any, adj: Any, map: Any = None) -> None:  # noqa: A002
         self.request_began = 0.0
-        self.lingers_until = 0.0
+        self.lingering_since = 0.0
         self._lingered_bytes = 0
         super().__init__(server, sock, addr, adj, map=map)
         server.limit_connections(self)
 
     @property
-    def is_idle(self) -> bool:
-        """Whether the connection can be closed without loss: no request is past its head, and no response
-        pending."""
+    def address(self) -> str:
+        """The address of the client."""
+        return str(self.addr[0])
+
+    @property
+    def progress(self) -> Progress:
+        """How far the present request is, by `time.time()`."""
         request = self.request
-        return not (self.requests or self.total_outbufs_len or (request and request.headers_finished))
+        if self.lingering_since:
+            return Progress(Phase.lingering, self.lingering_since, self.last_activity)
+        if self.requests:
+            phase = Phase.working
+        elif self.total_outbufs_len:
+            phase = Phase.sending
+        elif request is None:
+            phase = Phase.idle
+        else:
+            phase = Phase.body if request.headers_finished else Phase.head
+        body_bytes = request.body_bytes_received if request else 0
+        return Progress(phase, self.request_began, self.last_activity, body_bytes)
 
     def received(self, data: bytes) -> bool:
         """Process data from the client."""
@@ -156,25 +160,14 @@ class Channel(HTTPChannel):  # type: ignore[misc]
 
     def end_if_slow(self, now: float) -> None:
         """Close the connection, or respond 408, if the client takes too long. `now` is a `time.time()`."""
-        request, silence = self.request, now - self.last_activity
-        # Only marked to close: another connection could get the file descriptor in the same round of events.
-        if self.lingers_until:
-            self.will_close = now > self.lingers_until
-        elif self.requests:
-            # A thread is working on the response.
+        progress = self.progress
+        if not is_overdue(progress, now):
             return
-        elif self.total_outbufs_len:
-            self.will_close = silence > STALL_SECONDS
-        elif request is None:
-            self.will_close = silence > IDLE_SECONDS
-        elif not request.headers_finished:
-            self.will_close = now - self.request_began > HEAD_SECONDS
-        elif silence > STALL_SECONDS or request.body_bytes_received < self._min_body_bytes(now):
-            self._refuse(request, Refusal(408))
-
-    def _min_body_bytes(self, now: float) -> float:
-        """Return how many bytes of the body must have arrived by now."""
-        return (now - self.request_began - RATE_GRACE_SECONDS) * MIN_BYTES_PER_SECOND
+        if progress.phase is Phase.body and self.request is not None:
+            self._refuse(self.request, Refusal(408))
+        else:
+            # Another connection could get the file descriptor in the same round of events.
+            self.will_close = True
 
     def _refuse(self, request: RequestParser, refusal: Refusal) -> None:
         with self.requests_lock:
@@ -186,7 +179,7 @@ class Channel(HTTPChannel):  # type: ignore[misc]
 
     def readable(self) -> bool:
         """Whether the server reads from the client."""
-        return bool(super().readable() or (self.lingers_until and not self.will_close))
+        return bool(super().readable() or (self.lingering_since and not self.will_close))
 
     def handle_read(self) -> None:
         """Read from the client, or close the connection if the client has gone."""
@@ -198,9 +191,9 @@ class Channel(HTTPChannel):  # type: ignore[misc]
         except OSError:
             self.handle_close()
             return
-        if self.lingers_until:
+        if self.lingering_since:
             self._lingered_bytes += len(data)
-            if not data or self._lingered_bytes > LINGER_BYTES:
+            if not data or self._lingered_bytes > connection_limits.LINGER_BYTES:
                 self.handle_close()
         elif data:
             self.last_activity = time.time()
@@ -228,7 +221,7 @@ class Channel(HTTPChannel):  # type: ignore[misc]
         if self.total_outbufs_len:
             self.close_when_flushed = True
         else:
-            self.lingers_until = time.time() + LINGER_SECONDS
+            self.lingering_since = time.time()
             with contextlib.suppress(OSError):
                 self.socket.shutdown(socket.SHUT_WR)
 
@@ -246,8 +239,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         gate: Gate | None = None,
     ) -> None:
         """`gate`: that of the application, which decides on requests before their bodies are received."""
-        self._max_connections = settings.max_connections
-        self._max_per_address = settings.max_connections_per_address
+        self._limits = ConnectionLimits.of(settings)
         self._stop_by: float | None = None
         adjustments = Adjustments(
             sockets=[listener],
@@ -310,10 +302,6 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
 
         Above a limit, closes the connection that has been idle longest, or the new one if none is idle.
         """
-        channels = list(self.active_channels.values())
-        address = newest.addr[0]
-        same_address = [channel for channel in channels if channel.addr[0] == address]
-        for group, limit in ((same_address, self._max_per_address), (channels, self._max_connections)):
-            if limit and len(group) > limit and newest.connected:
-                idle = [channel for channel in group if channel.is_idle and channel.connected]
-                min(idle, key=attrgetter("last_activity"), default=newest).handle_close()
+        surplus = self._limits.surplus(newest, self.active_channels.values())
+        if surplus is not None:
+            surplus.handle_close()

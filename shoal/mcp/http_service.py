@@ -13,10 +13,10 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any
 
 import anyio.to_thread
-import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
@@ -31,15 +31,15 @@ from shoal.access.rate_limit import RateLimit
 from shoal.access.rights import ANYBODY, Access, Needed, Verdict, judge
 from shoal.collections.catalog import Catalog, Collection
 from shoal.errors import StorageError
+from shoal.mcp.http_server import BACKLOG, Config, Server
 from shoal.mcp.server import ACCESS, ShoalServer
 from shoal.service.listen_address import is_loopback
+from shoal.service.request_head import status_of_head
 from shoal.settings import Settings
 
 PATH = "/mcp"
+METHOD = "POST"
 MAX_BODY_BYTES = 4 * 1024 * 1024
-MAX_CONNECTIONS = 512
-GRACE_SECONDS = 5
-"""Time that requests in progress have to finish when the service stops."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -73,6 +73,9 @@ class Guard:
 
     def _refusal(self, headers: Headers, scope: Scope) -> JSONResponse | None:
         """The refusal of a request, if any; the scope of any other one gets what its sender may do."""
+        refusal = _refusal_of_head(scope)
+        if refusal is not None:
+            return refusal
         try:
             caller = self._authenticator.identify(headers.get("authorization"))
         except StorageError:
@@ -91,6 +94,11 @@ class Guard:
             return _refusal(401, caller.detail if is_known else unknown, header)
         if judge(Needed.read, caller, self._collection.id) is not Verdict.allowed:
             return _refusal(404, f"this key does not open the collection {self._collection.name!r}")
+        if scope["path"] == PATH and scope["method"] != METHOD:
+            # The SDK would open an event stream for GET, without end and without events.
+            return _refusal(
+                405, f"this service keeps no sessions: send each message by {METHOD}", {"Allow": METHOD}
+            )
         scope[ACCESS] = caller
         if caller is not ANYBODY:
             # Of the same client by the key: what one key began, another cannot continue.
@@ -151,30 +159,27 @@ def serve(
     server: ShoalServer, settings: Settings, host: str, port: int, *, listens: Callable[[str], None]
 ) -> None:
     """Serve until SIGINT or SIGTERM. `listens` is called once with the address. Raises OSError."""
-    config = uvicorn.Config(
-        make_app(server, settings),
-        log_config=None,
-        access_log=False,
-        ws="none",
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        server_header=False,
-        # Guard reads X-Forwarded-For, as SHOAL_PROXIES says.
-        proxy_headers=False,
-    )
+    config = Config(make_app(server, settings), settings)
     with _listening(host, port) as listener:
         name = f"[{host}]" if ":" in host else host
         listens(f"http://{name}:{listener.getsockname()[1]}{PATH}")
-        uvicorn.Server(config).run(sockets=[listener])
+        Server(config).run(sockets=[listener])
 
 
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=MAX_CONNECTIONS)
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
 def _refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": detail}, status, headers)
+
+
+def _refusal_of_head(scope: Scope) -> JSONResponse | None:
+    query = scope["query_string"]
+    line_bytes = len(f"{scope['method']}  HTTP/1.1") + len(scope["raw_path"]) + len(query) + bool(query)
+    status = status_of_head(line_bytes, scope["headers"])
+    return None if status is None else _refusal(status, HTTPStatus(status).phrase.lower())
 
 
 def _host_name(host: str) -> str:

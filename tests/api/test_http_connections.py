@@ -23,9 +23,10 @@ THREADS, STREAMS = 1, 6
 
 IMPATIENT_PROGRAM = """
 from shoal.settings import Settings
-from shoal_api import runner, server
-server.HEAD_SECONDS = server.STALL_SECONDS = server.RATE_GRACE_SECONDS = 1.0
-server.LINGER_SECONDS = 0.2
+from shoal.service import connection_limits as limits
+from shoal_api import runner
+limits.HEAD_SECONDS = limits.STALL_SECONDS = limits.RATE_GRACE_SECONDS = 1.0
+limits.LINGER_SECONDS = 0.2
 runner.serve(Settings.from_environment())
 """
 """Program of a service with timeouts of about a second instead of twenty seconds or a minute."""

@@ -21,8 +21,9 @@ MAX_CONNECTIONS = 40
 WRITE_KEY, READ_KEY = "w" * 32, "r" * 32
 IMPATIENT_PROGRAM = """
 from shoal.settings import Settings
-from shoal_api import runner, server
-server.STALL_SECONDS = server.RATE_GRACE_SECONDS = server.IDLE_SECONDS = {seconds}
+from shoal.service import connection_limits as limits
+from shoal_api import runner
+limits.STALL_SECONDS = limits.RATE_GRACE_SECONDS = limits.IDLE_SECONDS = {seconds}
 runner.serve(Settings.from_environment())
 """
 POST = f"POST {API}/documents"

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-import uvicorn
 from mcp import StdioServerParameters
 from waiting import until
 
 from shoal.engine import Engine
 from shoal.mcp.backend import Backend
+from shoal.mcp.http_server import Config, Server
 from shoal.mcp.http_service import make_app
 from shoal.mcp.server import ServerOptions, ShoalServer, make_server
 from shoal.settings import Settings
@@ -94,8 +94,9 @@ def fill(engine: Engine, folder: Path) -> None:
 def served(backend: Backend, settings: Settings) -> Iterator[str]:
     """Serve over HTTP in a thread; the address."""
     app = make_app(make_server(backend), settings)
-    config = uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
+    config = Config(app, settings)
+    config.timeout_graceful_shutdown = 1
+    server = Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         runner = asyncio.Runner()
 
