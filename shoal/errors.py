@@ -407,8 +407,8 @@ class ReadTimeoutError(StorageError):
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"this took longer than {seconds:g} seconds and was stopped; use fewer words, phrases or "
-            "filters, or try again when the service is less busy"
+            f"this took longer than {seconds:g} seconds and was stopped; use fewer words, phrases, "
+            "filters or searches at once, or try again when the service is less busy"
         )
 
 

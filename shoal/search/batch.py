@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 MAX_SEARCHES = 100
 MAX_RESULTS = 2_000
 """Most results that the searches of a batch ask for together; each may ask for `SHOAL_MAX_TOP_K`."""
-MAX_TIMES = 10.0
-"""The time limit of a batch: that of a search for each of its searches, but at most of this many."""
 
 OnAnswer = Callable[[BatchAnswer], None]
 
@@ -174,8 +172,8 @@ class _Run:
         return prepared
 
     def search(self, prepared: Sequence[tuple[int, Prepared]]) -> None:
-        """Run the searches in one snapshot. Those that a model reads wait for its end; those that have no
-        time are answered with the error."""
+        """Run the searches in one snapshot. Those that a model reads wait for its end; those for
+        which its time does not suffice are answered with the error."""
         context = self._context
         left = dict(prepared)
 
@@ -184,9 +182,7 @@ class _Run:
                 yield from search_queries(context.scorer, context.settings, each)
 
         try:
-            with context.index_cache.searching(
-                context.database, queries, times=min(len(prepared), MAX_TIMES)
-            ) as (snapshot, library):
+            with context.index_cache.searching(context.database, queries) as (snapshot, library):
                 for index, each in prepared:
                     self._search_one(snapshot, library, index, each)
                     del left[index]

@@ -202,16 +202,16 @@ class IndexCache:
 
     @contextmanager
     def searching(
-        self, database: Database, queries: Callable[[], Iterable[Query]] = tuple, *, times: float = 1.0
+        self, database: Database, queries: Callable[[], Iterable[Query]] = tuple
     ) -> Iterator[tuple[Snapshot, LibraryIndex]]:
         """A snapshot of the library in `database` with its index, which lacks no more than memory
-        allows. `queries`: what a search will read first; `times` as in `Database.snapshot`."""
+        allows. `queries`: what a search will read first."""
 
         def all_queries() -> Iterator[Query]:
             yield from self._records.queries
             yield from queries()
 
-        with database.snapshot(times=times) as snapshot:
+        with database.snapshot() as snapshot:
             snapshot.prefetch(all_queries())
             with self._records.view(snapshot) as view:
                 state = self._state
@@ -220,7 +220,7 @@ class IndexCache:
                 yield snapshot, state.library
                 return
         self.prepare()
-        with database.snapshot(times=times) as snapshot:
+        with database.snapshot() as snapshot:
             snapshot.prefetch(all_queries())
             yield snapshot, self.of(snapshot)
 

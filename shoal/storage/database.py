@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from shoal.storage.read_deadline import Deadline
+
 MAX_ID = 2**63 - 1
 """The largest id that a database accepts."""
 MAX_IDLE = 12
@@ -58,10 +60,12 @@ class Listener(Protocol):
 class Snapshot(ABC):
     """A read transaction. Statements take named parameters (`:name`).
 
-    Every method raises ReadTimeoutError after the deadline. `connection`: that of the driver, for migrations.
+    Every method raises ReadTimeoutError after the deadline. Long work between two statements checks it too.
+    `connection`: that of the driver, for migrations.
     """
 
     connection: Any
+    deadline: Deadline
     is_sqlite: ClassVar[bool] = False
 
     @abstractmethod
@@ -149,10 +153,10 @@ class Database(ABC):
         """The folder of this machine for files that are derived from the database."""
 
     @abstractmethod
-    def snapshot(self, *, limited: bool = True, times: float = 1.0) -> AbstractContextManager[Snapshot]:
+    def snapshot(self, *, limited: bool = True) -> AbstractContextManager[Snapshot]:
         """Open a read transaction: every statement sees the same state.
 
-        Raises ReadTimeoutError after `times` the `read_timeout`; `limited=False` disables the timeout.
+        Raises ReadTimeoutError after the `read_timeout`; `limited=False` disables the timeout.
         """
 
     @abstractmethod

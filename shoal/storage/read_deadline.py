@@ -42,6 +42,16 @@ class Deadline:
         if self.is_over:
             raise self.error()
 
+    @contextlib.contextmanager
+    def holding(self, lock: threading.Lock) -> Iterator[None]:
+        """Hold a lock within the block. Raises ReadTimeoutError if it is not free before the deadline."""
+        if not lock.acquire(timeout=min(self.remaining(), threading.TIMEOUT_MAX)):
+            raise self.error()
+        try:
+            yield
+        finally:
+            lock.release()
+
     def error(self) -> ReadTimeoutError:
         return ReadTimeoutError(self._seconds or 0.0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from marshmallow import fields
 
-from shoal.search.batch import MAX_RESULTS, MAX_SEARCHES, MAX_TIMES
+from shoal.search.batch import MAX_RESULTS, MAX_SEARCHES
 from shoal.search.request import MAX_PER_DOCUMENT
 from shoal_api.schemas.answers import AnswerArgumentsSchema, PromptSchema, TokenUseSchema
 from shoal_api.schemas.common import (
@@ -41,8 +41,8 @@ class BatchSchema(AnswerArgumentsSchema):
         metadata={
             "description": f"1 to {MAX_SEARCHES} searches: each a query, or an object with `query` and other "
             "fields of the body of `POST /search` but `units` and `owner`. Together they ask for at most "
-            f"{MAX_RESULTS:,} results. A bad one has a `problem`, and the others are answered. The time "
-            f"limit is that of a search for each of them, but at most of {MAX_TIMES:g}"
+            f"{MAX_RESULTS:,} results. A bad one has a `problem`, and the others are answered. The "
+            "time limit is that of one search; those for which it does not suffice have a `problem`"
         },
     )
     fused = StrictBoolean(

@@ -51,7 +51,7 @@ class ChunkColumns:
         key = name, names.label_threshold
         held = [self._find(part, key) for part in parts]
         if None in held:
-            with self._reading:
+            with snapshot.deadline.holding(self._reading):
                 held = [self._find(part, key) for part in parts]
                 missing = [number for number, each in enumerate(held) if each is None]
                 read = _read(snapshot, [parts[number] for number in missing], name, names)

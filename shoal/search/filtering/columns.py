@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ _COMPARE: dict[Op, Callable[[Any, Any], Any]] = {
     Op.eq: operator.eq,
 }
 _WORD_BYTES = 8
+_TEXT_BYTES, _COLUMN_BYTES = 160, 2_000
+"""Memory of a text beside itself, and of a column without a value, about."""
 
 
 class Texts:
@@ -58,8 +61,8 @@ class Texts:
         code = self.code_of.setdefault(text, len(self.texts))
         if code == len(self.texts):
             self.texts.append(text)
-            # The object, its place in the list, and in the dictionary.
-            self.n_bytes += 170 + len(text)
+            # The object and its folded form, and its code and date with their places.
+            self.n_bytes += _TEXT_BYTES + 2 * sys.getsizeof(text)
         return code
 
     def dates(self) -> NDArray[np.int64]:
@@ -147,7 +150,7 @@ class Column:
     @property
     def n_bytes(self) -> int:
         """Memory, about."""
-        return 16 * len(self.rows) + self.texts.n_bytes
+        return _COLUMN_BYTES + 16 * len(self.rows) + self.texts.n_bytes
 
     def met(self, condition: Condition) -> Mask:
         """Return which rows meet a condition, bool (n,)."""
@@ -159,10 +162,7 @@ class Column:
                 codes = self.texts.codes_with(text, at_start=condition.op is Op.prefix)
                 is_met = self._has_code(codes)
             case Op.eq | Op.any_of if condition.field.kind is Kind.date:
-                is_met = np.zeros(len(self.rows), dtype=np.bool_)
-                for value in condition.values:
-                    begin, end = _span(value)
-                    is_met |= (self.numbers >= begin) & (self.numbers < end)
+                is_met = _in_spans(self.numbers, [_span(value) for value in condition.values])
             case Op.eq | Op.any_of:
                 is_met = self._equal(condition.values)
             case op if condition.field.kind is Kind.date:
@@ -300,6 +300,16 @@ def _span(value: Scalar) -> Span:
     span = span_of(value) if isinstance(value, str) else span_of_year(int(value or 0))
     assert span is not None, "a condition on dates has dates"
     return span
+
+
+def _in_spans(points: NDArray[np.float64], spans: Iterable[Span]) -> Mask:
+    """Which points in time are in at least one of the spans, in one pass however many there are."""
+    begins, ends = np.array(sorted(spans), dtype=np.float64).reshape(-1, 2).T
+    if not len(begins):
+        return np.zeros(len(points), dtype=np.bool_)
+    latest_end = np.maximum.accumulate(ends)
+    n_begun = np.searchsorted(begins, points, side="right")
+    return np.asarray((n_begun > 0) & (points < latest_end[n_begun - 1]))
 
 
 def _within(begins: NDArray[Any], op: Op, span: Span) -> Mask:

@@ -7,9 +7,9 @@ that are new or changed.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -22,14 +22,18 @@ from shoal.index.segment import Segment
 from shoal.search.filtering.columns import Column, Mask, make_column
 from shoal.search.filtering.document_fields import read_values
 from shoal.search.filtering.fields import Field
-from shoal.search.filtering.tree import Condition
+from shoal.search.filtering.recently_used import RecentlyUsed
+from shoal.search.filtering.tree import Condition, Scalar
 from shoal.storage import field_values
 from shoal.storage.database import Database, Snapshot
 
 MAX_COLUMN_BYTES = 256 << 20
 """Columns of documents in memory; beyond, the least recently used are read again when needed."""
+MAX_COLUMNS = 512
+"""Columns in memory, for each state: two filters whose conditions are on different fields. A change of the
+library reads each of them again in part."""
 MAX_MASK_BYTES = 16 << 20
-"""Results of single conditions in memory, for each state."""
+"""Results of single conditions in memory and the values that they compare, for each state."""
 MAX_STATES = 3
 """States kept, because a search may see an older one than another that began later."""
 MIN_CHANGED = 1_000
@@ -37,7 +41,7 @@ MIN_CHANGED = 1_000
 
 log = logging.getLogger(__name__)
 
-Key = tuple[Field, str, tuple[tuple[type, object], ...]]
+Key = tuple[Field, str, tuple[Scalar, ...], tuple[type, ...]]
 
 
 class Handover:
@@ -65,15 +69,14 @@ class DocumentTable:
         revision: int,
         ids: NDArray[np.int64],
         is_alive: Mask,
-        columns: OrderedDict[Field, Column],
         handover: Handover,
     ) -> None:
         self.revision = revision
         self.ids = ids
         self.is_alive = is_alive
-        self.columns = columns
         self.handover = handover
-        self._masks: OrderedDict[Key, Mask] = OrderedDict()
+        self.columns: RecentlyUsed[Field, Column] = RecentlyUsed(MAX_COLUMN_BYTES, MAX_COLUMNS)
+        self.masks: RecentlyUsed[Key, Mask] = RecentlyUsed(MAX_MASK_BYTES)
         self._rows: weakref.WeakKeyDictionary[Segment, NDArray[np.int64]] = weakref.WeakKeyDictionary()
         self._lock, self._reading = threading.Lock(), threading.Lock()
 
@@ -81,19 +84,20 @@ class DocumentTable:
         return len(self.ids)
 
     def column(self, snapshot: Snapshot, field: Field) -> Column:
-        """Return the values of a field, by row; `snapshot` is one of this state."""
-        column = self._held(field)
+        """Return the values of a field, by row; `snapshot` is one of this state. Raises ReadTimeoutError."""
+        column = self.columns.get(field)
         if column is not None:
             return column
         # Reading takes up to seconds; others can use what is there meanwhile.
-        with self._reading:
-            column = self._held(field)
+        with snapshot.deadline.holding(self._reading):
+            column = self.columns.get(field)
             if column is None:
                 column = self._read(snapshot, field)
-                with self._lock:
-                    self.columns[field] = column
-                    _limit(self.columns, MAX_COLUMN_BYTES, lambda each: each.n_bytes)
+                self._keep(field, column)
         return column
+
+    def _keep(self, field: Field, column: Column) -> None:
+        self.columns.put(field, column, column.n_bytes + sum(map(sys.getsizeof, field.path)))
 
     def _read(self, snapshot: Snapshot, field: Field) -> Column:
         former = self.handover.columns.pop(field, None)
@@ -118,25 +122,15 @@ class DocumentTable:
         values = read_values(snapshot, field, self.ids, due) if due else ()
         return column.changed(len(self), is_changed[: column.n], make_column(len(self), values, column.texts))
 
-    def _held(self, field: Field) -> Column | None:
-        with self._lock:
-            column = self.columns.get(field)
-            if column is not None:
-                self.columns.move_to_end(field)
-            return column
-
     def met(self, snapshot: Snapshot, condition: Condition) -> Mask:
-        """Return which documents meet a condition, bool (n,). The caller must not change it."""
+        """Return which documents meet a condition, bool (n,). The caller must not change it. Raises
+        ReadTimeoutError."""
         # True and 1 are equal in Python, but not in a filter.
-        typed = tuple((type(value), value) for value in condition.values)
-        key: Key = (condition.field, condition.op.value, typed)
-        mask = self._masks.get(key)
+        key: Key = condition.field, condition.op.value, condition.values, tuple(map(type, condition.values))
+        mask = self.masks.get(key)
         if mask is None:
             mask = self.column(snapshot, condition.field).met(condition)
-        with self._lock:
-            self._masks[key] = mask
-            self._masks.move_to_end(key)
-            _limit(self._masks, MAX_MASK_BYTES, lambda each: each.nbytes)
+            self.masks.put(key, mask, mask.nbytes + _bytes_of(condition))
         return mask
 
     def rows_of(self, segment: Segment) -> NDArray[np.int64]:
@@ -171,14 +165,12 @@ class DocumentTable:
             is_alive = np.isin(ids, field_values.ids_after(snapshot, 0), assume_unique=True)
         is_changed = np.isin(ids, changed, assume_unique=True)
         is_changed[len(self) :] = True
-        following = DocumentTable(revision, ids, is_alive, OrderedDict(), self.handover)
-        with self._lock:
-            former = list(self.columns.items())
-        for field, column in former:
+        following = DocumentTable(revision, ids, is_alive, self.handover)
+        for field, column in self.columns.items():
             # Texts that no document has any more stay in the dictionary; a new column has none of them.
             if len(column.texts) > 2 * max(len(column.rows), MIN_CHANGED):
                 continue
-            following.columns[field] = following._follow(snapshot, field, column, is_changed)
+            following._keep(field, following._follow(snapshot, field, column, is_changed))
         return following
 
 
@@ -188,14 +180,14 @@ class DocumentTables:
     def __init__(self, database: Database | None = None) -> None:
         """`database`: where columns are read that take longer than a search may; None to give up on them."""
         self._database = database
-        self._late: set[Field] = set()
+        self._reading_late = threading.Lock()
         self._tables: tuple[DocumentTable, ...] = ()
         self._lock = threading.Lock()
 
     def of(self, snapshot: Snapshot) -> DocumentTable:
-        """Return the table of the state that a snapshot sees."""
+        """Return the table of the state that a snapshot sees. Raises ReadTimeoutError."""
         revision = field_values.revision(snapshot)
-        with self._lock:
+        with snapshot.deadline.holding(self._lock):
             for table in self._tables:
                 if table.revision == revision:
                     return table
@@ -211,11 +203,11 @@ class DocumentTables:
     def _read(self, snapshot: Snapshot, revision: int) -> DocumentTable:
         ids = field_values.ids_after(snapshot, 0)
         is_alive = np.ones(len(ids), dtype=np.bool_)
-        return DocumentTable(revision, ids, is_alive, OrderedDict(), Handover(self._read_later))
+        return DocumentTable(revision, ids, is_alive, Handover(self._read_later))
 
     def _read_later(self, field: Field) -> None:
-        if self._database is not None and field not in self._late:
-            self._late.add(field)
+        """Read a column in the background, unless another one is being read there."""
+        if self._database is not None and self._reading_late.acquire(blocking=False):
             threading.Thread(target=self._read_late, args=(field,), name="filter", daemon=True).start()
 
     def _read_late(self, field: Field) -> None:
@@ -226,12 +218,10 @@ class DocumentTables:
         except ShoalError as error:
             log.warning("the values of %s were not read: %s", field.text, error)
         finally:
-            self._late.discard(field)
+            self._reading_late.release()
 
 
-def _limit(held: OrderedDict[Any, Any], n_bytes: int, size: Callable[[Any], int]) -> None:
-    """Drop the least recently used until the rest fits; the last one stays."""
-    total = sum(map(size, held.values()))
-    while total > n_bytes and len(held) > 1:
-        _, dropped = held.popitem(last=False)
-        total -= size(dropped)
+def _bytes_of(condition: Condition) -> int:
+    """Memory of a condition: its values, and for each its place and its type; the path of its field."""
+    texts = sum(map(sys.getsizeof, condition.field.path))
+    return texts + sum(map(sys.getsizeof, condition.values)) + 16 * len(condition.values)

@@ -84,6 +84,7 @@ class FilterState:
     def _met(self, node: Node) -> _Met:
         match node:
             case Condition(field):
+                self.snapshot.deadline.check()
                 condition = self.names.with_ids(node)
                 if field.of_chunk:
                     return _Met(self._chunks_met(condition), is_of_places=True)
@@ -97,13 +98,13 @@ class FilterState:
                 return self._joined(np.logical_or, parts)
 
     def _joined(self, join: np.ufunc, parts: Sequence[Node]) -> _Met:
-        """Join the conditions on documents first, which are fewer than chunks."""
-        met = [self._met(part) for part in parts]
-        groups = [
-            _Met(functools.reduce(join, masks), is_of_places)
-            for is_of_places in (False, True)
-            if (masks := [each.mask for each in met if each.is_of_places is is_of_places])
-        ]
+        """Join the conditions on documents and those on chunks, which are more, each for themselves."""
+        masks: dict[bool, Mask] = {}
+        for part in parts:
+            met = self._met(part)
+            former = masks.get(met.is_of_places)
+            masks[met.is_of_places] = met.mask if former is None else join(former, met.mask)
+        groups = [_Met(mask, is_of_places) for is_of_places, mask in masks.items()]
         if len(groups) == 1:
             return groups[0]
         return _Met(join(*map(self._placed, groups)), is_of_places=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -66,26 +66,35 @@ def missing_key(state: FilterState, field: Field) -> str | None:
 
 def _contradictions(state: FilterState, node: Node, live: Mask, *, has_named: bool) -> Iterator[str]:
     """Yield why nothing meets a tree, given that nothing does."""
-    if isinstance(node, Some):
-        for part in node.parts:
-            yield from _contradictions(state, part, live, has_named=has_named)
-        return
-    if isinstance(node, All):
-        masks = [state.met(part) & live for part in node.parts]
-        empty = [part for part, mask in zip(node.parts, masks, strict=True) if not mask.any()]
-        for part in empty:
-            yield from _contradictions(state, part, live, has_named=has_named)
-        if empty:
-            return
-        for i, mask in enumerate(masks[:MAX_PARTS]):
-            for j in range(i):
-                if not np.any(mask & masks[j]):
-                    yield f"nothing meets both {shown(node.parts[j])} and {shown(node.parts[i])}"
-                    return
-        yield f"nothing meets all of {shown(node)}"
-        return
-    if not (has_named and isinstance(node, Condition) and _has_no_values(state, node.field)):
-        yield f"nothing meets {shown(node)}"
+    match node:
+        case Some(parts):
+            for part in parts:
+                yield from _contradictions(state, part, live, has_named=has_named)
+        case All(parts):
+            masks: list[Mask] = []
+            empty: list[Node] = []
+            for part in parts:
+                mask = state.met(part) & live
+                if not mask.any():
+                    empty.append(part)
+                elif len(masks) < MAX_PARTS:
+                    masks.append(mask)
+            for part in empty:
+                yield from _contradictions(state, part, live, has_named=has_named)
+            if not empty:
+                yield _contradiction_of_pair(parts, masks) or f"nothing meets all of {shown(node)}"
+        case _:
+            if not (has_named and isinstance(node, Condition) and _has_no_values(state, node.field)):
+                yield f"nothing meets {shown(node)}"
+
+
+def _contradiction_of_pair(parts: Sequence[Node], masks: Sequence[Mask]) -> str | None:
+    """The warning for two parts that nothing meets both of. `masks` of the first parts."""
+    for i, mask in enumerate(masks):
+        for j in range(i):
+            if not np.any(mask & masks[j]):
+                return f"nothing meets both {shown(parts[j])} and {shown(parts[i])}"
+    return None
 
 
 def _has_no_values(state: FilterState, field: Field) -> bool:

@@ -170,9 +170,9 @@ class PostgresDatabase(Database):
         return self._data_path / "index" / self.schema
 
     @contextlib.contextmanager
-    def snapshot(self, *, limited: bool = True, times: float = 1.0) -> Iterator[Snapshot]:
+    def snapshot(self, *, limited: bool = True) -> Iterator[Snapshot]:
         is_limited = limited and self.read_timeout is not None
-        deadline = Deadline((self.read_timeout or 0.0) * times) if is_limited else UNLIMITED
+        deadline = Deadline(self.read_timeout) if is_limited else UNLIMITED
         with self._translated(deadline):
             connection, is_new = self._take()
             snapshot = PostgresSnapshot(

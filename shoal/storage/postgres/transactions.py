@@ -60,7 +60,7 @@ class PostgresSnapshot(Snapshot):
         self.own_connection = connection
         self._before = [begin] if begin else []
         self._renew = renew
-        self._deadline = deadline
+        self.deadline = deadline
         self._timeout = math.inf
         self._numbers = itertools.count()
         self._read_cursors: list[str] = []
@@ -124,7 +124,7 @@ class PostgresSnapshot(Snapshot):
         if not missing:
             return
         # The time of a message is that of all of its statements.
-        limits = [] if self._deadline is UNLIMITED else [_time_left(self._deadline.remaining())]
+        limits = [] if self.deadline is UNLIMITED else [_time_left(self.deadline.remaining())]
         texts = [text for query in missing for text in (*limits, self._text(*query))]
         cursor = self._run(texts[len(limits) :], _named)
         for query in missing:
@@ -153,9 +153,9 @@ class PostgresSnapshot(Snapshot):
         Raises ReadTimeoutError after the deadline, and lets the statements end soon after it.
         """
         before, self._before = self._before, []
-        if self._deadline is not UNLIMITED:
-            self._deadline.check()
-            remaining = self._deadline.remaining()
+        if self.deadline is not UNLIMITED:
+            self.deadline.check()
+            remaining = self.deadline.remaining()
             if remaining < self._timeout / 2:
                 self._timeout = remaining
                 before = [*before, _timeout(remaining)]

@@ -65,7 +65,7 @@ class SqliteSnapshot(Snapshot):
 
     def __init__(self, connection: sqlite3.Connection, deadline: Deadline = UNLIMITED) -> None:
         self.connection = connection
-        self._deadline = deadline
+        self.deadline = deadline
         self._streams: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
 
     def rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[Any]:
@@ -74,7 +74,7 @@ class SqliteSnapshot(Snapshot):
     def tuples(
         self, statement: str, parameters: Mapping[str, Any] | None = None
     ) -> Iterator[tuple[Any, ...]]:
-        self._deadline.check()
+        self.deadline.check()
         cursor = self.connection.cursor()
         cursor.row_factory = None
         self._streams.add(cursor)
@@ -84,7 +84,7 @@ class SqliteSnapshot(Snapshot):
         return self._execute(statement, parameters).fetchone()
 
     def _execute(self, statement: str, parameters: Mapping[str, Any] | None) -> sqlite3.Cursor:
-        self._deadline.check()
+        self.deadline.check()
         cursor = self.connection.cursor()
         cursor.row_factory = sqlite3.Row
         return cursor.execute(statement, parameters or {})
@@ -168,13 +168,13 @@ class SqliteDatabase(Database):
             # Past the deadline every error is a timeout: an interrupt may surface as another error.
             raise (deadline.error() if deadline.is_over else translate_error(error, self.path)) from error
 
-    def _deadline(self, *, limited: bool, times: float = 1.0) -> Deadline:
-        return UNLIMITED if self.read_timeout is None or not limited else Deadline(self.read_timeout * times)
+    def _deadline(self, *, limited: bool) -> Deadline:
+        return UNLIMITED if self.read_timeout is None or not limited else Deadline(self.read_timeout)
 
     @contextlib.contextmanager
-    def snapshot(self, *, limited: bool = True, times: float = 1.0) -> Iterator[Snapshot]:
+    def snapshot(self, *, limited: bool = True) -> Iterator[Snapshot]:
         self._leave_parent()
-        deadline = self._deadline(limited=limited, times=times)
+        deadline = self._deadline(limited=limited)
         with self._translated(deadline), self._lent(only_reads=True) as connection:
             connection.execute("BEGIN")
             snapshot = SqliteSnapshot(connection, deadline)

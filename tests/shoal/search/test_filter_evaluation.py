@@ -258,5 +258,5 @@ def test_column_that_takes_longer_than_a_search_may_is_read_afterwards(
         cache = IndexCache(database)
         with pytest.raises(ReadTimeoutError):
             met_chunks(database, cache, node)
-        until(lambda: not cache.fields.documents._late)
+        until(lambda: not cache.fields.documents._reading_late.locked())
         assert met_chunks(database, cache, node) == [1]

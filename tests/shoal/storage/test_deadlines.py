@@ -73,7 +73,7 @@ def test_a_late_interrupt_does_not_hit_another_read(database: Database) -> None:
 
     def read_endlessly() -> None:
         with database.snapshot() as snapshot:
-            snapshot._deadline._end = time.monotonic() - 1
+            snapshot.deadline._end = time.monotonic() - 1
             snapshot.connection.execute(ENDLESS).fetchall()
 
     def read_past_deadline() -> None:
