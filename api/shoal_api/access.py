@@ -37,7 +37,7 @@ from shoal.access.rights import (
 from shoal.collections.catalog import Catalog
 from shoal.collections.names import MAIN, shown
 from shoal.errors import CollectionNotFoundError, StorageError
-from shoal.service.listen_address import is_loopback
+from shoal.service.sites import is_for_this_machine, is_same_site
 from shoal.settings import Settings
 from shoal.support.request_context import KEY_NAME
 from shoal_api.paths import COLLECTION, named_collection, without_collection
@@ -294,7 +294,8 @@ def _no_right(needed: Needed, caller: Access) -> ProblemError:
 
 def _check_same_site(request: flask.Request, settings: Settings) -> None:
     """Refuse requests that a foreign web page makes a browser send."""
-    if not settings.allow_anonymous and not is_loopback(_host_name(request.host)):
+    host = request.headers.get("Host", "")
+    if not settings.allow_anonymous and not is_for_this_machine(host):
         raise ProblemError(
             403,
             "this service has no keys and accepts requests for localhost only; set SHOAL_API_KEYS, or "
@@ -304,12 +305,5 @@ def _check_same_site(request: flask.Request, settings: Settings) -> None:
         return
     origin = request.headers.get("Origin")
     site = request.headers.get("Sec-Fetch-Site", "same-origin")
-    if (origin and origin.split("://")[-1] != request.host) or site not in ("same-origin", "none"):
+    if (origin is not None and not is_same_site(origin, host)) or site not in ("same-origin", "none"):
         raise ProblemError(403, "requests that change something are not accepted from pages of other sites")
-
-
-def _host_name(host: str) -> str:
-    """Return a Host header without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0]
-    return host.partition(":")[0]

@@ -33,8 +33,8 @@ from shoal.collections.catalog import Catalog, Collection
 from shoal.errors import StorageError
 from shoal.mcp.http_server import BACKLOG, Config, Server
 from shoal.mcp.server import ACCESS, ShoalServer
-from shoal.service.listen_address import is_loopback
 from shoal.service.request_head import status_of_head
+from shoal.service.sites import is_for_this_machine, is_same_site
 from shoal.settings import Settings
 
 PATH = "/mcp"
@@ -117,12 +117,12 @@ class Guard:
 
     def _refusal_of_site(self, headers: Headers, *, is_anonymous: bool) -> JSONResponse | None:
         host = headers.get("host", "")
-        if is_anonymous and not self._allow_any_host and not is_loopback(_host_name(host)):
+        if is_anonymous and not self._allow_any_host and not is_for_this_machine(host):
             return _refusal(
                 403, "this service has no keys and serves this machine only; `shoal key create` makes one"
             )
         origin = headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != host:
+        if origin is not None and not is_same_site(origin, host):
             return _refusal(403, "requests of pages of other sites are refused")
         return None
 
@@ -180,8 +180,3 @@ def _refusal_of_head(scope: Scope) -> JSONResponse | None:
     line_bytes = len(f"{scope['method']}  HTTP/1.1") + len(scope["raw_path"]) + len(query) + bool(query)
     status = status_of_head(line_bytes, scope["headers"])
     return None if status is None else _refusal(status, HTTPStatus(status).phrase.lower())
-
-
-def _host_name(host: str) -> str:
-    """A Host header without its port."""
-    return host.partition("]")[0] if host.startswith("[") else host.partition(":")[0]

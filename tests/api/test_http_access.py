@@ -41,6 +41,12 @@ def test_foreign_host_returns_403(client: FlaskClient, settings: Settings, engin
     assert behind_a_proxy.get(f"{API}/status", headers={"Host": host}).status_code == 200
 
 
+@pytest.mark.parametrize("host", ["[::1]evil.org", "[::1].evil.org", "127.0.0.1:80@evil.org", "localhost:"])
+def test_host_that_only_begins_like_a_local_one_is_refused(client: FlaskClient, host: str) -> None:
+    response = client.get(f"{API}/status", environ_overrides={"HTTP_HOST": host})
+    assert_problem(response, 403 if response.status_code == 403 else 400)
+
+
 @pytest.mark.parametrize("host", ["a b", "x" * 300, "[::", "a/b", "\u00e9"])
 def test_malformed_host_returns_a_problem_response(empty: FlaskClient, host: str) -> None:
     response = empty.get("/health", environ_overrides={"HTTP_HOST": host})
@@ -48,7 +54,16 @@ def test_malformed_host_returns_a_problem_response(empty: FlaskClient, host: str
 
 
 def test_requests_from_other_origins_cannot_change_anything(client: FlaskClient) -> None:
-    for origin in ("https://evil.example", "null", "http://localhost:9999"):
+    for origin in (
+        "https://evil.example",
+        "null",
+        "",
+        "http://localhost:9999",
+        "http://evil.org://localhost",
+        "http://evil.org#://localhost",
+        "http://localhost, http://evil.org",
+        "ftp://localhost",
+    ):
         headers = {"Origin": origin}
         assert_problem(client.post(f"{API}/documents", json={"content": VOLCANO}, headers=headers), 403)
         assert_problem(client.delete(f"{API}/documents?tag=a", headers=headers), 403)

@@ -115,7 +115,17 @@ def test_keys_of_the_catalog_have_rights_owners_and_a_rate(library: Engine, tmp_
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8010", "127.0.0.1.evil.example", "", "[::2]:80"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:8010",
+        "127.0.0.1.evil.example",
+        "",
+        "[::2]:80",
+        "[::1]evil.org",
+        "[::1]:80evil.org",
+        "127.0.0.1:80@evil.org",
+    ],
 )
 def test_without_keys_only_names_of_this_machine_are_served(http_url: str, host: str) -> None:
     response = post(http_url, Host=host)
@@ -145,9 +155,18 @@ def test_requests_and_wrong_keys_are_limited_as_by_the_api(library: Engine, keye
 
 
 def test_pages_of_other_sites_are_refused(http_url: str, library: Engine, keyed: Settings) -> None:
-    for origin in ("https://evil.example", "http://localhost:1", "null", "http://["):
+    own = http_url.removesuffix("/mcp")
+    for origin in (
+        "https://evil.example",
+        "http://localhost:1",
+        "null",
+        "http://[",
+        f"http://evil.org://{own.removeprefix('http://')}",
+        f"{own}, http://evil.org",
+        f"evil{own}",
+    ):
         assert post(http_url, Origin=origin).status_code == 403
-    assert post(http_url, Origin=http_url.removesuffix("/mcp")).status_code == 200
+    assert post(http_url, Origin=own).status_code == 200
     with served(EngineBackend(library), keyed) as url:
         assert post(url, Origin="https://evil.example", Authorization=f"Bearer {WRITE}").status_code == 403
 
