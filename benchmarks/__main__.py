@@ -84,6 +84,7 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
         "Files of every format, and damaged files",
         _module("formats", running, "--texts", 2, "--damaged", 300) if running else None,
     )
+    yield "Identical documents in one upload and in many", _module("identical_documents")
     yield "Ten thousand notes in one upload, 2 workers", _module("small_notes")
     yield (
         "Speed and isolation of notes",

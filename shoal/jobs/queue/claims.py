@@ -7,12 +7,11 @@ never hold the same item.
 from __future__ import annotations
 
 import dataclasses
+import heapq
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from shoal.errors import LeaseLostError
@@ -24,6 +23,7 @@ from shoal.jobs.queue.states import (
     plan_from_json,
     ready_status,
 )
+from shoal.jobs.queue.waits import Parked, Waits, wake, wake_due
 from shoal.models.documents import DocFormat, DocumentDraft
 from shoal.settings import Settings
 from shoal.storage.database import Database, Row, Snapshot, Transaction
@@ -116,58 +116,140 @@ def claim(
 
     `job_id` restricts the claim to a local job.
     """
-    # Read first: a needless message must not wait for the write lock.
-    if not has_claimable_work(database, job_id=job_id):
-        return None
-    with database.write() as transaction:
-        # The store's clock: those of the hosts may differ.
-        now = transaction.now() if now is None else now
-        work, more = _select_work(transaction, settings, job_id)
-        if not work:
+    while True:
+        # Read first: a needless message must not wait for the write lock.
+        if not has_claimable_work(database, job_id=job_id):
             return None
-        if isinstance(work, WaveRef):
-            return _lease_wave(transaction, work, owner, settings, now, more)
-        return _lease_items(transaction, work, owner, settings, now, more)
+        with database.write() as transaction:
+            # The store's clock: those of the hosts may differ.
+            now = transaction.now() if now is None else now
+            wake_due(transaction)
+            waits = Waits()
+            work, more = _select_work(transaction, settings, job_id, waits)
+            waits.park(transaction)
+            if isinstance(work, WaveRef):
+                return _lease_wave(transaction, work, owner, settings, now, more)
+            if work:
+                return _lease_items(transaction, work, owner, settings, now, more)
+            if not waits.is_full:
+                return None
 
 
 def has_claimable_work(database: Database, *, job_id: int | None = None) -> bool:
-    """Whether a claim would find work now."""
+    """Whether a claim would find work now, or would have to look at more than MAX_WAITS that wait."""
+    waits = Waits()
     with database.snapshot() as snapshot:
-        return next(claimable(snapshot, job_id), None) is not None
+        return (
+            next(claimable(snapshot, job_id, waits), None) is not None
+            or waits.is_full
+            or snapshot.first(statements.ANY_DUE, {"moment": snapshot.now()}) is not None
+        )
 
 
-def claimable(snapshot: Snapshot, job_id: int | None = None) -> Iterator[WaveRef | WorkItem]:
-    """Yield claimable items and waves in fair order, of a local job or, without `job_id`, of the service."""
-    waves = snapshot.rows(statements.OPEN_WAVES, {"job_id": job_id})
-    for _, of_job in groupby(waves, key=itemgetter("job_id")):
-        yield from _claimable_of_job(snapshot, list(of_job), is_local=job_id is not None)
+def find_work(database: Database) -> WaveRef | WorkItem | None:
+    """Return the first work that a claim would find, None if there is none."""
+    while has_claimable_work(database):
+        with database.write() as transaction:
+            wake_due(transaction)
+            waits = Waits()
+            work = next(claimable(transaction, waits=waits), None)
+            waits.park(transaction)
+            if work is not None or not waits.is_full:
+                return work
+    return None
+
+
+def claimable(
+    snapshot: Snapshot, job_id: int | None = None, waits: Waits | None = None
+) -> Iterator[WaveRef | WorkItem]:
+    """Yield claimable items and waves in fair order, of a local job or, without `job_id`, of the service.
+
+    Ends early when `waits`, which collects what turned out to wait, is full.
+    """
+    waits = Waits() if waits is None else waits
+    is_learning = snapshot.value(statements.LEARNING_NOW) is not None
+    if job_id is not None:
+        jobs: Iterable[tuple[Any, ...]] = snapshot.tuples(statements.OPEN_LOCAL_JOB, {"job_id": job_id})
+    else:
+        classes = [Parked.no] if is_learning else [Parked.no, Parked.until_learning]
+        in_turn = [snapshot.tuples(statements.JOBS_IN_TURN, {"parked": int(each)}) for each in classes]
+        jobs = heapq.merge(*in_turn)
+    for *_, each_id, plan, total in jobs:
+        if waits.is_full:
+            return
+        job = _Job(each_id, plan_from_json(plan), total, is_local=job_id is not None)
+        is_idle = True
+        for work in _claimable_of_job(snapshot, job, waits, is_learning=is_learning):
+            is_idle = False
+            yield work
+        # The one job that embeds comes last, so that no claim passes by it.
+        if is_idle and not waits.is_full and Stage.embed not in job.plan:
+            until = Parked.until_learning if is_learning else Parked.until_change
+            waits.jobs.append({"job_id": job.id, "parked": int(until)})
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """An open job; `total` of its items."""
+
+    id: int
+    plan: tuple[Stage, ...]
+    total: int
+    is_local: bool
+
+    @property
+    def stages_until_learned(self) -> tuple[Stage, ...]:
+        """The stages that all waves of the job must have passed before one of them enters a later stage."""
+        last = max((n for n, stage in enumerate(self.plan) if stage in WHOLE_WAVE_STAGES), default=-1)
+        return self.plan[: last + 1]
 
 
 def _claimable_of_job(
-    snapshot: Snapshot, waves: Sequence[Row], *, is_local: bool
+    snapshot: Snapshot, job: _Job, waits: Waits, *, is_learning: bool
 ) -> Iterator[WaveRef | WorkItem]:
-    plan = plan_from_json(waves[0]["plan"])
-    unlearned = [bool(WHOLE_WAVE_STAGES & set(plan[plan.index(Stage(row["stage"])) :])) for row in waves]
-    for i, row in enumerate(waves):
-        stage = Stage(row["stage"])
-        wave = WaveRef(row["job_id"], row["n"], stage)
-        if stage in WHOLE_WAVE_STAGES:
-            # A wave learns on top of the earlier waves of its job, so these must have learned first.
-            if not any(unlearned[:i]) and snapshot.value(statements.LEARNING_NOW) is None:
-                yield wave
-        elif stage is Stage.embed and snapshot.value(statements.EMBEDDING_NOW) is not None:
+    unlearned = job.stages_until_learned
+    first = next(_waves_at(snapshot, job, unlearned), None)
+    # A wave learns on top of the earlier waves of its job, so these must have learned first.
+    if first is not None and first.stage in WHOLE_WAVE_STAGES and not is_learning:
+        yield first
+    # No wave is scored before all have learned: the words of a later wave would change its scores.
+    stages = unlearned if first is not None else job.plan[len(unlearned) :]
+    version = snapshot.value(statements.NEWEST_VERSION, {"job_id": job.id})
+    for wave in _waves_at(snapshot, job, [stage for stage in stages if stage not in WHOLE_WAVE_STAGES]):
+        if wave.stage is Stage.embed and snapshot.value(statements.EMBEDDING_NOW) is not None:
             return
-        elif unlearned[i] or not any(unlearned):
-            # No wave is scored before all have learned: the words of a later wave would change its scores.
-            statement = _READY.get(stage, statements.READY_ITEMS)
-            parameters = {
-                "status": ready_status(stage, plan).value,
-                "job_id": wave.job_id,
-                "wave": wave.n,
-                **({"is_local": int(is_local)} if stage in _READY else {"moment": snapshot.now()}),
-            }
-            for item in snapshot.tuples(statement, parameters):
-                yield _work_item(item, wave, row["vocabulary_version"])
+        yield from _ready_items(snapshot, job, wave, version, waits)
+
+
+def _waves_at(snapshot: Snapshot, job: _Job, stages: Sequence[Stage]) -> Iterator[WaveRef]:
+    """Yield the waves of a job in these stages, the lowest first."""
+
+    def at(stage: Stage) -> Iterator[tuple[int, Stage]]:
+        for (n,) in snapshot.tuples(statements.WAVES_AT, {"job_id": job.id, "stage": stage.value}):
+            yield n, stage
+
+    for n, stage in heapq.merge(*map(at, stages)):
+        yield WaveRef(job.id, n, stage)
+
+
+def _ready_items(
+    snapshot: Snapshot, job: _Job, wave: WaveRef, version: int | None, waits: Waits
+) -> Iterator[WorkItem]:
+    parameters: dict[str, Any] = {
+        "status": ready_status(wave.stage, job.plan).value,
+        "job_id": job.id,
+        "wave": wave.n,
+        "is_local": int(job.is_local),
+        "total": job.total,
+    }
+    statement = _READY.get(wave.stage, statements.READY_ITEMS)
+    for *columns, earlier in snapshot.tuples(statement, parameters):
+        if earlier is None:
+            yield _work_item(tuple(columns), wave, version)
+            continue
+        waits.items.append({"item_id": columns[0], "waits_for": earlier})
+        if waits.is_full:
+            return
 
 
 def leases(database: Database) -> list[Lease]:
@@ -214,33 +296,42 @@ def renew(database: Database, lease: Lease, settings: Settings, now: float | Non
 def release(database: Database, batch: Batch) -> int:
     """Release what the owner still holds without counting an attempt; return the number of items or waves."""
     with database.write() as transaction:
-        if batch.wave is not None:
-            row = {
-                "job_id": batch.wave.job_id,
-                "wave": batch.wave.n,
-                "owner": batch.owner,
-                "charged": 0,
-            }
-            return transaction.execute(statements.RELEASE_WAVE, row)
-        plans: dict[int, Any] = {}
-        for item in batch.items:
-            if item.job_id not in plans:
-                text = transaction.value(statements.PLAN, {"job_id": item.job_id})
-                plans[item.job_id] = plan_from_json(text)
-        return transaction.write_many(
-            statements.RELEASE_ITEM,
-            [
-                {
-                    "item_id": item.id,
-                    "owner": batch.owner,
-                    "running": RUNNING[item.stage].value,
-                    "ready": ready_status(item.stage, plans[item.job_id]).value,
-                    "alone": int(item.alone),
-                    "now": timestamp_at(transaction.now()),
-                }
-                for item in batch.items
-            ],
+        n = (
+            _release_wave(transaction, batch)
+            if batch.wave is not None
+            else _release_items(transaction, batch)
         )
+        if n:
+            wake(transaction, {batch.wave.job_id} if batch.wave else {item.job_id for item in batch.items})
+        return n
+
+
+def _release_wave(transaction: Transaction, batch: Batch) -> int:
+    assert batch.wave is not None, "the batch is a wave"
+    row = {"job_id": batch.wave.job_id, "wave": batch.wave.n, "owner": batch.owner, "charged": 0}
+    return transaction.execute(statements.RELEASE_WAVE, row)
+
+
+def _release_items(transaction: Transaction, batch: Batch) -> int:
+    plans: dict[int, Any] = {}
+    for item in batch.items:
+        if item.job_id not in plans:
+            text = transaction.value(statements.PLAN, {"job_id": item.job_id})
+            plans[item.job_id] = plan_from_json(text)
+    return transaction.write_many(
+        statements.RELEASE_ITEM,
+        [
+            {
+                "item_id": item.id,
+                "owner": batch.owner,
+                "running": RUNNING[item.stage].value,
+                "ready": ready_status(item.stage, plans[item.job_id]).value,
+                "alone": int(item.alone),
+                "now": timestamp_at(transaction.now()),
+            }
+            for item in batch.items
+        ],
+    )
 
 
 def check_held(snapshot: Snapshot, item: WorkItem, *, or_canceled: bool = False) -> None:
@@ -268,12 +359,12 @@ def draft_of(snapshot: Snapshot, item: WorkItem) -> DocumentDraft | None:
 
 
 def _select_work(
-    transaction: Transaction, settings: Settings, job_id: int | None
+    transaction: Transaction, settings: Settings, job_id: int | None, waits: Waits
 ) -> tuple[WaveRef | list[WorkItem], bool]:
     """Return the work of the next batch, and whether there is more."""
     items: list[WorkItem] = []
     n_bytes = 0
-    for work in claimable(transaction, job_id):
+    for work in claimable(transaction, job_id, waits):
         if isinstance(work, WaveRef):
             # The next claim, or the end of this stage, shows whether there is more.
             return items or work, True
@@ -284,7 +375,7 @@ def _select_work(
             return items, True
         items.append(work)
         n_bytes += work.n_bytes
-    return items, False
+    return items, waits.is_full
 
 
 def _lease_items(

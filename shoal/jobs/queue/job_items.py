@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from shoal.jobs.queue import statements
+from shoal.jobs.queue.waits import wake
 from shoal.models.documents import DocFormat, DocumentDraft, UrlDraft
 from shoal.models.files import FileDraft, SourceFile
 from shoal.models.jobs import ItemStatus
@@ -53,6 +54,7 @@ def insert_items(transaction: Transaction, job_id: int, items: list[dict[str, An
         for item in items
     ]
     transaction.write_many(statements.INSERT_ITEM, rows)
+    wake(transaction, [job_id])
     with_text = [
         {"job_id": job_id, "seq": item["seq"], "content": item["content"]}
         for item in items

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from shoal.errors import ATTEMPTS_EXHAUSTED, BrokerUnavailableError
 from shoal.jobs.queue import lease, statements
-from shoal.jobs.queue.claims import ItemRef, WaveRef, claimable
+from shoal.jobs.queue.claims import ItemRef, WaveRef, find_work
 from shoal.jobs.queue.retention import drop_expired_jobs
 from shoal.jobs.queue.states import RUNNING, Stage, plan_from_json, ready_status
 from shoal.jobs.queue.submission import remove_dropped
 from shoal.jobs.queue.transitions import Outcome, fail_wave, finish_items
+from shoal.jobs.queue.waits import wake, wake_all
 from shoal.jobs.transport.broker import WorkerNotifier
 from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
@@ -138,6 +139,7 @@ def _reclaim_item(transaction: Transaction, row: Row, settings: Settings) -> boo
         finish_items(transaction, [(item, outcome)], owner)
         return True
     transaction.execute(statements.RELEASE_ITEM, parameters)
+    wake(transaction, [row["job_id"]])
     return False
 
 
@@ -160,6 +162,7 @@ def release_wave(
         return True
     row = {"job_id": wave.job_id, "wave": wave.n, "owner": owner, "charged": charged}
     transaction.execute(statements.RELEASE_WAVE, row)
+    wake(transaction, [wave.job_id])
     return False
 
 
@@ -192,8 +195,7 @@ def _drop_silent_uploads(database: Database, settings: Settings, now: float) -> 
 
 def _notify(database: Database, settings: Settings, notify: WorkerNotifier, now: float) -> bool:
     """Send a message if work waits and none was sent for a while; only one of several reconcilers does."""
-    with database.snapshot() as snapshot:
-        first = next(claimable(snapshot), None)
+    first = find_work(database) or (find_work(database) if _wake_stalled(database) else None)
     if first is None:
         return False
     wave = first if isinstance(first, WaveRef) else first.wave_ref
@@ -212,6 +214,19 @@ def _notify(database: Database, settings: Settings, notify: WorkerNotifier, now:
     except BrokerUnavailableError as error:
         log.warning("workers not notified of waiting work: %s", error)
         return False
+    return True
+
+
+def _wake_stalled(database: Database) -> bool:
+    """Look again at all that waits if nothing remains that could end its wait; whether that was so."""
+    with database.snapshot() as snapshot:
+        if snapshot.first(statements.IS_STALLED) is None:
+            return False
+    with database.write() as transaction:
+        if transaction.first(statements.IS_STALLED) is None:
+            return False
+        wake_all(transaction)
+    log.warning("work that waited for nothing is looked at again")
     return True
 
 

@@ -142,17 +142,25 @@ DELETE_JOB = f"DELETE FROM jobs WHERE id = :job_id AND status = '{DROPPED}'"
 
 # --- Claiming -----------------------------------------------------------------------------------------------
 
-# Open waves in fair order: the job with the longest time since its last claim first, then the lowest wave.
-# Embedding comes last: it makes no document searchable.
-# With `job_id` only that local job; without it all jobs of the service. The version is that of the last wave
-# of the job that has learned, done or not.
-OPEN_WAVES = f"""
-    SELECT j.id AS job_id, j.plan, w.n, w.stage, w.lease_owner, w.notified_at,
-           (SELECT MAX(v.vocabulary_version) FROM waves v WHERE v.job_id = j.id) AS vocabulary_version
-    FROM waves w JOIN jobs j ON j.id = w.job_id
-    WHERE w.stage <> '{WAVE_DONE}' AND j.status IN {OPEN_JOB}
-      AND (j.id = :job_id OR (:job_id IS NULL AND j.local_owner IS NULL))
-    ORDER BY j.kind = '{JobKind.embed}', j.last_claim, j.id, w.n
+# Jobs of the service in fair order: the job with the longest time since its last claim first. Embedding comes
+# last: it makes no document searchable.
+JOBS_IN_TURN = f"""
+    SELECT (j.kind = '{JobKind.embed}') AS is_last, j.last_claim, j.id, j.plan, j.total
+    FROM jobs j
+    WHERE j.parked = :parked AND j.status IN {OPEN_JOB} AND j.local_owner IS NULL
+    ORDER BY (j.kind = '{JobKind.embed}'), j.last_claim, j.id
+"""
+OPEN_LOCAL_JOB = f"""
+    SELECT 0 AS is_last, j.last_claim, j.id, j.plan, j.total FROM jobs j
+    WHERE j.id = :job_id AND j.status IN {OPEN_JOB}
+"""
+WAVES_AT = f"""
+    SELECT n FROM waves WHERE job_id = :job_id AND stage = :stage AND stage <> '{WAVE_DONE}' ORDER BY n
+"""
+# The version of the last wave of a job that has learned, done or not.
+NEWEST_VERSION = """
+    SELECT vocabulary_version FROM waves WHERE job_id = :job_id AND vocabulary_version IS NOT NULL
+    ORDER BY vocabulary_version DESC LIMIT 1
 """
 
 # Whether a wave is being learned from. Others must wait, because each learns on top of the one before.
@@ -172,80 +180,73 @@ EMBEDDING_NOW = f"""
 _ITEM_COLUMNS = """i.id, i.seq, i.title, i.source_path, i.format, i.tags, i.metadata, i.warnings,
                    i.n_bytes, i.content_hash, i.document_id, i.by_path, i.alone, i.attempts"""
 
-# Claimable items of a wave. Only in the convert and embed stages, which this serves, an item waits for
-# another try.
-READY_ITEMS = f"""
-    SELECT {_ITEM_COLUMNS} FROM job_items i
-    WHERE i.status = :status AND i.job_id = :job_id AND i.wave = :wave AND i.lease_owner IS NULL
-      AND (i.retry_at IS NULL OR i.retry_at <= :moment)
-    ORDER BY i.seq
-"""
-
-# Whether an earlier open item has the same content as item `i`; `{states}` restricts the earlier item's
-# status. Items of incomplete uploads and of other local jobs do not count.
-_HAS_EARLIER_COPY = f"""EXISTS (
-        SELECT 1 FROM job_items e JOIN jobs j ON j.id = e.job_id
-        WHERE e.content_hash = i.content_hash
+# Jobs that may hold the latest item before item `i` for which `i` waits: not those of incomplete uploads, nor
+# other local jobs.
+_JOB_BEFORE = f"""e.status IN {OPEN_ITEM}
           AND (e.job_id, e.seq) < (i.job_id, i.seq)
-          AND e.status IN {OPEN_ITEM} {{states}}
-          AND j.status IN {OPEN_JOB}
-          AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0)))"""
+          AND j.id = e.job_id AND j.status IN {OPEN_JOB}
+          AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0))"""
 
-# Whether an earlier open item replaces by its id the content of the document of item `i`: the document that
-# `i` itself replaces, or the stored document with the same content as `i`.
-_HAS_EARLIER_REPLACEMENT = f"""EXISTS (
-        SELECT 1 FROM job_items r JOIN jobs j ON j.id = r.job_id
-        WHERE r.document_id IN (i.document_id,
-                                (SELECT d.id FROM documents d WHERE d.content_hash = i.content_hash),
-                                (SELECT MAX(d.id) FROM documents d
-                                 WHERE i.by_path = 1 AND d.source_path = i.source_path))
-          AND r.content_hash IS NOT NULL AND r.document_id IS NOT NULL
-          AND r.status IN {OPEN_ITEM}
-          AND (r.job_id, r.seq) < (i.job_id, i.seq)
-          AND j.status IN {OPEN_JOB}
-          AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0)))"""
 
-# Whether item `i` replaces the document with its path, and an earlier open item has the path. A rescore does
-# not count: it changes no text, and takes long.
-_HAS_EARLIER_SAME_PATH = f"""(i.by_path = 1 AND EXISTS (
-        SELECT 1 FROM job_items p JOIN jobs j ON j.id = p.job_id
-        WHERE p.source_path = i.source_path AND p.source_path IS NOT NULL
-          AND p.status IN {OPEN_ITEM}
-          AND (p.job_id, p.seq) < (i.job_id, i.seq)
-          AND j.status IN {OPEN_JOB} AND j.kind <> '{JobKind.rescore}'
-          AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0))))"""
+def _latest_before(condition: str, column: str = "e.id") -> str:
+    """The latest open item `e` before item `i` that fulfills a condition, or NULL.
 
-# Whether an earlier open item replaces by its path the document that `i` replaces by its id, or that has the
-# content of `i`.
-_HAS_EARLIER_BY_PATH = f"""EXISTS (
-        SELECT 1 FROM job_items p JOIN jobs j ON j.id = p.job_id
-        WHERE p.source_path IN ((SELECT d.source_path FROM documents d WHERE d.content_hash = i.content_hash),
-                                (SELECT d.source_path FROM documents d WHERE d.id = i.document_id))
-          AND p.by_path = 1
-          AND p.status IN {OPEN_ITEM}
-          AND (p.job_id, p.seq) < (i.job_id, i.seq)
-          AND j.status IN {OPEN_JOB}
-          AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0)))"""
+    Items that wait for the same thing so form a chain, and the end of one item wakes one.
+    """
+    return f"""(
+        SELECT {column} FROM job_items e CROSS JOIN jobs j
+        WHERE {condition} AND {_JOB_BEFORE}
+        ORDER BY e.job_id DESC, e.seq DESC LIMIT 1)"""
 
-# READY_ITEMS without copies of earlier undiscovered items: only one of two equal texts is discovered.
-READY_UNDISCOVERED = f"""
-    SELECT {_ITEM_COLUMNS} FROM job_items i
-    WHERE i.status = :status AND i.job_id = :job_id AND i.wave = :wave AND i.lease_owner IS NULL
-      AND NOT {_HAS_EARLIER_COPY.format(states=f"AND e.status IN {_UNDISCOVERED_ITEM}")}
+
+# An earlier item with the same content that is not discovered yet: only one of two equal texts is discovered.
+# A job of a single document waits until the earlier item has ended, because it most likely ends with it.
+_UNDISCOVERED_COPY = _latest_before(
+    "e.content_hash = i.content_hash",
+    f"CASE WHEN e.status IN {_UNDISCOVERED_ITEM} OR (e.job_id <> i.job_id AND :total = 1) THEN e.id END",
+)
+_COPY = _latest_before("e.content_hash = i.content_hash")
+
+# Items that replace by their id the content of the document of item `i`: the document that `i` itself
+# replaces, or the stored document with the same content as `i`.
+_REPLACEMENTS = [
+    _latest_before(f"e.document_id = {document} AND e.content_hash IS NOT NULL AND e.document_id IS NOT NULL")
+    for document in (
+        "i.document_id",
+        "(SELECT d.id FROM documents d WHERE d.content_hash = i.content_hash)",
+        "(SELECT MAX(d.id) FROM documents d WHERE i.by_path = 1 AND d.source_path = i.source_path)",
+    )
+]
+
+# Items with the path of item `i`, which replaces the document with its path. A rescore does not count: it
+# changes no text, and takes long.
+_SAME_PATH = _latest_before(
+    "i.by_path = 1 AND e.source_path = i.source_path AND e.source_path IS NOT NULL "
+    f"AND j.kind <> '{JobKind.rescore}'"
+)
+
+# Items that replace by their path the document that `i` replaces by its id, or that has the content of `i`.
+_BY_PATH = [
+    _latest_before(f"e.source_path = {path} AND e.source_path IS NOT NULL AND e.by_path = 1")
+    for path in (
+        "(SELECT d.source_path FROM documents d WHERE d.content_hash = i.content_hash)",
+        "(SELECT d.source_path FROM documents d WHERE d.id = i.document_id)",
+    )
+]
+
+_READY = f"""
+    SELECT {_ITEM_COLUMNS}, {{earlier}} AS earlier FROM job_items i
+    WHERE i.job_id = :job_id AND i.wave = :wave AND i.status = :status AND i.status IN {OPEN_ITEM}
+      AND i.lease_owner IS NULL AND i.waits_for IS NULL AND i.retry_at IS NULL
     ORDER BY i.seq
 """
-
-# READY_ITEMS without those that wait for an earlier open item with the same content or a replacement of their
-# document.
-READY_ORIGINALS = f"""
-    SELECT {_ITEM_COLUMNS} FROM job_items i
-    WHERE i.status = :status AND i.job_id = :job_id AND i.wave = :wave AND i.lease_owner IS NULL
-      AND NOT {_HAS_EARLIER_COPY.format(states="")}
-      AND NOT {_HAS_EARLIER_REPLACEMENT}
-      AND NOT {_HAS_EARLIER_SAME_PATH}
-      AND NOT {_HAS_EARLIER_BY_PATH}
-    ORDER BY i.seq
-"""
+# Items of a wave that nobody has claimed and that are not known to wait.
+READY_ITEMS = _READY.format(earlier="NULL")
+# The same, each with the earlier open item for which it must wait, if there is one.
+READY_UNDISCOVERED = _READY.format(earlier=_UNDISCOVERED_COPY)
+READY_ORIGINALS = _READY.format(
+    earlier=f"COALESCE({', '.join([_COPY, *_REPLACEMENTS, _SAME_PATH, *_BY_PATH])})"
+)
 
 # Whether an open item replaces the content of a document, by its id or its path. Only items before `seq` of
 # `job_id` count; those of other local jobs do not.
@@ -267,7 +268,7 @@ BEFORE_ANY = {"job_id": 1 << 62, "seq": 0}
 """For IS_BEING_REPLACED: all items of the service count."""
 
 # Whether an earlier open item has the path of an item that replaces by its path.
-IS_PATH_AWAITED = f"SELECT 1 FROM job_items i WHERE i.id = :item_id AND {_HAS_EARLIER_SAME_PATH}"
+IS_PATH_AWAITED = f"SELECT 1 FROM job_items i WHERE i.id = :item_id AND {_SAME_PATH} IS NOT NULL"
 
 # The file that the text of an item comes from.
 ITEM_SOURCE = "SELECT source FROM job_item_files WHERE item_id = :item_id"
@@ -285,7 +286,7 @@ CLAIM_WAVE = """
 
 START_JOB = f"""
     UPDATE jobs SET status = '{JobStatus.processing}', stage = :stage,
-        started_at = COALESCE(started_at, :now), last_claim = :moment, received_at = :moment,
+        started_at = COALESCE(started_at, :now), last_claim = :moment, received_at = :moment, parked = 0,
         updated_at = :now, revision = revision + 1
     WHERE id = :job_id AND status IN {OPEN_JOB}
 """
@@ -303,6 +304,73 @@ ITEM_FILE = """
     WHERE f.item_id = :item_id AND (f.data IS NOT NULL OR f.kind = 'url')
 """
 ITEM_RESPONSE = "SELECT etag, last_modified FROM job_item_responses WHERE item_id = :item_id"
+
+# --- Waiting ------------------------------------------------------------------------------------------------
+
+PARK_ITEM = "UPDATE job_items SET waits_for = :waits_for WHERE id = :item_id AND lease_owner IS NULL"
+PARK_JOB = "UPDATE jobs SET parked = :parked WHERE id = :job_id"
+JOBS_WAITING_FOR = "SELECT DISTINCT job_id FROM job_items WHERE waits_for IN ({ids})"
+WAKE_ITEMS = "UPDATE job_items SET waits_for = NULL WHERE waits_for IN ({ids})"
+WAKE_JOB = "UPDATE jobs SET parked = 0 WHERE id = :job_id AND parked <> 0"
+# Items whose pause before another try has ended.
+_DUE = "retry_at <= :moment AND retry_at IS NOT NULL"
+ANY_DUE = f"SELECT 1 FROM job_items WHERE {_DUE} LIMIT 1"
+JOBS_DUE = f"SELECT DISTINCT job_id FROM job_items WHERE {_DUE}"
+WAKE_DUE = f"UPDATE job_items SET retry_at = NULL WHERE {_DUE}"
+# Whether jobs are parked although nothing is claimed, nor pauses before another try: a wait was not ended.
+IS_STALLED = f"""
+    SELECT 1 FROM jobs j
+    WHERE j.parked <> 0 AND j.status IN {OPEN_JOB} AND j.local_owner IS NULL
+      AND NOT EXISTS (SELECT 1 FROM job_items i
+                      WHERE i.status IN {_RUNNING_ITEM} AND i.status IN {OPEN_ITEM}
+                        AND i.lease_owner IS NOT NULL)
+      AND NOT EXISTS (SELECT 1 FROM waves w WHERE w.stage <> '{WAVE_DONE}' AND w.lease_owner IS NOT NULL)
+      AND NOT EXISTS (SELECT 1 FROM job_items i WHERE i.retry_at IS NOT NULL)
+    LIMIT 1
+"""
+WAKE_ALL_ITEMS = "UPDATE job_items SET waits_for = NULL WHERE waits_for IS NOT NULL"
+WAKE_ALL_JOBS = "UPDATE jobs SET parked = 0 WHERE parked <> 0"
+
+_OPEN_TO = f"""k.status IN {OPEN_JOB}
+      AND (i.job_id = :job_id OR (k.local_owner IS NULL AND :is_local = 0))"""
+IS_LOCAL = "SELECT local_owner IS NOT NULL FROM jobs WHERE id = :job_id"
+# Unclaimed copies of items that have passed the discover stage: there is nothing to discover in them.
+COPIES_TO_PASS = f"""
+    SELECT i.id, i.job_id, i.wave, i.n_bytes FROM job_items o
+    JOIN job_items i ON i.content_hash = o.content_hash
+    JOIN jobs k ON k.id = i.job_id
+    JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
+    WHERE o.id IN ({{ids}}) AND o.status = '{ItemStatus.discovered}'
+      AND i.status IN {OPEN_ITEM} AND i.status IN ('{ItemStatus.enqueued}', '{ItemStatus.converted}')
+      AND i.lease_owner IS NULL AND w.stage = '{Stage.discover}'
+      AND (i.job_id = o.job_id OR k.total > 1) AND {_OPEN_TO}
+    LIMIT :limit
+"""
+PASS_COPY = f"""
+    UPDATE job_items SET status = '{ItemStatus.discovered}', waits_for = NULL, alone = 0, updated_at = :now
+    WHERE id = :item_id
+"""
+# Unclaimed new documents with the content of a document that was just stored, and that nothing will replace
+# before their turn.
+COPIES_TO_END = f"""
+    SELECT i.id, i.job_id, i.wave, i.n_bytes, i.tags, w.stage, d.id AS document_id FROM job_items o
+    JOIN documents d ON d.id = o.document_id AND d.content_hash = o.content_hash
+    JOIN job_items i ON i.content_hash = o.content_hash
+    JOIN jobs k ON k.id = i.job_id
+    JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
+    WHERE o.id IN ({{ids}}) AND i.status IN {OPEN_ITEM} AND i.lease_owner IS NULL
+      AND i.document_id IS NULL AND i.by_path = 0 AND k.kind = '{JobKind.ingest}'
+      AND (w.stage = '{Stage.score}'
+           OR (w.stage = '{Stage.discover}' AND i.status <> '{ItemStatus.discovered}'))
+      AND {_OPEN_TO}
+      AND COALESCE({", ".join([*_REPLACEMENTS, *_BY_PATH])}) IS NULL
+    LIMIT :limit
+"""
+END_COPY = f"""
+    UPDATE job_items SET status = '{ItemStatus.duplicate}', document_id = :document_id, waits_for = NULL,
+        retry_at = NULL, error = NULL, error_code = NULL, updated_at = :now
+    WHERE id = :item_id
+"""
 
 # --- Holding a claim ----------------------------------------------------------------------------------------
 
@@ -406,7 +474,7 @@ ADVANCE_LEASED_WAVE = ADVANCE_WAVE + " AND lease_owner = :owner"
 
 END_OPEN_ITEM = f"""
     UPDATE job_items SET status = :status, error = :error, error_code = :error_code, lease_owner = NULL,
-        lease_expires_at = NULL, updated_at = :now
+        lease_expires_at = NULL, waits_for = NULL, retry_at = NULL, updated_at = :now
     WHERE id = :item_id AND status IN {OPEN_ITEM}
 """
 
@@ -475,7 +543,7 @@ NEXT_WAVE = "SELECT COALESCE(MAX(n), -1) + 1 FROM waves WHERE job_id = :job_id"
 # `alone` stays: an item that crashed its worker keeps running alone.
 RETRY_ITEM = f"""
     UPDATE job_items SET status = '{ItemStatus.enqueued}', wave = :wave, attempts = 0, interruptions = 0,
-        retry_at = NULL, error = NULL, error_code = NULL, updated_at = :now
+        retry_at = NULL, waits_for = NULL, error = NULL, error_code = NULL, updated_at = :now
     WHERE id = :item_id AND status = '{ItemStatus.failed}'
 """
 SHRINK_WAVE = """
@@ -488,8 +556,8 @@ INSERT_WAVE = """
 REOPEN_JOB = f"""
     UPDATE jobs SET
         status = CASE status WHEN '{JobStatus.processing}' THEN status ELSE '{JobStatus.enqueued}' END,
-        error = NULL, finished_at = NULL, n_failed = n_failed - :failed, bytes_done = bytes_done - :bytes,
-        updated_at = :now, revision = revision + 1
+        error = NULL, finished_at = NULL, parked = 0, n_failed = n_failed - :failed,
+        bytes_done = bytes_done - :bytes, updated_at = :now, revision = revision + 1
     WHERE id = :job_id AND status IN {_RETRIABLE_JOB}
 """
 # Failed items whose text or file was kept for a retry; a canceled job cannot be retried.

@@ -25,6 +25,7 @@ from shoal.jobs.queue.states import (
 )
 from shoal.jobs.queue.submission import remove_dropped
 from shoal.jobs.queue.transitions import close_if_done
+from shoal.jobs.queue.waits import wake_all
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
 from shoal.models.jobs import ItemStatus, JobKind
 from shoal.settings import Settings
@@ -258,6 +259,7 @@ def _repair_items(context: CheckContext) -> None:
         for job_id in {row["job_id"] for row in failed}:
             _update_job(transaction, job_id, now)
         transaction.execute(DELETE_OBSOLETE_TEXTS)
+        wake_all(transaction)
 
 
 def _job_row(transaction: Transaction, job_id: int, settings: Settings, now: str) -> dict[str, Any]:
@@ -324,6 +326,7 @@ def _repair_waves(context: CheckContext) -> None:
             _update_wave(transaction, row["job_id"], row["n"])
         for job_id in {row["job_id"] for row in wrong}:
             _update_job(transaction, job_id, now)
+        wake_all(transaction)
 
 
 def _update_wave(transaction: Transaction, job_id: int, wave: int) -> None:
@@ -374,6 +377,7 @@ def _repair_jobs(context: CheckContext) -> None:
         wrong = {row[0] for statement in (WRONG_COUNTS, WRONG_ENDS) for row in transaction.tuples(statement)}
         for job_id in wrong:
             _update_job(transaction, job_id, now)
+        wake_all(transaction)
 
 
 def _update_job(transaction: Transaction, job_id: int, now: str) -> None:

@@ -26,11 +26,12 @@ from job_parts import assert_consistent, claim_now, draft, handlers, rows, run_j
 from shoal.errors import DocumentError, LeaseLostError
 from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.cancel import cancel
-from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, has_claimable_work, release
+from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, claimable, has_claimable_work, release
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.states import FINAL, Stage
 from shoal.jobs.queue.submission import Upload, submit_document
 from shoal.jobs.queue.transitions import Outcome, finish_items, finish_wave
+from shoal.jobs.queue.waits import wake_all
 from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
 from shoal.jobs.stages.runner import process
 from shoal.models.jobs import ItemStatus
@@ -41,6 +42,10 @@ from shoal.storage.opening import open_database
 CONTENTS = st.sampled_from(["a", "bb", "ccc", "bad", "dddd"])
 REFUSED_CONTENT = "bad"
 """Content whose scoring fails."""
+
+
+class _UndoneError(Exception):
+    """Rolls a transaction back."""
 
 
 class Protocol(RuleBasedStateMachine):
@@ -198,6 +203,14 @@ class Protocol(RuleBasedStateMachine):
     @invariant()
     def counts_match_items(self) -> None:
         assert_consistent(self.database)
+
+    @invariant()
+    def nothing_waits_in_vain(self) -> None:
+        with contextlib.suppress(_UndoneError), self.database.write() as transaction:
+            before = list(claimable(transaction))
+            wake_all(transaction)
+            assert list(claimable(transaction)) == before
+            raise _UndoneError
 
     @invariant()
     def no_item_has_two_owners(self) -> None:

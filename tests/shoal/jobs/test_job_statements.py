@@ -13,7 +13,16 @@ from shoal.storage import evidence, observations, vocabulary_queries
 from shoal.storage.database import Database
 
 OFTEN = (
-    "OPEN_WAVES",
+    "JOBS_IN_TURN",
+    "OPEN_LOCAL_JOB",
+    "WAVES_AT",
+    "NEWEST_VERSION",
+    "ANY_DUE",
+    "WAKE_DUE",
+    "IS_STALLED",
+    "LEARNING_NOW",
+    "EMBEDDING_NOW",
+    "READY_UNDISCOVERED",
     "READY_ITEMS",
     "READY_ORIGINALS",
     "IS_BEING_REPLACED",
