@@ -1,9 +1,9 @@
 """Support: how much of a statement the passages say that it cites.
 
 Coverage is the share of the statement's words that a window of `WINDOW` neighbouring sentences has, in any
-inflection, each weighted by its rarity (inverse document frequency), 0..1. Stop words and numbers do not
-count. Title and headings of a passage count as part of each of its windows. Coverage does not see the order
-of words; so numbers, names, quotations and negations are compared by themselves.
+inflection, each weighted by its rarity (inverse document frequency), 0..1. Stop words, numbers and codes do
+not count. Title and headings of a passage count as part of each of its windows. Coverage does not see the
+order of words; so what a statement says exactly, names, quotations and negations are compared by themselves.
 
 A statement that cites several passages is compared with the best window of each, together.
 """
@@ -11,10 +11,8 @@ A statement that cites several passages is compared with the best window of each
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +20,15 @@ from numpy.typing import NDArray
 from lagoon.sentences import sentence_spans
 from lagoon.tokens import is_stop_word, token_list
 from shoal.formats.masking import mask_inline
-from shoal.grounding.numbers import NUMBER_WORDS, find_numbers
-from shoal.search.query_language import TERMS, folded, stems_of, tokens_of
+from shoal.grounding.clauses import is_negation_reversed
+from shoal.grounding.comparison import Part, check_exact, check_names, is_quoted
+from shoal.grounding.notations import NUMBER_WORDS
+from shoal.grounding.words import Token, read_tokens
+from shoal.search.query_language import TERMS
 
 WINDOW = 2
 """Sentences of a window: a statement may sum up neighbours."""
 
-_NEGATORS = """
-    no not never none nor neither nobody nothing nowhere without cannot hardly seldom rarely
-"""
-NEGATORS = frozenset(_NEGATORS.split())
 _ATTRIBUTIONS = """
     according article author authors document documents passage passages says source sources states text
     writes
@@ -39,7 +36,6 @@ _ATTRIBUTIONS = """
 ATTRIBUTIONS = frozenset(_ATTRIBUTIONS.split())
 """Words by which a text names its sources: "according to the passage". They are no part of a claim."""
 
-_CLAUSE_END = re.compile(r"[,;:()–—]")
 _NO_MEANING = NUMBER_WORDS | ATTRIBUTIONS
 
 WeightOf = Callable[[str], float]
@@ -56,31 +52,6 @@ def content_words(text: str) -> dict[str, str]:
             if len(stem) > 1 and stem.isalpha():
                 words.setdefault(stem, form)
     return words
-
-
-def names(text: str) -> dict[str, str]:
-    """Return the capitalised words of a sentence after its first word, by stem."""
-    later = [token for token in tokens_of(text)[1:] if token[0].isupper() and len(token) > 1]
-    found = [
-        token for token in later if not is_stop_word(folded(token)) and folded(token) not in NUMBER_WORDS
-    ]
-    return dict(zip(stems_of(found), found, strict=True))
-
-
-def has_negator(text: str) -> bool:
-    """Whether a text has a negating word."""
-    return any(form in NEGATORS or form.endswith("n't") for form in token_list(text))
-
-
-def has_negator_about(words: Mapping[str, str], sentence: str) -> bool:
-    """Whether a clause of a sentence has a negating word and at least half of its words are among `words`."""
-    if not has_negator(sentence):
-        return False
-    for clause in filter(has_negator, _CLAUSE_END.split(sentence)):
-        of_clause = content_words(clause)
-        if 2 * len(of_clause.keys() & words.keys()) >= max(len(of_clause), 1):
-            return True
-    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +75,7 @@ class Passage:
         self.spans = list(zip(firsts.tolist(), lasts.tolist(), strict=True)) or [(0, len(text))]
         self._sentences = [plain[start:end] for start, end in self.spans]
         self._context = frozenset(content_words(context))
-        self._context_numbers = find_numbers(context)
+        self.context = read_tokens(context)
         places: dict[str, list[int]] = {}
         for place, sentence in enumerate(self._sentences):
             for stem in content_words(sentence):
@@ -125,23 +96,20 @@ class Passage:
                 present[row, places] = True
         return present
 
-    def numbers(self, first: int, last: int) -> frozenset[Decimal]:
-        """Return the numbers of the sentences first..last and of the context."""
-        return self._context_numbers.union(*map(self._numbers_of, range(first, last + 1)))
-
-    def sentence(self, place: int) -> str:
-        """Return a sentence without markup."""
-        return self._sentences[place]
+    def tokens(self, place: int) -> list[Token]:
+        """Return the tokens of a sentence, with their places in the passage."""
+        found = self._tokens_by_place.get(place)
+        if found is None:
+            start = self.spans[place][0]
+            found = self._tokens_by_place[place] = [
+                replace(token, start=token.start + start, end=token.end + start)
+                for token in read_tokens(self._sentences[place])
+            ]
+        return found
 
     @functools.cached_property
-    def _numbers_by_place(self) -> dict[int, frozenset[Decimal]]:
+    def _tokens_by_place(self) -> dict[int, list[Token]]:
         return {}
-
-    def _numbers_of(self, place: int) -> frozenset[Decimal]:
-        found = self._numbers_by_place.get(place)
-        if found is None:
-            found = self._numbers_by_place[place] = find_numbers(self._sentences[place])
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,18 +120,17 @@ class Support:
     coverages        the same for the best window of each passage alone
     windows          the best window of each passage
     missing_words    words of the statement in none of the best windows, heaviest first
-    missing_numbers  numbers of the statement in none of them, as written in digits
-    missing_names    capitalised words of the statement in none of the passages
-    is_negated       whether the statement is negated and its best sentence is not, or the reverse; of the
-                     sentence, only clauses about the statement count
+    parts            what the statement says exactly, and its names, each with its place in a passage
+    is_quoted        whether the best windows have the statement as it stands
+    is_negated       whether the statement is negated and the clauses it rests on are not, or the reverse
     """
 
     coverage: float
     coverages: tuple[float, ...]
     windows: tuple[Window, ...]
     missing_words: tuple[str, ...]
-    missing_numbers: tuple[str, ...]
-    missing_names: tuple[str, ...]
+    parts: tuple[Part, ...]
+    is_quoted: bool
     is_negated: bool
 
     @property
@@ -174,39 +141,48 @@ class Support:
 
 def find_support(statement: str, passages: Sequence[Passage], weight_of: WeightOf) -> Support:
     """Compare a statement, without markup, with at least one passage."""
-    words = content_words(statement)
+    tokens = read_tokens(statement)
+    words = content_words(_without_exact(statement, tokens))
     stems = list(words)
     weights = np.array([weight_of(stem) for stem in stems], dtype=np.float64)
     total = float(weights.sum()) or 1.0
     covered = np.zeros(len(stems), dtype=np.bool_)
-    # "One" is hardly ever a count.
-    wanted = find_numbers(statement) - {Decimal(1)}
-    numbers: set[Decimal] = set()
-    coverages, windows, sentences = [], [], []
+    coverages, windows, sentences, regions = [], [], [], []
     for passage in passages:
         present = passage.presence(stems)
         first, last, place, in_window = _best_window(present, weights)
         covered |= in_window
-        if wanted:
-            numbers |= passage.numbers(first, last)
         coverages.append(_fraction(float(weights[in_window].sum()), total, stems))
-        sentence = passage.spans[place]
-        windows.append(Window(passage.spans[first][0], passage.spans[last][1], *sentence))
-        sentences.append(passage.sentence(place))
+        windows.append(Window(passage.spans[first][0], passage.spans[last][1], *passage.spans[place]))
+        sentences.append(passage.tokens(place))
+        regions.append([token for each in range(first, last + 1) for token in passage.tokens(each)])
     missing = [stem for stem, is_in in zip(stems, covered.tolist(), strict=True) if not is_in]
-    unnamed = {
-        stem: name for stem, name in names(statement).items() if not any(p.has(stem) for p in passages)
-    }
-    best = sentences[coverages.index(max(coverages))]
+    best = coverages.index(max(coverages))
+    quoted = any(is_quoted(tokens, region) for region in regions)
+    contexts = [passage.context for passage in passages]
+    parts = [
+        *check_exact(tokens, regions, contexts),
+        *check_names(tokens, regions, lambda stem: any(passage.has(stem) for passage in passages)),
+    ]
     return Support(
         coverage=_fraction(float(weights[covered].sum()), total, stems),
         coverages=tuple(coverages),
         windows=tuple(windows),
         missing_words=tuple(words[stem] for stem in sorted(missing, key=lambda stem: -weight_of(stem))),
-        missing_numbers=tuple(sorted(format(number, "f") for number in wanted - numbers)),
-        missing_names=tuple(unnamed.values()),
-        is_negated=has_negator(statement) != has_negator_about(words, best),
+        parts=tuple(sorted(parts, key=lambda part: part.start_char)),
+        is_quoted=quoted,
+        is_negated=not quoted and is_negation_reversed(tokens, sentences[best]),
     )
+
+
+def _without_exact(statement: str, tokens: Sequence[Token]) -> str:
+    """A statement with spaces in place of what it says exactly, which is compared by itself."""
+    pieces, end = [], 0
+    for token in tokens:
+        if token.is_exact:
+            pieces += [statement[end : token.start], " "]
+            end = token.end
+    return "".join([*pieces, statement[end:]])
 
 
 def _fraction(covered: float, total: float, stems: Sequence[str]) -> float:

@@ -23,7 +23,8 @@ class Problem(NamedTuple):
     """Why a statement is rejected.
 
     `code`: `unreferenced`, `reference` (it cites what is not allowed or does not exist), `citations` (it
-    cites too many), `quotation`, `number`, `name`, `negation` or `coverage`; `message` is the same in words.
+    cites too many), `quotation`, `coverage`, `negation`, `name`, or what it says exactly (`number`, `date`,
+    `time`, `version`, `address`, `code`, `letter`); `message` is the same in words.
     """
 
     code: str

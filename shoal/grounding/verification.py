@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from shoal.errors import QueryError
+from shoal.grounding.comparison import NAME, Part, Status
 from shoal.grounding.quotations import find_quotation
 from shoal.grounding.references import CitableText, CitedPassage, Range, Reference, make_references
 from shoal.grounding.statements import (
@@ -48,6 +49,10 @@ MAX_READ_CHARS = 4_000_000
 """Most characters of all cited passages, each counted once."""
 MAX_COMPARED_CHARS = 20_000_000
 """Most characters that all statements are compared with; a passage counts for each that cites it."""
+_MESSAGES = {
+    Status.missing: "the references do not have the {kind} {texts} there",
+    Status.unclear: "the references have the {kind} {texts} in a notation that may mean something else",
+}
 MAX_MISSING = 20
 """Most missing words of a verdict; the coverage has all of them."""
 
@@ -226,8 +231,8 @@ def _judge(
         evidence=_evidence(*list(cited.items())[support.best], support),
         quotations=quotations,
         missing_words=support.missing_words[:MAX_MISSING],
-        missing_numbers=support.missing_numbers,
-        missing_names=support.missing_names,
+        missing_numbers=_lacking(part for part in support.parts if part.kind != NAME),
+        missing_names=_lacking(part for part in support.parts if part.kind == NAME),
         problems=tuple(problems),
     )
 
@@ -238,11 +243,14 @@ def _problems(
     for quotation in quotations:
         if quotation.reference is None:
             yield Problem("quotation", f"the references do not have the quotation {_short(quotation.text)!r}")
-    if support.missing_numbers:
-        numbers = ", ".join(support.missing_numbers)
-        yield Problem("number", f"the references do not have the number {numbers} there")
-    if support.missing_names:
-        yield Problem("name", f"the references do not have the name {', '.join(support.missing_names)}")
+    lacking: dict[tuple[str, Status], list[str]] = {}
+    for part in support.parts:
+        if part.status is not Status.found:
+            lacking.setdefault((part.kind, part.status), []).append(part.text)
+    for (kind, status), texts in lacking.items():
+        yield Problem(kind, _MESSAGES[status].format(kind=kind, texts=", ".join(dict.fromkeys(texts))))
+    if support.is_quoted:
+        return
     if support.coverage < min_coverage:
         words = ", ".join(support.missing_words[:MAX_MISSING])
         yield Problem(
@@ -252,6 +260,10 @@ def _problems(
         )
     if support.is_negated:
         yield Problem("negation", "either it or the sentence that it rests on is negated, and not both")
+
+
+def _lacking(parts: Iterable[Part]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.text for part in parts if part.status is not Status.found))
 
 
 def _supporters(references: Sequence[str], support: Support, min_coverage: float) -> tuple[str, ...]:

@@ -18,9 +18,9 @@ from shoal.formats.decoding import decode
 from shoal.formats.drafts import make_draft
 from shoal.formats.headings import plain_heading
 from shoal.formats.plaintext import parse_plaintext
-from shoal.grounding.numbers import find_numbers
 from shoal.grounding.quotations import find_quotation
 from shoal.grounding.statements import parse_statements
+from shoal.grounding.words import read_tokens
 from shoal.models.documents import DocumentDraft
 from shoal.search.highlights import Highlighter, find_highlights
 from shoal.search.request import SEARCH_ARGUMENTS, make_request
@@ -98,8 +98,8 @@ OTHERS: dict[str, tuple[Callable[[str], object], Texts]] = {
     ),
     "an open citation": (parse_statements, lambda n: "[1, " * n),
     "open quotations in a statement": (parse_statements, lambda n: "“a b c " * n),
-    "words of a number": (find_numbers, lambda n: "two hundred and " * n),
-    "digits of a number": (find_numbers, lambda n: "1," * n),
+    "words of a number": (read_tokens, lambda n: "two hundred and " * n),
+    "digits of a number": (read_tokens, lambda n: "1," * n),
     "bytes in an unknown encoding": (
         lambda text: decode(text.encode("cp1250"), max_bytes=10**9, min_confidence=0.0),
         lambda n: "Příliš žluťoučký kůň úpěl ďábelské ódy. " * n,

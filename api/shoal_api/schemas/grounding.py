@@ -104,8 +104,9 @@ class ProblemOfStatementSchema(Schema):
     code = fields.String(
         required=True,
         metadata={
-            "description": "`unreferenced`, `reference`, `citations`, `quotation`, `number`, `name`, "
-            "`negation` or `coverage`"
+            "description": "`unreferenced`, `reference`, `citations`, `quotation`, `coverage`, "
+            "`negation`, `name`, or what it says exactly: `number`, `date`, `time`, `version`, `address`, "
+            "`code` or `letter`"
         },
     )
     message = fields.String(required=True, metadata={"description": "the problem in words"})
