@@ -248,6 +248,24 @@ def analyze_document(
     )
 
 
+def compare_sentences(
+    source: str | Sequence[str | Sentence],
+    table: ReefTable,
+    base: BaseVocabulary,
+    custom: CustomWords,
+    smooth_window: int,
+) -> NDArray[np.float64]:
+    """The cosine of each gap between the sentences of a text without sections (`gap_cosines`)."""
+    sentences = SentenceTable.of(source)
+    by_sentence = _read_sentences(sentences, table, base, custom, top_k=0)
+    return gap_cosines(
+        by_sentence.raw_z,
+        np.zeros(1, dtype=np.int64),
+        len(sentences.at),
+        SegmentationOptions(smooth_window=smooth_window).smooth_window,
+    )
+
+
 def analyze_texts(
     texts: Sequence[TextSentences],
     table: ReefTable,

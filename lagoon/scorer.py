@@ -17,6 +17,7 @@ from lagoon.analysis import (
     TextSentences,
     analyze_document,
     analyze_texts,
+    compare_sentences,
     score_sections,
 )
 from lagoon.bm25 import BM25_SCALE
@@ -124,6 +125,15 @@ class ReefScorer:
         return analyze_document(
             text, self._table, self._base, self._custom, options, sections, context_weight, top_k
         )
+
+    def gap_cosines(
+        self, text: str | Sequence[str | Sentence], *, smooth_window: int = 2
+    ) -> NDArray[np.float64]:
+        """The similarity of the sentences around each gap, (sentences - 1,); a low one is a change of topic.
+
+        `analyze` compares the same, but not across the start of a section.
+        """
+        return compare_sentences(text, self._table, self._base, self._custom, smooth_window)
 
     def analyze_many(
         self,

@@ -243,10 +243,11 @@ class Engine:
 
     # Ingest
 
-    def ingest(self, *, content: str, **fields: Unpack[DocumentFields]) -> IngestResult:
+    def ingest(self, *, content: str | None = None, **fields: Unpack[DocumentFields]) -> IngestResult:
         """Store one document. If its content is stored already, merge the tags and set `duplicate`.
 
-        `DocumentFields` describes the fields. Raises DocumentError with what is wrong with the document;
+        `DocumentFields` describes the fields. Without `content`, the text is that of `chunks`, passages that
+        are cut already. Raises DocumentError with what is wrong with the document;
         nothing is stored then."""
         from shoal.formats.drafts import make_draft
 

@@ -117,6 +117,8 @@ class Scorer(Protocol):
         **options: Unpack[AnalysisOptions],
     ) -> Analysis: ...
 
+    def gap_cosines(self, text: Sequence[str | Sentence], *, smooth_window: int) -> NDArray[np.float64]: ...
+
 
 class LearningScorer(Scorer, Protocol):
     """A scorer that learned words can be added to."""

@@ -226,6 +226,13 @@ class FakeScorer:
     def score_raw(self, text: str) -> NDArray[np.float64]:
         return self._profile(self._matches(text), ())[1]
 
+    def gap_cosines(
+        self, text: str | Sequence[str | Sentence], *, smooth_window: int = 2
+    ) -> NDArray[np.float64]:
+        """0 where the strongest reef of the sentences changes, else 1."""
+        tops = [self._strongest(self._matches(sentence.text)) for sentence in _as_sentences(text)]
+        return np.array([float(a == b) for a, b in itertools.pairwise(tops)])
+
     def analyze(
         self,
         text: str | Sequence[str | Sentence],

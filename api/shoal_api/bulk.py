@@ -55,6 +55,7 @@ BODY: dict[str, Any] = {
                     "tags": {"type": "string", "description": "comma-separated; for all files"},
                     "metadata": {"type": "string", "description": "a JSON object; for all files"},
                     "format": {"type": "string", "enum": ["markdown", "plaintext"]},
+                    "chunk_tokens": {"type": "string", "description": "such as 300-800; for all files"},
                 },
             }
         },

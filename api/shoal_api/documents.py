@@ -70,8 +70,8 @@ blueprint = Blueprint("documents", __name__, url_prefix=DOCUMENTS, description="
 def add_document(data: dict[str, Any]) -> Response:
     """Add a document
 
-    With `url` instead of `content`, a worker fetches the page or file. If the server says that it has not
-    changed, the job ends with a duplicate.
+    With `chunks`, its passages are those that the caller has cut. With `url` instead of `content`, a worker
+    fetches the page or file. If the server says that it has not changed, the job ends with a duplicate.
 
     Returns 202 with a job. With `Prefer: wait=N`, returns 201 with the document if it is stored in time.
     """

@@ -35,7 +35,7 @@ from shoal_api.problems import ProblemError, field_problem, flatten, shorten
 from shoal_api.schemas.documents import DocumentInputSchema
 from shoal_api.spool import READ_BYTES
 
-FIELDS = ("tags", "metadata", "format")
+FIELDS = ("tags", "metadata", "format", "chunk_tokens")
 """Fields that apply to all files of a form or an archive."""
 
 OF_ALL_BODIES = ("on_conflict",)
@@ -90,6 +90,7 @@ class Common:
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] | None = None
     format: str | None = None
+    chunk_tokens: str | None = None
 
 
 def read_form(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
@@ -189,6 +190,7 @@ def _draft(
             format=common.format,
             tags=common.tags,
             metadata=common.metadata,
+            chunk_tokens=common.chunk_tokens,
             source_path=path,
         )
     except DocumentError as error:
@@ -238,11 +240,17 @@ def _common(fields: dict[str, list[bytes]], settings: Settings) -> Common:
     common = Common(
         tags=tuple(tag for tag in tags if tag),
         metadata=_metadata(texts.get("metadata", [])),
-        format=next((text for text in texts.get("format", []) if text), None),
+        format=next(filter(None, texts.get("format", [])), None),
+        chunk_tokens=next(filter(None, texts.get("chunk_tokens", [])), None),
     )
     # An invalid value here would fail every file, so the whole request is refused at once.
     make_draft(
-        content="-", settings=settings, format=common.format, tags=common.tags, metadata=common.metadata
+        content="-",
+        settings=settings,
+        format=common.format,
+        tags=common.tags,
+        metadata=common.metadata,
+        chunk_tokens=common.chunk_tokens,
     )
     return common
 

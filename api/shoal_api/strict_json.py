@@ -32,6 +32,10 @@ _SCAN_STRING: Callable[[str, int, bool], tuple[str, int]] = json.decoder.scanstr
 """Scanner of the standard parser: returns the string that starts after a quote, and its end."""
 
 
+LONG_CHARS = 200
+"""A string of this many characters takes hardly more memory than its JSON."""
+
+
 class MalformedJSONError(ValueError):
     """The bytes are not JSON. The message says why, for the caller."""
 
@@ -46,7 +50,7 @@ class LoneSurrogateError(ValueError):
 
 
 class OversizedJSONError(MalformedJSONError):
-    """The JSON is too large without its longest string."""
+    """The JSON is too large without its long strings."""
 
 
 def parse_object(data: bytes, max_beside: int | None = None) -> dict[str, Any]:
@@ -61,8 +65,8 @@ def parse(data: bytes, max_beside: int | None = None) -> Any:
     """Parse `data` (UTF-8, optionally with a BOM) as a JSON value.
 
     A parsed value takes up to 40 times the memory of its JSON, but a string only that of its characters.
-    `max_beside` limits the characters outside the longest string, for bodies that are large because of one
-    string.
+    `max_beside` limits the characters outside strings of LONG_CHARS or more, for bodies that are large
+    because of their texts.
 
     Raises MalformedJSONError.
     """
@@ -87,20 +91,20 @@ def parse(data: bytes, max_beside: int | None = None) -> Any:
 
 
 def _check_beside(text: str, limit: int) -> None:
-    """Raise OversizedJSONError if a JSON text has more than `limit` characters outside its longest string."""
-    longest = at = 0
+    """Raise OversizedJSONError if a JSON text has more than `limit` characters outside its long strings."""
+    in_texts = at = 0
     while at < len(text):
         start = text.find('"', at)
         if start < 0:
             start = at = len(text)
         else:
             _, at = _SCAN_STRING(text, start + 1, True)
-        longest = max(longest, at - start)
-        if at - longest > limit:
+        if at - start >= LONG_CHARS:
+            in_texts += at - start
+        if at - in_texts > limit:
             raise OversizedJSONError(
-                f"has more than {limit:,} characters besides its longest text, which is the limit; send less "
-                f"metadata "
-                "or fewer values in lists"
+                f"has more than {limit:,} characters besides its long texts, which is the limit; send less "
+                "metadata or fewer values in lists"
             )
 
 

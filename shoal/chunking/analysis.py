@@ -6,17 +6,27 @@ import dataclasses
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, islice, pairwise
 from typing import Any
 
 from lagoon import DocumentAnalysis, ReadText, SectionStart, Sentence, TextsAnalysis, TextSentences
 from shoal.chunking.profiles import SCORE_DIGITS, Profile, build_chunks, profiles_of
+from shoal.chunking.token_ranges import CHARS_PER_TOKEN, SentenceSizes, cut_in_range
 from shoal.errors import DocumentTooLargeError, EmptyDocumentError
 from shoal.formats.parsing import parse
 from shoal.formats.windows import find_windows, windows_of
-from shoal.models.documents import Chunk, DocumentDraft, LeftOut, ParsedDocument, ScoredDocument, Section
+from shoal.models.documents import (
+    Chunk,
+    DocumentDraft,
+    LeftOut,
+    ParsedDocument,
+    ScoredDocument,
+    Section,
+    SentenceSpan,
+)
+from shoal.models.token_range import TokenRange
 from shoal.scorer import AnalysisOptions, LearningScorer, Scorer, Topic, can_learn
 from shoal.settings import Settings
 from shoal.storage.staleness import pack_words
@@ -37,6 +47,7 @@ MAX_LEFT_OUT = 1000
 MAX_CHUNKS = 65_536
 """Limit for one document; each chunk takes 12 KiB of memory."""
 
+_CONTEXT_BREAK = "\n\n"
 # The label is not part of the topic: "Title: Walden" is about Walden, not about titles.
 _LABEL = re.compile(r"\A(?:title|author|year|date):\s+", re.IGNORECASE)
 
@@ -99,8 +110,13 @@ def analyze(
     if not parsed.sentences:
         raise EmptyDocumentError(NO_TEXT)
     contexts = section_contexts(draft, parsed, settings)
-    sections = _section_starts(draft, parsed, contexts)
-    analysis = scorer.analyze(_sentences(parsed), sections=sections, **_options(settings))
+    firsts = _decided_firsts(draft, parsed, scorer, settings)
+    if firsts is None:
+        sections, options = _section_starts(draft, parsed, contexts), _options(settings)
+    else:
+        sections = list(map(SectionStart, firsts, segment_contexts(parsed.sentences, firsts, contexts)))
+        options = _without_search(settings, len(parsed.sentences))
+    analysis = scorer.analyze(_sentences(parsed), sections=sections, **options)
     document = _segmented(draft, parsed, contexts, analysis.boundaries, analysis.topics)
     if not isinstance(analysis, DocumentAnalysis):
         return document
@@ -110,7 +126,8 @@ def analyze(
 def analyze_many(
     drafts: Sequence[DocumentDraft], scorer: LearningScorer, settings: Settings
 ) -> tuple[list[AnalyzedDocument], TextsAnalysis]:
-    """Analyze several drafts at once; drafts without a sentence are left out. Also returns lagoon's analysis.
+    """Analyze several drafts at once that are cut by default; drafts without a sentence are left out. Also
+    returns lagoon's analysis.
 
     Gives the same segments as `analyze` of each draft, for notes in a fifth of the time.
     """
@@ -180,13 +197,7 @@ def rescore_many(
         for start, document in zip(starts, documents, strict=False)
         for first, context, _ in document.sections
     ]
-    # All boundaries are given; these limits disable the search for more.
-    options: AnalysisOptions = {
-        **_options(settings),
-        "min_chunk_sentences": len(sentences) + 1,
-        "max_chunk_sentences": 0,
-        "max_chunk_chars": 0,
-    }
+    options = _without_search(settings, len(sentences))
     topics = iter(scorer.analyze(sentences, sections=sections, **options).topics)
     return [
         dataclasses.replace(document, topics=list(islice(topics, len(document.firsts))), analysis=None)
@@ -195,7 +206,33 @@ def rescore_many(
 
 
 def _parse(draft: DocumentDraft, settings: Settings, *, keep_boilerplate: bool = False) -> ParsedDocument:
-    return parse(draft, max_block_chars=settings.max_chunk_chars, keep_boilerplate=keep_boilerplate)
+    most = settings.max_chunk_chars
+    if (tokens := _token_range(draft)) is not None:
+        most = min(most, CHARS_PER_TOKEN * tokens.high)
+    return parse(draft, max_block_chars=most, keep_boilerplate=keep_boilerplate)
+
+
+def _token_range(draft: DocumentDraft) -> TokenRange | None:
+    """The range of tokens that the chunks of a draft must keep to, if any."""
+    return None if draft.passages else TokenRange.of(draft.chunk_tokens)
+
+
+def _decided_firsts(
+    draft: DocumentDraft, parsed: ParsedDocument, scorer: Scorer, settings: Settings
+) -> list[int] | None:
+    """The first sentence of each chunk of a draft that its caller has cut, or that is cut within a range of
+    tokens; None for a draft that is cut by default."""
+    if draft.passages:
+        begins = {passage.start_char for passage in draft.passages}
+        return [i for i, sentence in enumerate(parsed.sentences) if sentence.start_char in begins]
+    tokens = _token_range(draft)
+    if tokens is None:
+        return None
+    windows = windows_of(parsed.sentences, find_windows(draft.content, draft.locators))
+    forced = _run_starts(parsed, windows)
+    headings = _run_starts(parsed, (sentence.section for sentence in parsed.sentences))
+    cosines = scorer.gap_cosines(_sentences(parsed), smooth_window=settings.smooth_window)
+    return cut_in_range(SentenceSizes(draft.content, parsed.sentences), cosines, headings, forced, tokens)
 
 
 def _options(settings: Settings) -> AnalysisOptions:
@@ -208,6 +245,16 @@ def _options(settings: Settings) -> AnalysisOptions:
         "max_chunk_chars": settings.max_chunk_chars,
         "context_weight": settings.heading_weight,
         "top_k": settings.reefs_per_chunk,
+    }
+
+
+def _without_search(settings: Settings, n_sentences: int) -> AnalysisOptions:
+    """Options of the scorer for sentences whose boundaries are all given."""
+    return {
+        **_options(settings),
+        "min_chunk_sentences": n_sentences + 1,
+        "max_chunk_sentences": 0,
+        "max_chunk_chars": 0,
     }
 
 
@@ -224,8 +271,26 @@ def _segmented(
             f"the document has more than {MAX_CHUNKS:,} passages, which is the limit; split it into several"
         )
     firsts = (0, *boundaries)
-    of_segments = [contexts[parsed.sentences[first].section] for first in firsts]
+    of_segments = segment_contexts(parsed.sentences, firsts, contexts)
     return AnalyzedDocument(draft, parsed, firsts, of_segments, topics)
+
+
+def segment_contexts(
+    sentences: Sequence[SentenceSpan], firsts: Sequence[int], contexts: Sequence[str]
+) -> list[str]:
+    """The context of each segment: those of the sections it is in, each heading once. `contexts`: by
+    section."""
+    found = []
+    for first, end in pairwise([*firsts, len(sentences)]):
+        sections = range(sentences[first].section, sentences[end - 1].section + 1)
+        if len(sections) == 1:
+            found.append(contexts[sections[0]])
+        else:
+            headings = (
+                heading for section in sections for heading in contexts[section].split(_CONTEXT_BREAK)
+            )
+            found.append(_CONTEXT_BREAK.join(dict.fromkeys(filter(None, headings))))
+    return found
 
 
 def scored_document(
@@ -257,8 +322,7 @@ def _scored_document(
 ) -> ScoredDocument:
     """Build a scored document, and take the profiles of its topics from `profiles`."""
     draft, parsed = analyzed.draft, analyzed.parsed
-    locators = draft.file.locators if draft.file else ()
-    chunks = build_chunks(draft.content, parsed.sentences, analyzed.firsts, topics, profiles, locators)
+    chunks = build_chunks(draft.content, parsed.sentences, analyzed.firsts, topics, profiles, draft.locators)
     left_out = _outside_chunks(parsed.left_out, chunks)
     n_words = sum(topic.n_words for topic in topics)
     matched = sum(topic.matched_words for topic in topics)
@@ -300,16 +364,20 @@ def _section_starts(
 ) -> list[SectionStart]:
     """Sentences where a chunk must begin: the first of a section, the first of a recording's window and the
     first after it, and the first after a long left-out span."""
-    starts: list[SectionStart] = []
-    windows = find_windows(draft.content, draft.file.locators if draft.file else ())
-    previous: tuple[int, int | None] | None = None
+    windows = windows_of(parsed.sentences, find_windows(draft.content, draft.locators))
+    keys = [(sentence.section, window) for sentence, window in zip(parsed.sentences, windows, strict=True)]
+    return [SectionStart(i, contexts[parsed.sentences[i].section]) for i in _run_starts(parsed, keys)]
+
+
+def _run_starts(parsed: ParsedDocument, keys: Iterable[Hashable]) -> list[int]:
+    """Sentences whose key differs from that of the one before, and those after a long left-out span."""
+    starts: list[int] = []
+    previous: Hashable = None
     end = 0
-    for i, (sentence, window) in enumerate(
-        zip(parsed.sentences, windows_of(parsed.sentences, windows), strict=True)
-    ):
-        if (sentence.section, window) != previous or sentence.start_char - end > MAX_GAP_CHARS:
-            previous = sentence.section, window
-            starts.append(SectionStart(i, contexts[sentence.section]))
+    for i, (sentence, key) in enumerate(zip(parsed.sentences, keys, strict=True)):
+        if not starts or key != previous or sentence.start_char - end > MAX_GAP_CHARS:
+            previous = key
+            starts.append(i)
         end = sentence.end_char
     return starts
 
@@ -326,7 +394,7 @@ def _context(title: str, section: Section) -> str:
     named = {
         text.casefold(): text for text in (title, *(_LABEL.sub("", heading) for heading in section.path))
     }
-    return "\n\n".join(named.values())
+    return _CONTEXT_BREAK.join(named.values())
 
 
 def _outside_chunks(left_out: Sequence[LeftOut], chunks: Sequence[Chunk]) -> tuple[LeftOut, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from lagoon import ReadText
 from lagoon.read_text import pack_arrays, unpack_arrays
-from shoal.chunking.analysis import AnalyzedDocument, section_contexts
+from shoal.chunking.analysis import AnalyzedDocument, section_contexts, segment_contexts
 from shoal.models.documents import DocumentDraft, LeftOut, ParsedDocument, Section, SentenceSpan
 from shoal.settings import Settings
 
@@ -54,6 +54,6 @@ def unpack(data: bytes, draft: DocumentDraft, basis: str, settings: Settings) ->
         masked="",
     )
     contexts = section_contexts(draft, parsed, settings)
-    of_segments = [contexts[sections[first]] for first in firsts]
+    of_segments = segment_contexts(parsed.sentences, firsts, contexts)
     read = ReadText.from_bytes(bytes(view[n_head + n_arrays :]))
     return AnalyzedDocument(draft, parsed, firsts, of_segments, read=read)

@@ -24,7 +24,7 @@ from shoal.cli.folder_options import (
 from shoal.cli.jobs import OnConflictOption
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, is_url, split_tags
-from shoal.cli.shared_options import Key
+from shoal.cli.shared_options import ChunkTokens, Key
 from shoal.cli.terminal import data_size, quantity
 from shoal.conversion.folder_listing import Skipped, count_skipped, list_folder, no_texts_line
 from shoal.errors import DocumentError, NotFoundError
@@ -59,6 +59,7 @@ def ingest(
     format: Annotated[  # noqa: A002 - the name of the option
         str, typer.Option(metavar="/".join(FORMATS), help="Format of the files. auto: by extension.")
     ] = AUTO,
+    chunk_tokens: ChunkTokens = None,
     replace: Annotated[
         int | None,
         typer.Option(
@@ -82,6 +83,7 @@ def ingest(
     \b
         shoal ingest notes.md --tags biology,field
         shoal ingest chapter1.txt chapter2.txt
+        shoal ingest book.epub --chunk-tokens 300-800
         shoal ingest chapter1.txt --replace 12   the document and unchanged passages keep their numbers
         SHOAL_FETCH_URLS=example.org shoal ingest https://example.org/tides.html
     """
@@ -107,13 +109,16 @@ def ingest(
             size = 0 if is_url(path) else folder_ingest.file_size(Path(path))
             try:
                 if is_url(path):
-                    result = engine.ingest_url(path, title=title, tags=split_tags(tags))
+                    result = engine.ingest_url(
+                        path, title=title, tags=split_tags(tags), chunk_tokens=chunk_tokens
+                    )
                 elif replace is None:
                     result = engine.ingest_file(
                         folder_ingest.absolute_path(Path(path)),
                         title=title,
                         format=file_format,
                         tags=split_tags(tags),
+                        chunk_tokens=chunk_tokens,
                     )
                 else:
                     new_tags = None if tags is None else split_tags(tags)
@@ -123,6 +128,7 @@ def ingest(
                         title=title,
                         format=file_format,
                         tags=new_tags,
+                        chunk_tokens=chunk_tokens,
                     )
                 outcome = folder_ingest.FileOutcome.of(path, size, result)
             except (DocumentError, NotFoundError) as error:
@@ -138,6 +144,7 @@ def ingest_dir(
         Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="Folder of texts.")
     ],
     tags: Tags = None,
+    chunk_tokens: ChunkTokens = None,
     recursive: Annotated[bool, typer.Option(help="Include subfolders.")] = True,
     workers: Annotated[
         int,
@@ -190,6 +197,7 @@ def ingest_dir(
             files,
             split_tags(tags),
             folder=folder,
+            chunk_tokens=chunk_tokens,
             processes=workers,
             on_conflict=on_conflict,
             watch=progress_bar.follow,

@@ -135,6 +135,7 @@ def ingest_files(
     tags: Sequence[str],
     *,
     folder: Path | None = None,
+    chunk_tokens: str | None = None,
     processes: int = 1,
     on_conflict: OnConflict = OnConflict.keep,
     watch: Watcher | None = None,
@@ -159,7 +160,13 @@ def ingest_files(
                     skipped.append(Skipped.because(SkipReason.empty, str(file.path)))
                     continue
                 source_path = str(absolute_path(file.path))
-                draft = draft_of_data(data, settings=engine.settings, tags=tags, source_path=source_path)
+                draft = draft_of_data(
+                    data,
+                    settings=engine.settings,
+                    tags=tags,
+                    source_path=source_path,
+                    chunk_tokens=chunk_tokens,
+                )
             except RefusedKindError as error:
                 skipped.append(Skipped.by_content(str(file.path), error))
                 continue

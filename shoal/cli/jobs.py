@@ -17,7 +17,7 @@ from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selec
 from shoal.cli.job_lines import progress_line, summary, with_reason
 from shoal.cli.json_form import json_form
 from shoal.cli.session import MAIN, InterruptedCommandError, Session, command, is_url, split_tags
-from shoal.cli.shared_options import Key
+from shoal.cli.shared_options import ChunkTokens, Key
 from shoal.cli.terminal import quantity
 from shoal.cli.upload_files import select_files
 from shoal.conversion.folder_listing import Skipped, count_skipped
@@ -94,6 +94,7 @@ def upload(
         str | None,
         typer.Option("--tags", metavar="A,B", help="Tags for every document, separated by commas."),
     ] = None,
+    chunk_tokens: ChunkTokens = None,
     on_conflict: OnConflictOption = OnConflict.keep,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the job.")] = False,
     include: Include = None,
@@ -127,7 +128,7 @@ def upload(
     if urls:
         if len(urls) < len(paths):
             raise typer.BadParameter("URLs are a job of their own; upload them alone", param_hint="PATH")
-        _upload_urls(session, urls, split_tags(tags), server, key, wait=wait)
+        _upload_urls(session, urls, split_tags(tags), chunk_tokens, server, key, wait=wait)
         return
     chosen = selection_of(include, exclude, gitignore=gitignore)
     selection = select_files(session, [Path(path) for path in paths], chosen)
@@ -143,8 +144,10 @@ def upload(
     if (is_archive or is_records) and len(paths) > 1:
         kind = "an archive" if is_archive else "a file of records"
         raise typer.BadParameter(f"{kind} is a job of its own; upload it alone", param_hint="PATH")
-    if is_records and tags:
-        raise typer.BadParameter("records have their own tags", param_hint="--tags")
+    if is_records and (tags or chunk_tokens):
+        raise typer.BadParameter(
+            "records have their own tags and tokens", param_hint="--tags" if tags else "--chunk-tokens"
+        )
     with connect(session, server, key, command_name="shoal upload") as client:
         size = sum(file.size for file in files)
         with (
@@ -158,12 +161,22 @@ def upload(
 
             if is_archive:
                 job = client.upload_archive(
-                    files[0], tags=split_tags(tags), on_conflict=on_conflict, sent=on_sent
+                    files[0],
+                    tags=split_tags(tags),
+                    chunk_tokens=chunk_tokens,
+                    on_conflict=on_conflict,
+                    sent=on_sent,
                 )
             elif is_records:
                 job = client.upload_records(files[0], on_conflict=on_conflict, sent=on_sent)
             else:
-                job = client.upload(files, tags=split_tags(tags), on_conflict=on_conflict, sent=on_sent)
+                job = client.upload(
+                    files,
+                    tags=split_tags(tags),
+                    chunk_tokens=chunk_tokens,
+                    on_conflict=on_conflict,
+                    sent=on_sent,
+                )
         job, report = _outcome_of(session, client, job, wait=wait)
     _print_outcome(session, job, report, waited=wait, server=client.server, skipped=selection.skipped)
     if selection.unreadable or (wait and not job.succeeded):
@@ -171,11 +184,20 @@ def upload(
 
 
 def _upload_urls(
-    session: Session, urls: Sequence[str], tags: Sequence[str], server: str, key: str | None, *, wait: bool
+    session: Session,
+    urls: Sequence[str],
+    tags: Sequence[str],
+    chunk_tokens: str | None,
+    server: str,
+    key: str | None,
+    *,
+    wait: bool,
 ) -> None:
     """Have a service fetch pages, as one job."""
     with connect(session, server, key, command_name="shoal upload") as client:
-        job = client.upload_documents([{"url": url, "tags": list(tags)} for url in urls])
+        job = client.upload_documents(
+            [{"url": url, "tags": list(tags), "chunk_tokens": chunk_tokens} for url in urls]
+        )
         job, report = _outcome_of(session, client, job, wait=wait)
     _print_outcome(session, job, report, waited=wait, server=client.server)
     if wait and not job.succeeded:

@@ -9,6 +9,7 @@ from shoal.cli.job_lines import pace, summary, with_reason
 from shoal.cli.results import subject
 from shoal.cli.terminal import display_path, quantity
 from shoal.models.jobs import ItemStatus, JobStatus
+from shoal.models.token_range import how_cut
 from shoal.support.plain_text import one_line, plain
 
 if TYPE_CHECKING:
@@ -73,8 +74,9 @@ def print_document(
         quantity(document["n_sentences"], "sentence"),
         quantity(document["n_chunks"], "passage"),
         f"{document['coverage']:.0%} of the words known",
+        how_cut(document["chunk_tokens"]),
     ]
-    console.print(Text(" · ".join(facts), style="dim"))
+    console.print(Text(" · ".join(filter(None, facts)), style="dim"))
     if document["source_path"]:
         console.print(Text(f"from {display_path(document['source_path'])}", style="dim"))
     if document["tags"]:

@@ -44,7 +44,7 @@ class DocumentOperations(JobOperations):
     @operation
     def add_document(
         self,
-        content: str,
+        content: str | None = None,
         *,
         idempotency_key: str | None = None,
         timeout: float | None = None,
@@ -52,9 +52,9 @@ class DocumentOperations(JobOperations):
     ) -> Flow[Stored]:
         """Add a document and wait until it is stored, without limit or for `timeout` seconds.
 
-        `DocumentFields` describes the fields. Content that is stored already is a `duplicate`; the tags are
-        added to the stored document. Raises InvalidError or JobFailedError if it cannot be stored,
-        JobTimeoutError.
+        `DocumentFields` describes the fields; `content` or `chunks` is required. Content that is stored
+        already, cut in the same way, is a `duplicate`; the tags are added to the stored document. Raises
+        InvalidError or JobFailedError if it cannot be stored, JobTimeoutError.
         """
         body = _body(content, **fields)
         return (yield from self._store("POST", "/documents", body, timeout, idempotency_key or new_key()))
@@ -62,7 +62,7 @@ class DocumentOperations(JobOperations):
     @operation
     def submit_document(
         self,
-        content: str,
+        content: str | None = None,
         *,
         idempotency_key: str | None = None,
         **fields: Unpack[DocumentFields],
@@ -82,6 +82,7 @@ class DocumentOperations(JobOperations):
         title: str | None = None,
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
+        chunk_tokens: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Flow[Stored]:
@@ -91,7 +92,7 @@ class DocumentOperations(JobOperations):
         `duplicate`. Raises InvalidError if the service does not allow the URL, and the errors of
         add_document.
         """
-        body = _url_body(url, title, tags, metadata)
+        body = _url_body(url, title, tags, metadata, chunk_tokens)
         return (yield from self._store("POST", "/documents", body, timeout, idempotency_key or new_key()))
 
     @operation
@@ -102,6 +103,7 @@ class DocumentOperations(JobOperations):
         title: str | None = None,
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
+        chunk_tokens: str | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[Job | Stored]:
         """Have the service fetch a page or file, without waiting.
@@ -109,14 +111,14 @@ class DocumentOperations(JobOperations):
         Returns its job, or the document if a repeated request finds it unchanged. Raises InvalidError if the
         service does not allow the URL.
         """
-        body = _url_body(url, title, tags, metadata)
+        body = _url_body(url, title, tags, metadata, chunk_tokens)
         return (yield from self._submit("POST", "/documents", body, idempotency_key or new_key()))
 
     @operation
     def replace_document(
         self,
         document_id: int,
-        content: str,
+        content: str | None = None,
         *,
         timeout: float | None = None,
         **fields: Unpack[DocumentFields],
@@ -132,7 +134,7 @@ class DocumentOperations(JobOperations):
 
     @operation
     def submit_replacement(
-        self, document_id: int, content: str, **fields: Unpack[DocumentFields]
+        self, document_id: int, content: str | None = None, **fields: Unpack[DocumentFields]
     ) -> Flow[Job | Stored]:
         """Replace the content of a document without waiting.
 
@@ -149,6 +151,7 @@ class DocumentOperations(JobOperations):
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
         format: DocFormat | str | None = None,  # noqa: A002
+        chunk_tokens: str | None = None,
         on_conflict: OnConflict | str = OnConflict.keep,
         sent: Sent | None = None,
         idempotency_key: str | None = None,
@@ -156,16 +159,18 @@ class DocumentOperations(JobOperations):
         """Upload files as one job. Memory does not grow with the files.
 
         `sent` is called with the bytes that were sent, and with a negative number when they are sent again.
-        Tags, metadata and format apply to all files; a tag must not contain a comma. With
-        `on_conflict=replace`, a file replaces the content of the stored document that has its name as source
-        path. Raises OSError for an unreadable file, ClientError if the service refuses the upload; nothing is
-        accepted then.
+        Tags, metadata, format and `chunk_tokens` (`DocumentFields`) apply to all files; a tag must not
+        contain a comma. With `on_conflict=replace`, a file replaces the content of the stored document that
+        has its name as source path. Raises OSError for an unreadable file, ClientError if the service refuses
+        the upload; nothing is accepted then.
         """
         fields = [("tags", tag) for tag in _without_commas(tags)]
         if metadata is not None:
             fields.append(("metadata", json.dumps(dict(metadata))))
         if format is not None:
             fields.append(("format", str(format)))
+        if chunk_tokens is not None:
+            fields.append(("chunk_tokens", chunk_tokens))
         body = MultipartBody([UploadFile.from_any(file) for file in files], fields=fields, sent=sent)
         headers = {"Content-Type": body.content_type, "Content-Length": str(body.length)}
         return (yield from self._bulk(body, headers, idempotency_key, on_conflict))
@@ -178,6 +183,7 @@ class DocumentOperations(JobOperations):
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
         format: DocFormat | str | None = None,  # noqa: A002
+        chunk_tokens: str | None = None,
         on_conflict: OnConflict | str = OnConflict.keep,
         sent: Sent | None = None,
         idempotency_key: str | None = None,
@@ -194,6 +200,7 @@ class DocumentOperations(JobOperations):
             tags=",".join(_without_commas(tags)) or None,
             metadata=None if metadata is None else json.dumps(dict(metadata)),
             format=None if format is None else str(format),
+            chunk_tokens=chunk_tokens,
         )
         headers = {"Content-Type": media_type, "Content-Length": str(file.size)}
         return (yield from self._bulk(FileBody(file, sent), headers, idempotency_key, on_conflict, query))
@@ -421,29 +428,35 @@ class DocumentOperations(JobOperations):
         )
 
 
-def _body(content: str, **fields: Unpack[DocumentFields]) -> dict[str, Any]:
+def _body(content: str | None, **fields: Unpack[DocumentFields]) -> dict[str, Any]:
     """The JSON of a document. Raises TypeError for a field that documents do not have."""
     if unknown := fields.keys() - DocumentFields.__annotations__:
         raise TypeError(f"a document has no field {min(unknown)!r}")
-    tags, metadata = fields.get("tags"), fields.get("metadata")
+    tags, metadata, chunks = fields.get("tags"), fields.get("metadata"), fields.get("chunks")
     return without_none(
         **fields
         | {
             "content": content,
             "tags": None if tags is None else list(tags),
             "metadata": None if metadata is None else dict(metadata),
+            "chunks": None if chunks is None else list(map(dict, chunks)),
         }
     )
 
 
 def _url_body(
-    url: str, title: str | None, tags: Sequence[str], metadata: Mapping[str, Any] | None
+    url: str,
+    title: str | None,
+    tags: Sequence[str],
+    metadata: Mapping[str, Any] | None,
+    chunk_tokens: str | None,
 ) -> dict[str, Any]:
     return without_none(
         url=url,
         title=title,
         tags=list(tags) or None,
         metadata=None if metadata is None else dict(metadata),
+        chunk_tokens=chunk_tokens,
     )
 
 

@@ -55,8 +55,8 @@ def draft_of_file(
 def draft_of_url(url: str, *, settings: Settings, **fields: Unpack[DocumentFields]) -> UrlDraft:
     """Return the draft of a page or file that a worker fetches.
 
-    `fields` are title, tags and metadata. Raises InvalidFieldError, and FetchError if the settings do not
-    allow the URL.
+    `fields` are title, tags, metadata and chunk_tokens. Raises InvalidFieldError, and FetchError if the
+    settings do not allow the URL.
     """
     # A late import: the library that fetches takes a while to load.
     from shoal.conversion.web_addresses import FetchPolicy, parse_url
@@ -67,11 +67,11 @@ def draft_of_url(url: str, *, settings: Settings, **fields: Unpack[DocumentField
 
 
 def draft_of_fields(fields: Mapping[str, Any], *, settings: Settings) -> DocumentDraft | UrlDraft:
-    """Return the draft of a submitted object with `content` or `url`. Raises DocumentError."""
+    """Return the draft of a submitted object with `content`, `chunks` or `url`. Raises DocumentError."""
     given = dict(fields)
     if "url" in given:
         return draft_of_url(given.pop("url"), settings=settings, **given)
-    return make_draft(content=given.pop("content"), settings=settings, **given)
+    return make_draft(content=given.pop("content", None), settings=settings, **given)
 
 
 def largest_file(settings: Settings) -> int:

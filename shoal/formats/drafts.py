@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Unpack
 
@@ -18,12 +19,16 @@ from shoal.errors import (
     UnknownFormatError,
     UnreadableFileError,
 )
+from shoal.formats.content_hash import content_hash
 from shoal.formats.decoding import CERTAIN_ENCODINGS, UTF8, clean, decode
 from shoal.formats.file_types import format_of
 from shoal.formats.front_matter import FrontMatter, find_front_matter
+from shoal.formats.given_passages import read_passages
 from shoal.formats.headings import MAX_HEADING_CHARS, atx_heading, plain_heading, without_title_label
 from shoal.models.documents import DocFormat, DocumentDraft, DocumentFields, UrlDraft
 from shoal.models.files import FileDraft
+from shoal.models.passages import Passage
+from shoal.models.token_range import ANY_TOKENS, GIVEN_PASSAGES, TokenRange
 from shoal.settings import Settings
 from shoal.support.regular_files import IrregularFileError, read_file
 
@@ -46,11 +51,12 @@ _MAX_LINE_TITLE = 120
 
 
 def make_draft(
-    *, content: str, settings: Settings, encoding: str = UTF8, **fields: Unpack[DocumentFields]
+    *, content: str | None = None, settings: Settings, encoding: str = UTF8, **fields: Unpack[DocumentFields]
 ) -> DocumentDraft:
     """Check the fields of a document and fill in the missing ones.
 
-    `encoding` is the encoding that the content was decoded from; a guessed one adds a warning.
+    `encoding` is the encoding that the content was decoded from; a guessed one adds a warning. Without
+    `content`, the `chunks` are the text.
 
     Raises InvalidFieldError, UnknownFormatError, EmptyDocumentError or DocumentTooLargeError.
     """
@@ -58,7 +64,15 @@ def make_draft(
         raise TypeError(f"a document has no field {min(unknown)!r}")
     path = _checked_source_path(fields.get("source_path"), settings)
     form = _checked_format(fields.get("format"), path)
-    text, n_bytes, content_hash = _checked_content(content, settings)
+    passages: tuple[Passage, ...] = ()
+    if (chunks := fields.get("chunks")) is not None:
+        if content is not None:
+            _check_text(content, settings)
+        content, passages = read_passages(chunks, content, settings)
+    elif content is None:
+        raise InvalidFieldError("content", "is missing")
+    chunk_tokens = _checked_chunk_tokens(fields, settings)
+    text, encoded = _checked_content(content, settings)
     matter = find_front_matter(text) if form is DocFormat.markdown else None
     tags = fields.get("tags")
     own_tags = () if tags is None else checked_tags(tags, settings)
@@ -69,12 +83,24 @@ def make_draft(
         or _default_title(text, form, path, matter, settings),
         content=text,
         format=form,
-        content_hash=content_hash,
-        n_bytes=n_bytes,
+        content_hash=content_hash(encoded, chunk_tokens, passages),
+        n_bytes=len(encoded),
         tags=own_tags,
         source_path=path,
         metadata=checked_metadata(fields.get("metadata"), settings),
         warnings=_warnings(content, text, encoding),
+        chunk_tokens=chunk_tokens,
+        passages=passages,
+    )
+
+
+def with_passages(draft: DocumentDraft, passages: Sequence[Passage]) -> DocumentDraft:
+    """The draft of a text that its caller has cut into these passages."""
+    return dataclasses.replace(
+        draft,
+        content_hash=content_hash(draft.content.encode(), GIVEN_PASSAGES, tuple(passages)),
+        chunk_tokens=GIVEN_PASSAGES,
+        passages=tuple(passages),
     )
 
 
@@ -133,6 +159,8 @@ def make_file_draft(
         raise DocumentTooLargeError(f"the file has {len(data):,} bytes; the limit is {limit:,}")
     if not data:
         raise EmptyDocumentError("the file is empty")
+    if fields.get("chunks") is not None:
+        raise InvalidFieldError("chunks", "are passages of a text; a file is cut after its conversion")
     path = _checked_source_path(fields.get("source_path"), settings)
     tags = fields.get("tags")
     return FileDraft(
@@ -144,15 +172,16 @@ def make_file_draft(
         tags=() if tags is None else checked_tags(tags, settings),
         source_path=path,
         metadata=checked_metadata(fields.get("metadata"), settings),
+        chunk_tokens=_checked_chunk_tokens(fields, settings),
     )
 
 
 def make_url_draft(url: str, *, settings: Settings, **fields: Unpack[DocumentFields]) -> UrlDraft:
-    """Check the fields of a page or file that will be fetched: title, tags and metadata.
+    """Check the fields of a page or file that will be fetched: title, tags, metadata and chunk_tokens.
 
     Raises InvalidFieldError.
     """
-    for name in fields.keys() - {"title", "tags", "metadata"}:
+    for name in sorted(fields.keys() - {"title", "tags", "metadata", "chunk_tokens"}):
         if fields.get(name) is not None:
             raise InvalidFieldError(name, "cannot be given together with a URL, which decides it")
     tags = fields.get("tags")
@@ -161,11 +190,29 @@ def make_url_draft(url: str, *, settings: Settings, **fields: Unpack[DocumentFie
         title=_checked_title(fields.get("title"), settings) or None,
         tags=() if tags is None else checked_tags(tags, settings),
         metadata=checked_metadata(fields.get("metadata"), settings),
+        chunk_tokens=_checked_chunk_tokens(fields, settings),
     )
 
 
-def _checked_content(content: object, settings: Settings) -> tuple[str, int, str]:
-    """Return the clean text, its size in bytes of UTF-8 and its SHA-256 (hex)."""
+def _checked_chunk_tokens(fields: DocumentFields, settings: Settings) -> str:
+    """Return how a document is cut: `any`, a range of tokens, or `given`."""
+    given = fields.get("chunk_tokens")
+    if fields.get("chunks") is not None:
+        if given not in (None, GIVEN_PASSAGES):
+            raise InvalidFieldError("chunk_tokens", "cannot be given with `chunks`, which are not cut again")
+        return GIVEN_PASSAGES
+    if given is None:
+        given = settings.chunk_tokens
+    if not isinstance(given, str):
+        raise InvalidFieldError("chunk_tokens", "must be a text such as 300-800")
+    try:
+        return str(TokenRange.of(given) or ANY_TOKENS)
+    except ValueError as error:
+        raise InvalidFieldError("chunk_tokens", str(error)) from None
+
+
+def _check_text(content: object, settings: Settings) -> None:
+    """Raise unless the content is a text that is not too long to be looked at."""
     if not isinstance(content, str):
         raise InvalidFieldError("content", "must be a text")
     limit = settings.max_document_bytes
@@ -174,6 +221,12 @@ def _checked_content(content: object, settings: Settings) -> tuple[str, int, str
         raise DocumentTooLargeError(
             f"the document has over {limit:,} bytes, which is the limit; split it into several"
         )
+
+
+def _checked_content(content: str, settings: Settings) -> tuple[str, bytes]:
+    """Return the clean text, and its UTF-8."""
+    _check_text(content, settings)
+    limit = settings.max_document_bytes
     text = clean(content)
     encoded = text.encode()
     if len(encoded) > limit:
@@ -182,7 +235,7 @@ def _checked_content(content: object, settings: Settings) -> tuple[str, int, str
         )
     if not text or text.isspace():
         raise EmptyDocumentError("the document has no text")
-    return text, len(encoded), hashlib.sha256(encoded).hexdigest()
+    return text, encoded
 
 
 def _warnings(content: str, cleaned: str, encoding: object) -> tuple[str, ...]:

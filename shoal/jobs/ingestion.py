@@ -189,9 +189,11 @@ def _draft(document: Mapping[str, Any], settings: Settings) -> DocumentDraft:
     for name in document:
         if name not in FIELDS:
             raise InvalidFieldError(str(name), "is not a field of a document")
-    if "content" not in document:
+    has_chunks = document.get("chunks") is not None
+    if "content" not in document and not has_chunks:
         raise InvalidFieldError("content", "is missing")
-    fields = {name: value for name, value in document.items() if value is not None or name == "content"}
+    required = set() if has_chunks else {"content"}
+    fields = {name: value for name, value in document.items() if value is not None or name in required}
     return make_draft(settings=settings, **fields)
 
 

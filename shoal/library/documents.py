@@ -11,6 +11,7 @@ from shoal.errors import NotFoundError, QueryError
 from shoal.library.library import Library
 from shoal.models.documents import DocumentDraft, DocumentFields, DocumentSort, IngestResult
 from shoal.models.files import FileDraft
+from shoal.models.token_range import GIVEN_PASSAGES
 from shoal.search.filtering.evaluation import find_documents
 from shoal.search.filtering.objects import make_filter
 from shoal.search.request import MAX_PAGE, check_choice, check_context, check_page
@@ -290,7 +291,9 @@ class Documents:
             _, _, stored = document_writer.summary(transaction, document_id)
         return stored
 
-    def replace(self, document_id: int, *, content: str, **fields: Unpack[DocumentFields]) -> IngestResult:
+    def replace(
+        self, document_id: int, *, content: str | None = None, **fields: Unpack[DocumentFields]
+    ) -> IngestResult:
         """Give a document new content under its id.
 
         Fields that are missing or None stay as stored; chunks with the same text keep their ids. A search
@@ -314,6 +317,8 @@ class Documents:
 
         stored = self.get(document_id).document
         fields = stored_fields(stored, fields, "title", "tags", "metadata")
+        if stored.chunk_tokens != GIVEN_PASSAGES and fields.get("chunks") is None:
+            fields = stored_fields(stored, fields, "chunk_tokens")
         return self._replace(document_id, draft_of_file(path, settings=self._settings, **fields))
 
     def _replace(self, document_id: int, draft: DocumentDraft | FileDraft) -> IngestResult:

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 from shoal.errors import DocumentError, InvalidFieldError, NoteError, ShoalError
 from shoal.formats.decoding import clean
 from shoal.formats.drafts import checked_tags, make_draft
+from shoal.formats.given_passages import fields_of
 from shoal.jobs.rescoring import rescore as rescore_library
 from shoal.library.documents import Documents
 from shoal.library.library import Library
@@ -28,6 +29,8 @@ from shoal.maintenance.synonym_import import SYNONYM_TYPES, SynonymRecords
 from shoal.maintenance.vector_import import VectorImport
 from shoal.models.documents import DocumentDraft
 from shoal.models.files import SourceFile
+from shoal.models.passages import Passage
+from shoal.models.token_range import ANY_TOKENS
 from shoal.settings import Settings
 from shoal.storage.export import FORMAT
 from shoal.storage.source_files import file_from_json
@@ -269,6 +272,8 @@ def _draft(record: dict[str, Any] | None, settings: Settings) -> DocumentDraft |
         format=record.get("format"),
         metadata=record.get("metadata"),
         source_path=record.get("source_path"),
+        chunk_tokens=None if "passages" in record else record.get("chunk_tokens", ANY_TOKENS),
+        chunks=_chunks(record),
     )
     expected = record.get("content_hash")
     if expected is not None and expected != draft.content_hash:
@@ -280,6 +285,17 @@ def _draft(record: dict[str, Any] | None, settings: Settings) -> DocumentDraft |
         warnings=_warnings(record.get("warnings", ())),
         file=_file(record.get("file"), len(draft.content)),
     )
+
+
+def _chunks(record: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The passages that the caller of an exported document had cut, as an upload names them."""
+    if "passages" not in record:
+        return None
+    content = record["content"]
+    try:
+        return [fields_of(Passage.of_row(row), content) for row in record["passages"]]
+    except (TypeError, ValueError):
+        raise InvalidFieldError("passages", "are not those of an export") from None
 
 
 def _file(value: object, length: int) -> SourceFile | None:

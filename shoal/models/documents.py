@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypedDict
 
-from shoal.models.files import FilePlace, SourceFile
+from shoal.models.files import FilePlace, Locator, SourceFile
+from shoal.models.passages import Passage
 from shoal.models.reefs import Island, Reef
+from shoal.models.token_range import ANY_TOKENS
 
 
 class DocFormat(enum.StrEnum):
@@ -33,6 +35,10 @@ class DocumentFields(TypedDict, total=False):
     tags         stripped and unique, in the given order; by default from the front matter
     metadata     an object that JSON can express; by default empty
     source_path  where the text comes from, a label only; of a file, by default its path
+    chunk_tokens  the fewest and the most tokens of a chunk, such as `300-800`, or `any`; by default
+                 `SHOAL_CHUNK_TOKENS`
+    chunks       passages that are cut already, each an object with `text` and optional places
+                 (`shoal.formats.given_passages`); they are stored as they are
     """
 
     title: str | None
@@ -40,6 +46,8 @@ class DocumentFields(TypedDict, total=False):
     tags: Iterable[str] | None
     metadata: Mapping[str, Any] | None
     source_path: str | None
+    chunk_tokens: str | None
+    chunks: Sequence[Mapping[str, Any]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,7 @@ class UrlDraft:
     title: str | None = None
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    chunk_tokens: str = ANY_TOKENS
 
     @property
     def n_bytes(self) -> int:
@@ -70,8 +79,10 @@ class DocumentDraft:
     """A validated document that is not yet parsed.
 
     `content` is the decoded text with its original newlines; NUL and control characters are replaced by
-    spaces. `content_hash` is the SHA-256 (hex) of its UTF-8. `warnings` describe problems of the submitted
+    spaces. `content_hash` is the SHA-256 (hex) of its UTF-8, and of how it is cut unless that is the default
+    (`shoal.formats.content_hash`). `warnings` describe problems of the submitted
     text; they become part of the document's report. `file`: what it was converted from, None for a text.
+    `chunk_tokens`: `any`, a range such as `300-800`, or `given`; then `passages` are the chunks.
     """
 
     title: str
@@ -84,13 +95,23 @@ class DocumentDraft:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     file: SourceFile | None = None
+    chunk_tokens: str = ANY_TOKENS
+    passages: tuple[Passage, ...] = ()
+
+    @property
+    def locators(self) -> Sequence[Locator]:
+        """The places of spans of the content, in order."""
+        if self.file is not None:
+            return self.file.locators
+        return [each.locator for each in self.passages if each.locator is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """A span of the content that is in no chunk.
 
-    `reason`: `heading`, `front matter`, `rule`, `comment`, `link definition` or `boilerplate`.
+    `reason`: `heading`, `front matter`, `rule`, `comment`, `link definition`, `boilerplate` or `no passage`
+    (text between passages that the caller cut).
     """
 
     start_char: int

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from shoal.models.token_range import ANY_TOKENS
+
 
 class LocatorKind(enum.StrEnum):
     """The unit of a file that a locator names."""
@@ -21,6 +23,7 @@ class LocatorKind(enum.StrEnum):
     message = "message"
     cell = "cell"
     time = "time"
+    line = "line"
 
 
 class Locator(NamedTuple):
@@ -35,6 +38,7 @@ class Locator(NamedTuple):
     | message | subject           | number of the message, from 1                  |
     | cell    | kind of the cell  | number of the notebook's cell, from 1          |
     | time    | speaker           | seconds from the start of the recording        |
+    | line    |                   | number of the line, from 1                     |
 
     `name` is empty if the file has none.
     """
@@ -133,6 +137,7 @@ class FileDraft:
     tags: tuple[str, ...] = ()
     source_path: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    chunk_tokens: str = ANY_TOKENS
 
     @property
     def n_bytes(self) -> int:

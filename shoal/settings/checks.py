@@ -81,6 +81,12 @@ def check_api_keys(value: str) -> str | None:
     return _error_of(parse_keys, value)
 
 
+def check_token_range(value: str) -> str | None:
+    from shoal.models.token_range import TokenRange
+
+    return _error_of(TokenRange.of, value)
+
+
 def check_path_tags(value: str) -> str | None:
     from shoal.support.folder_patterns import parse_path_tags
 

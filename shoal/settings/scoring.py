@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shoal.settings.checks import at_least, between, check_presets, percent
+from shoal.settings.checks import at_least, between, check_presets, check_token_range, percent
 from shoal.settings.declaration import setting
 
 
@@ -21,6 +21,13 @@ class ScoringSettings:
     min_chunk_sentences: int = setting(2, "fewest sentences of a chunk (within its section)", at_least(1))
     max_chunk_sentences: int = setting(30, "most sentences of a chunk; 0: no limit", at_least(0))
     max_chunk_chars: int = setting(8000, "longest chunk, characters", at_least(2000))
+    chunk_tokens: str = setting(
+        "any",
+        "fewest and most tokens of a chunk, such as 300-800: a text is cut at the best changes of topic that "
+        "give such chunks; `any`: wherever the topic changes. An upload may name its own, and a stored "
+        "document keeps what it was cut with",
+        check_token_range,
+    )
     # nDCG@10 of reef search, mean of scifact, cranfield, medline and cacm: 0.327 at 0, 0.335 at 0.5, 0.343 at
     # 1.
     heading_weight: float = setting(

@@ -11,7 +11,9 @@ from typing import Any
 from shoal.errors import NotFoundError
 from shoal.models.documents import DocFormat, DocumentDraft, LeftOut
 from shoal.models.files import Removed
+from shoal.models.passages import Passage
 from shoal.storage.database import IDS_PER_STATEMENT, Query, Snapshot, listed
+from shoal.storage.passages import passages_from_json
 from shoal.storage.records import (
     DocumentDetail,
     DocumentPage,
@@ -26,7 +28,7 @@ HEADING = "heading"
 """The reason why the text of a heading is in no chunk."""
 
 DOCUMENT_COLUMNS = """id, title, format, source_path, n_bytes, n_chunks, n_sentences, coverage, content_hash,
-    metadata, created_at, updated_at"""
+    metadata, created_at, updated_at, chunk_tokens"""
 
 # The ids of listed documents. They come from indexes alone, because the rows of documents hold the texts.
 ALL_IDS = "SELECT id FROM documents d WHERE TRUE"
@@ -40,6 +42,7 @@ LIST_DOCUMENTS = f"""
 """
 COUNT_DOCUMENTS = "SELECT COUNT(*) FROM ({ids}) listed"
 GET_DOCUMENT = f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE id = :document_id"
+GET_PASSAGES = "SELECT passages FROM documents WHERE id = :document_id"
 GET_REPORT = "SELECT report FROM documents WHERE id = :document_id"
 # Joined in order, they are the text of the document.
 TEXTS_OF = """
@@ -189,7 +192,14 @@ def get_draft(snapshot: Snapshot, document_id: int) -> DocumentDraft:
         metadata=json.loads(row["metadata"]),
         warnings=get_report(snapshot, document_id).warnings,
         file=get_file(snapshot, document_id),
+        chunk_tokens=row["chunk_tokens"],
+        passages=get_passages(snapshot, document_id),
     )
+
+
+def get_passages(snapshot: Snapshot, document_id: int) -> tuple[Passage, ...]:
+    """Read the passages that the caller has cut; empty for a document that Shoal has cut."""
+    return passages_from_json(snapshot.value(GET_PASSAGES, {"document_id": document_id}))
 
 
 def tags_of(snapshot: Snapshot, document_ids: list[int]) -> dict[int, tuple[str, ...]]:
@@ -223,6 +233,7 @@ def _document(row: Any, tags: tuple[str, ...]) -> StoredDocument:
         metadata=json.loads(row["metadata"]),
         created_at=row["created_at"],
         updated_at=row["updated_at"],
+        chunk_tokens=row["chunk_tokens"],
     )
 
 

@@ -13,13 +13,16 @@ from typing import Any
 
 from shoal.errors import AmbiguousPathError, DuplicateContentError
 from shoal.models.documents import Chunk, DocumentDraft, LeftOut, ScoredDocument
+from shoal.models.token_range import ANY_TOKENS
 from shoal.storage import vectors
 from shoal.storage.chunk_rows import COUNT_OBSERVED, score_columns, write_parts
 from shoal.storage.database import Snapshot, Transaction, listed
 from shoal.storage.index_tables import note_changes
 from shoal.storage.json_text import compact_json
+from shoal.storage.passages import passages_to_json
 from shoal.storage.reef_names import write_reefs
 from shoal.storage.staleness import store_scored
+from shoal.support.sha256 import sha256_of
 
 CHUNKS_TOGETHER = 500
 """Chunks of short documents whose rows are written together, so that each statement has enough rows."""
@@ -27,9 +30,11 @@ CHUNKS_TOGETHER = 500
 # Returns no row if the content is already stored.
 INSERT_DOCUMENT = """
     INSERT INTO documents (title, source_path, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,
-                           report, created_at, updated_at, metadata, text_after)
+                           report, created_at, updated_at, metadata, text_after, chunk_tokens, passages,
+                           text_hash)
     VALUES (:title, :source_path, :content_hash, :format, :n_bytes, :n_chunks, :n_sentences, :coverage,
-            :report, :now, :now, :metadata, :text_after)
+            :report, :now, :now, :metadata, :text_after, :chunk_tokens, :passages,
+            :text_hash)
     ON CONFLICT (content_hash) DO NOTHING
     RETURNING id
 """
@@ -79,7 +84,7 @@ REPLACE_DOCUMENT = """
     UPDATE documents SET title = :title, source_path = :source_path, content_hash = :content_hash,
         format = :format, n_bytes = :n_bytes, n_chunks = :n_chunks, n_sentences = :n_sentences,
         coverage = :coverage, report = :report, updated_at = :now, metadata = :metadata,
-        text_after = :text_after
+        text_after = :text_after, chunk_tokens = :chunk_tokens, passages = :passages, text_hash = :text_hash
     WHERE id = :document_id
 """
 # Foreign keys cascade to sections, chunks and tags.
@@ -328,6 +333,9 @@ def _document_row(scored: ScoredDocument, now: str) -> dict[str, Any]:
             }
         ),
         "metadata": compact_json(draft.metadata),
+        "chunk_tokens": draft.chunk_tokens,
+        "passages": passages_to_json(draft.passages),
+        "text_hash": None if draft.chunk_tokens == ANY_TOKENS else sha256_of(draft.content),
         "now": now,
     }
 

@@ -18,13 +18,20 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from shoal.models.reefs import IslandScore, ReefScore
+from shoal.models.token_range import ANY_TOKENS
 from shoal.storage import vectors
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Snapshot
-from shoal.storage.document_queries import get_content, get_document, get_report, get_sections
+from shoal.storage.document_queries import (
+    get_content,
+    get_document,
+    get_passages,
+    get_report,
+    get_sections,
+)
 from shoal.storage.note_export import note_records
 from shoal.storage.pins import pin_records
-from shoal.storage.records import StoredChunk
+from shoal.storage.records import StoredChunk, StoredDocument
 from shoal.storage.source_files import get_file
 from shoal.storage.synonym_export import synonym_records
 
@@ -122,6 +129,7 @@ def _document(snapshot: Snapshot, document_id: int, *, is_embedded: bool) -> Ite
         "title": document.title,
         "format": document.format.value,
         "source_path": document.source_path,
+        **_chunking(snapshot, document),
         "tags": document.tags,
         "metadata": document.metadata,
         "n_sentences": document.n_sentences,
@@ -152,6 +160,14 @@ def _document(snapshot: Snapshot, document_id: int, *, is_embedded: bool) -> Ite
         if chunk.id in found:
             record["vector"] = base64.b64encode(found[chunk.id]).decode()
         yield record
+
+
+def _chunking(snapshot: Snapshot, document: StoredDocument) -> dict[str, Any]:
+    """What the document is cut with; nothing for the default."""
+    if document.chunk_tokens == ANY_TOKENS:
+        return {}
+    passages = get_passages(snapshot, document.id)
+    return {"chunk_tokens": document.chunk_tokens, **({"passages": passages} if passages else {})}
 
 
 def _file(snapshot: Snapshot, document_id: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from shoal.storage.database import Snapshot, Transaction
 FIND = """
     SELECT p.document_id, p.etag, p.last_modified
     FROM fetched_pages p JOIN documents d ON d.id = p.document_id AND d.content_hash = p.content_hash
-    WHERE p.url = :url AND p.converter = :converter
+    WHERE p.url = :url AND p.converter = :converter AND d.chunk_tokens = :chunk_tokens
 """
 PUT = """
     INSERT INTO fetched_pages (url, document_id, content_hash, converter, etag, last_modified, checked_at)
@@ -34,9 +34,9 @@ class FetchedPage(NamedTuple):
     validators: Validators
 
 
-def find_page(snapshot: Snapshot, url: str, converter: int) -> FetchedPage | None:
-    """Return the version of a page that is stored; None if it is not known."""
-    row = snapshot.first(FIND, {"url": url, "converter": converter})
+def find_page(snapshot: Snapshot, url: str, converter: int, chunk_tokens: str) -> FetchedPage | None:
+    """Return the version of a page that is stored, cut with `chunk_tokens`; None if it is not known."""
+    row = snapshot.first(FIND, {"url": url, "converter": converter, "chunk_tokens": chunk_tokens})
     return None if row is None else FetchedPage(row[0], Validators(row[1], row[2]))
 
 

@@ -16,7 +16,8 @@ from shoal.models.search import ContextChunk
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
     """A document without its text. `coverage` is known words / words, 0..1; times are in the format of
-    `clock`."""
+    `clock`. `chunk_tokens`: what it is cut with: `any`, a range of tokens, or `given` by its
+    caller."""
 
     id: int
     title: str
@@ -31,6 +32,7 @@ class StoredDocument:
     metadata: Mapping[str, Any]
     created_at: str
     updated_at: str
+    chunk_tokens: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ FIND = """
     SELECT document_id FROM document_files
     WHERE file_hash = :file_hash AND kind = :kind AND converter = :converter
       AND (:among IS NULL OR document_id = :among)
+      AND :chunk_tokens = (SELECT d.chunk_tokens FROM documents d WHERE d.id = document_id)
     ORDER BY document_id LIMIT 1
 """
 # The bytes are copied within the database, from the item that the document comes from.
@@ -41,13 +42,26 @@ GET_DATA = "SELECT data FROM document_files WHERE document_id = :document_id"
 
 
 def find_document(
-    snapshot: Snapshot, file_hash: str, kind: str, converter: int, *, among: int | None = None
+    snapshot: Snapshot,
+    file_hash: str,
+    kind: str,
+    converter: int,
+    chunk_tokens: str,
+    *,
+    among: int | None = None,
 ) -> int | None:
-    """Return the document that a file became, converted as this version does it; None if there is none.
+    """Return the document that a file became, converted as this version does it and cut with `chunk_tokens`;
+    None if there is none.
 
     `among`: the only document to consider.
     """
-    row = {"file_hash": file_hash, "kind": kind, "converter": converter, "among": among}
+    row = {
+        "file_hash": file_hash,
+        "kind": kind,
+        "converter": converter,
+        "chunk_tokens": chunk_tokens,
+        "among": among,
+    }
     found: int | None = snapshot.value(FIND, row)
     return found
 

@@ -462,3 +462,31 @@ class _Body:
             return json.dumps({"content": text}).encode() + b"\n"
         head = f'--{self.BOUNDARY}\r\nContent-Disposition: form-data; name="f"; filename="{self._left}.txt"\r\n\r\n'
         return head.encode() + text.encode() + b"\r\n"
+
+
+def test_each_line_may_say_how_it_is_cut(client: FlaskClient, worker: Worker) -> None:
+    response = send_lines(
+        client,
+        {"title": "a", "chunks": [{"text": VOLCANO}, {"text": LAW}]},
+        {"title": "b", "content": FLOWER, "chunk_tokens": "300-800"},
+        {"title": "c", "chunks": [{"text": VOLCANO}, {"text": " "}]},
+    )
+    worker.work()
+    assert [item["status"] for item in items(client, response)] == ["succeeded", "succeeded", "failed"]
+    assert "chunks: [1] is empty" in items(client, response)[2]["error"]
+    documents = client.get(f"{API}/documents").get_json()["documents"]
+    assert sorted((document["title"], document["chunk_tokens"]) for document in documents) == [
+        ("a", "given"),
+        ("b", "300-800"),
+    ]
+
+
+def test_a_form_may_say_how_its_files_are_cut(client: FlaskClient, worker: Worker) -> None:
+    sent = {"files": files(a__txt=VOLCANO.encode(), b__html=b"<p>" + LAW.encode()), "chunk_tokens": "300-800"}
+    response = client.post(BULK, data=sent)
+    worker.work()
+    assert {item["status"] for item in items(client, response)} == {"succeeded"}
+    documents = client.get(f"{API}/documents").get_json()["documents"]
+    assert [document["chunk_tokens"] for document in documents] == ["300-800"] * 2
+    wrong = client.post(BULK, data={"files": files(a__txt=b"text"), "chunk_tokens": "many"})
+    assert_problem(wrong, 422)

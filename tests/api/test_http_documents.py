@@ -258,3 +258,53 @@ def _file(name: str, content: bytes = VOLCANO.encode()) -> tuple[object, str]:
     import io
 
     return io.BytesIO(content), name
+
+
+PASSAGES = [{"text": VOLCANO, "heading": ["Earth", "Fire"], "page": 7}, {"text": FLOWER}]
+
+
+@pytest.mark.usefixtures("busy_worker")
+def test_passages_of_an_upload_are_its_chunks(client: FlaskClient) -> None:
+    response = client.post(
+        DOCUMENTS, json={"title": "Two", "chunks": PASSAGES}, headers={"Prefer": "wait=60"}
+    )
+    assert response.status_code == 201
+    address = response.headers["Location"]
+    assert client.get(address).get_json()["chunk_tokens"] == "given"
+    chunks = client.get(f"{address}/chunks").get_json()["chunks"]
+    assert [chunk["text"] for chunk in chunks] == [VOLCANO, FLOWER]
+    assert chunks[0]["section_path"] == ["Earth", "Fire"]
+    assert chunks[0]["place"]["label"] == "page 7"
+    again = client.post(DOCUMENTS, json={"chunks": PASSAGES})
+    assert (again.status_code, again.get_json()["duplicate"]) == (200, True)
+    # The same text cut by Shoal is another document, and one cut otherwise a third.
+    content = client.get(f"{address}/content").get_data(as_text=True)
+    for fields in ({}, {"chunk_tokens": "300-800"}):
+        other = client.post(DOCUMENTS, json={"content": content, **fields}, headers={"Prefer": "wait=60"})
+        assert other.status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"chunks": []}, "chunks"),
+        ({"chunks": [{"text": ""}]}, "chunks"),
+        ({"chunks": [{"txt": "a"}]}, "chunks"),
+        ({"chunks": "a"}, "chunks"),
+        ({"chunks": [{"text": "a"}], "url": "https://example.org"}, "chunks"),
+        ({"chunks": [{"text": "a"}], "content": "b"}, "chunks"),
+        ({"chunks": None}, "content"),
+        ({"content": "a", "chunk_tokens": "many"}, "chunk_tokens"),
+        ({"content": "a", "chunk_tokens": 300}, "chunk_tokens"),
+    ],
+)
+def test_bad_chunks_are_refused_with_their_field(
+    client: FlaskClient, fields: dict[str, Any], field: str
+) -> None:
+    problem = assert_problem(client.post(DOCUMENTS, json=fields), 422)
+    assert any(name.split(".")[0] == field for name in problem["errors"]), problem
+
+
+def test_a_document_of_many_passages_is_accepted(client: FlaskClient) -> None:
+    chunks = [{"text": f"{number} {VOLCANO * 4}", "page": number + 1} for number in range(6_000)]
+    assert client.post(DOCUMENTS, json={"chunks": chunks}).status_code == 202

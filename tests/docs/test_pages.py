@@ -187,6 +187,7 @@ def test_export_fields_match_the_formats_page(canonical: bool, tmp_path: Path) -
             engine.ingest(
                 title=f"Note {i}", content=f"The zorblax {i} lives in the sea. A zorblax eats fish."
             )
+        engine.ingest(chunks=[{"text": "A zorblax eats kelp."}])
         records = [json.loads(line) for line in engine.maintenance.export(canonical=canonical)]
     page = (ROOT / "docs" / "formats.md").read_text()
     for kind in ("export", "document", "chunk", "custom_word"):

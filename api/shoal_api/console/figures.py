@@ -12,6 +12,7 @@ from markupsafe import Markup
 from shoal.formats.headings import headings_below
 from shoal.models.scores import NearestSentence, SharedReef
 from shoal.models.search import SearchResult
+from shoal.models.token_range import how_cut
 from shoal.support.byte_units import KIB, MIB
 from shoal_api.console.layout import blueprint
 
@@ -255,6 +256,9 @@ def _name_hidden(hidden: re.Match[str]) -> str:
     names = " ".join(f"U+{ord(character):04X}" for character in characters[:MAX_NAMED])
     more = len(characters) - MAX_NAMED
     return f"[{names} and {more:,} more hidden characters]" if more > 0 else f"[{names}]"
+
+
+blueprint.add_app_template_filter(how_cut)
 
 
 @blueprint.app_template_filter()

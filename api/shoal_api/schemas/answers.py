@@ -5,9 +5,9 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from shoal.search.answering.text_mode import TextMode
-from shoal.search.answering.tokens import TOKENIZER
 from shoal.search.request import MAX_TOKENS
 from shoal.search.selected_fields import MAX_NAMES
+from shoal.support.token_estimate import TOKENIZER
 from shoal_api.schemas.common import BoundedList, CommaList, Records, Schema, StrictBoolean, between
 
 TEXTS = [mode.value for mode in TextMode]

@@ -16,6 +16,62 @@ from shoal_api.schemas.filters import ABOUT_FILTER, ABOUT_FILTERS
 FORMATS = [doc_format.value for doc_format in DocFormat]
 
 
+ABOUT_CHUNK_TOKENS = (
+    "fewest and most tokens of a chunk, such as `300-800`: the text is cut at the best changes of topic that "
+    "give such chunks; `any`: wherever the topic changes; default: `SHOAL_CHUNK_TOKENS`"
+)
+
+
+class PassageSchema(Schema):
+    """A passage that the caller has cut. It is stored as it is, without the white space at its ends."""
+
+    text = fields.String(required=True, metadata={"description": "up to `SHOAL_MAX_CHUNK_CHARS` characters"})
+    heading = fields.Raw(
+        metadata={
+            "description": "the headings above it: a text, or a list of up to 6 texts from the outermost on",
+            "oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+        }
+    )
+    start = fields.Integer(
+        allow_none=True,
+        strict=True,
+        metadata={
+            "description": "offset of `text` in `content`, in code points; without it, the passage is found "
+            "after the one before"
+        },
+    )
+    page = fields.Integer(
+        allow_none=True, strict=True, metadata={"description": "the page that it begins on, from 1"}
+    )
+    page_end = fields.Integer(
+        allow_none=True, strict=True, metadata={"description": "the page that it ends on; default: `page`"}
+    )
+    line = fields.Integer(
+        allow_none=True,
+        strict=True,
+        metadata={"description": "the line of its source that it begins on, from 1"},
+    )
+    line_end = fields.Integer(
+        allow_none=True, strict=True, metadata={"description": "the line that it ends on; default: `line`"}
+    )
+
+
+def _chunk_tokens() -> fields.String:
+    return fields.String(allow_none=True, load_default=None, metadata={"description": ABOUT_CHUNK_TOKENS})
+
+
+def _chunks() -> fields.List[Any]:
+    return fields.List(
+        fields.Nested(PassageSchema),
+        allow_none=True,
+        load_default=None,
+        metadata={
+            "description": "passages that are cut already, in order and without overlap; without `content`, "
+            "they are the text"
+        },
+    )
+
+
 class DocumentInputSchema(Schema):
     """An uploaded document: its text, or where to fetch it. Types are checked here, everything else by
     `shoal.formats.drafts`."""
@@ -25,7 +81,9 @@ class DocumentInputSchema(Schema):
         load_default=None,
         metadata={"description": "up to 512 characters; default: from `source_path` or the first heading"},
     )
-    content = fields.String(metadata={"description": "up to 32 MiB of UTF-8; required without `url`"})
+    content = fields.String(
+        metadata={"description": "up to 32 MiB of UTF-8; required without `url` and `chunks`"}
+    )
     url = fields.String(
         metadata={
             "description": "a page or file to fetch instead, if the service allows its host "
@@ -54,13 +112,17 @@ class DocumentInputSchema(Schema):
         load_default=None,
         metadata={"description": "where the text comes from; a label only"},
     )
+    chunk_tokens = _chunk_tokens()
+    chunks = _chunks()
 
     @ma.validates_schema
     def _check_origin(self, data: dict[str, Any], **_: Any) -> None:
         if "content" in data and "url" in data:
             raise ma.ValidationError("cannot be given together with `content`", "url")
-        if "content" not in data and "url" not in data:
-            raise ma.ValidationError("is missing; give `content` or `url`", "content")
+        if "url" in data and data["chunks"] is not None:
+            raise ma.ValidationError("cannot be given together with `url`", "chunks")
+        if "content" not in data and "url" not in data and data["chunks"] is None:
+            raise ma.ValidationError("is missing; give `content`, `chunks` or `url`", "content")
 
     @ma.post_load
     def _without_null_tags(self, data: dict[str, Any], **_: Any) -> dict[str, Any]:
@@ -70,7 +132,7 @@ class DocumentInputSchema(Schema):
 class NewContentSchema(Schema):
     """New content of a document. Omitted and null fields keep their values."""
 
-    content = fields.String(required=True, metadata={"description": "up to 32 MiB of UTF-8"})
+    content = fields.String(metadata={"description": "up to 32 MiB of UTF-8; required without `chunks`"})
     title = fields.String(allow_none=True, metadata={"description": "the new title"})
     format = fields.String(
         allow_none=True,
@@ -85,6 +147,13 @@ class NewContentSchema(Schema):
         metadata={"description": "the new metadata, in place of the old"},
     )
     source_path = fields.String(allow_none=True, metadata={"description": "the new source path"})
+    chunk_tokens = _chunk_tokens()
+    chunks = _chunks()
+
+    @ma.validates_schema
+    def _check_content(self, data: dict[str, Any], **_: Any) -> None:
+        if "content" not in data and data["chunks"] is None:
+            raise ma.ValidationError("is missing; give `content` or `chunks`", "content")
 
 
 class StoredSchema(Schema):
@@ -121,8 +190,18 @@ class DocumentSchema(Schema):
     n_chunks = fields.Integer(required=True, metadata={"description": "number of its chunks"})
     n_sentences = fields.Integer(required=True)
     coverage = fields.Float(required=True, metadata={"description": "known words / words, 0 to 1"})
-    content_hash = fields.String(required=True, metadata={"description": "SHA-256 of the content's UTF-8"})
+    content_hash = fields.String(
+        required=True,
+        metadata={
+            "description": "SHA-256 of the content's UTF-8; unless `chunk_tokens` is `any`, also of how it "
+            "is cut"
+        },
+    )
     metadata = fields.Dict(required=True, metadata={"description": "as it was uploaded"})
+    chunk_tokens = fields.String(
+        required=True,
+        metadata={"description": "what it is cut with: `any`, a range of tokens, or `given` by its caller"},
+    )
     created_at = Moment(required=True)
     updated_at = Moment(required=True)
 

@@ -27,6 +27,7 @@ from shoal.jobs.queue.waits import Parked, Waits, wake, wake_due
 from shoal.models.documents import DocFormat, DocumentDraft
 from shoal.settings import Settings
 from shoal.storage.database import Database, Row, Snapshot, Transaction
+from shoal.storage.passages import passages_from_json
 from shoal.storage.source_files import file_from_json
 from shoal.support.clock import timestamp_at
 
@@ -351,11 +352,12 @@ def draft_of(snapshot: Snapshot, item: WorkItem) -> DocumentDraft | None:
     row = snapshot.first(statements.ITEM_CONTENT, {"item_id": item.id})
     if row is None:
         return None
-    content, source = row
+    content, source, passages = row
+    draft = dataclasses.replace(item.head, content=content, passages=passages_from_json(passages))
     if source is None:
-        return dataclasses.replace(item.head, content=content)
+        return draft
     file, n_bytes = file_from_json(source), len(content.encode())
-    return dataclasses.replace(item.head, content=content, n_bytes=n_bytes, file=file)
+    return dataclasses.replace(draft, n_bytes=n_bytes, file=file)
 
 
 def _select_work(
@@ -430,7 +432,7 @@ def _lease_wave(
 
 def _work_item(columns: tuple[Any, ...], wave: WaveRef, vocabulary_version: int | None) -> WorkItem:
     item_id, seq, title, source_path, text_format, tags, metadata, warnings, *rest = columns
-    n_bytes, content_hash, document_id, by_path, alone, attempts = rest
+    n_bytes, content_hash, document_id, by_path, alone, attempts, chunk_tokens = rest
     return WorkItem(
         id=item_id,
         owner="",
@@ -455,5 +457,6 @@ def _work_item(columns: tuple[Any, ...], wave: WaveRef, vocabulary_version: int 
             tags=tuple(json.loads(tags)),
             metadata=json.loads(metadata),
             warnings=tuple(json.loads(warnings)),
+            chunk_tokens=chunk_tokens,
         ),
     )

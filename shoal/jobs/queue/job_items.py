@@ -10,7 +10,9 @@ from shoal.jobs.queue.waits import wake
 from shoal.models.documents import DocFormat, DocumentDraft, UrlDraft
 from shoal.models.files import FileDraft, SourceFile
 from shoal.models.jobs import ItemStatus
+from shoal.models.token_range import ANY_TOKENS
 from shoal.storage.database import Transaction
+from shoal.storage.passages import passages_to_json
 from shoal.storage.source_files import file_to_json
 from shoal.support.clock import timestamp_at
 
@@ -39,6 +41,10 @@ class WaveAssigner:
         return self.current
 
 
+_IN_OTHER_ROWS = ("file", "passages")
+"""Parts of an item that have rows of their own."""
+
+
 def insert_items(transaction: Transaction, job_id: int, items: list[dict[str, Any]]) -> None:
     """Write items of an upload with their texts. Each item has the keys of `accepted_item` and `seq`."""
     now = timestamp_at(transaction.now())
@@ -47,7 +53,8 @@ def insert_items(transaction: Transaction, job_id: int, items: list[dict[str, An
         {
             "by_path": 0,
             "alone": 0,
-            **{name: value for name, value in item.items() if name != "file"},
+            "chunk_tokens": ANY_TOKENS,
+            **{name: value for name, value in item.items() if name not in _IN_OTHER_ROWS},
             "job_id": job_id,
             "now": now,
         }
@@ -56,7 +63,12 @@ def insert_items(transaction: Transaction, job_id: int, items: list[dict[str, An
     transaction.write_many(statements.INSERT_ITEM, rows)
     wake(transaction, [job_id])
     with_text = [
-        {"job_id": job_id, "seq": item["seq"], "content": item["content"]}
+        {
+            "job_id": job_id,
+            "seq": item["seq"],
+            "content": item["content"],
+            "passages": passages_to_json(item["passages"]),
+        }
         for item in items
         if item["content"] is not None
     ]
@@ -89,6 +101,8 @@ def accepted_item(draft: DocumentDraft, wave: int) -> dict[str, Any]:
         "n_bytes": draft.n_bytes,
         "content_hash": draft.content_hash,
         "content": draft.content,
+        "chunk_tokens": draft.chunk_tokens,
+        "passages": draft.passages,
         "file": draft.file,
         "status": ItemStatus.enqueued.value,
         "document_id": None,
@@ -130,6 +144,7 @@ def _waiting_item(
         "n_bytes": file.n_bytes,
         "content_hash": content_hash,
         "content": None,
+        "chunk_tokens": file.chunk_tokens,
         "file": file,
         "status": ItemStatus.enqueued.value,
         "document_id": None,

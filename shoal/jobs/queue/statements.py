@@ -55,17 +55,19 @@ TOUCH_UPLOAD = f"UPDATE jobs SET received_at = :moment WHERE id = :job_id AND st
 
 INSERT_ITEM = """
     INSERT INTO job_items (job_id, seq, wave, title, source_path, format, tags, metadata, warnings, n_bytes,
-                           content_hash, status, document_id, by_path, alone, error, error_code, updated_at)
+                           content_hash, status, document_id, by_path, alone, error, error_code, updated_at,
+                           chunk_tokens)
     VALUES (:job_id, :seq, :wave, :title, :source_path, :format, :tags, :metadata, :warnings, :n_bytes,
-            :content_hash, :status, :document_id, :by_path, :alone, :error, :error_code, :now)
+            :content_hash, :status, :document_id, :by_path, :alone, :error, :error_code, :now,
+            :chunk_tokens)
 """
 
 # Makes each item that waits a batch of its own.
 RUN_ALONE = f"UPDATE job_items SET alone = 1 WHERE job_id = :job_id AND status = '{ItemStatus.enqueued}'"
 
 INSERT_CONTENT = """
-    INSERT INTO job_item_contents (item_id, content)
-    SELECT id, :content FROM job_items WHERE job_id = :job_id AND seq = :seq
+    INSERT INTO job_item_contents (item_id, content, passages)
+    SELECT id, :content, :passages FROM job_items WHERE job_id = :job_id AND seq = :seq
 """
 
 INSERT_FILE = """
@@ -178,7 +180,8 @@ EMBEDDING_NOW = f"""
 """
 
 _ITEM_COLUMNS = """i.id, i.seq, i.title, i.source_path, i.format, i.tags, i.metadata, i.warnings,
-                   i.n_bytes, i.content_hash, i.document_id, i.by_path, i.alone, i.attempts"""
+                   i.n_bytes, i.content_hash, i.document_id, i.by_path, i.alone, i.attempts,
+                   i.chunk_tokens"""
 
 # Jobs that may hold the latest item before item `i` for which `i` waits: not those of incomplete uploads, nor
 # other local jobs.
@@ -293,7 +296,7 @@ START_JOB = f"""
 
 # The text of an item, and the file that it was converted from.
 ITEM_CONTENT = """
-    SELECT c.content, f.source
+    SELECT c.content, f.source, c.passages
     FROM job_item_contents c LEFT JOIN job_item_files f ON f.item_id = c.item_id
     WHERE c.item_id = :item_id
 """

@@ -142,6 +142,7 @@ class Converting(ItemHandler):
             "title": row["title"],
             "tags": item.head.tags,
             "metadata": item.head.metadata,
+            "chunk_tokens": item.head.chunk_tokens,
             # The default title comes from the name of the file, which a URL may not have.
             "source_path": name if row["is_fetched"] else item.head.source_path,
         }
@@ -181,7 +182,9 @@ def _document_of(
     except AmbiguousPathError:
         # The score stage reports it.
         return None
-    document_id = source_files.find_document(snapshot, file_hash, kind, CONVERTER_VERSION, among=at_path)
+    document_id = source_files.find_document(
+        snapshot, file_hash, kind, CONVERTER_VERSION, item.head.chunk_tokens, among=at_path
+    )
     if document_id is None:
         return None
     if item.by_path and title not in (None, document_writer.summary(snapshot, document_id)[0]):

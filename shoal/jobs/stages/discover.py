@@ -24,6 +24,7 @@ from shoal.learning.observations import discover, discover_many
 from shoal.learning.scorers import MAX_LOOKED_UP_TEXTS
 from shoal.models.documents import DocumentDraft
 from shoal.models.jobs import ItemStatus
+from shoal.models.token_range import ANY_TOKENS
 from shoal.scorer import Scorer, can_learn
 from shoal.settings import Settings
 from shoal.storage import document_writer, observations
@@ -185,7 +186,9 @@ class Discovering(ItemHandler):
 
     def prepare_together(self, items: Sequence[WorkItem]) -> None:
         self._expected = {}
-        short = [item for item in items if item.n_bytes <= SHORT_BYTES]
+        short = [
+            item for item in items if item.n_bytes <= SHORT_BYTES and item.head.chunk_tokens == ANY_TOKENS
+        ]
         # The analyses of a few texts are worth keeping, and keeping needs single analyses.
         if not self._discovery.is_possible or len(short) <= MAX_LOOKED_UP_TEXTS:
             return

@@ -112,7 +112,7 @@ def _pause(error: FetchError, attempts: int) -> float:
 def _stored_page(snapshot: Snapshot, item: WorkItem, title: str | None) -> FetchedPage | None:
     """Return the version of an item's page that the library has; None if the item needs the page itself."""
     url = url_of(item)
-    page = fetched_pages.find_page(snapshot, url, CONVERTER_VERSION)
+    page = fetched_pages.find_page(snapshot, url, CONVERTER_VERSION, item.head.chunk_tokens)
     if page is None or is_path_awaited(snapshot, item):
         return None
     try:

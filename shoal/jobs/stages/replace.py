@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Unpack, cast
 
 from shoal.errors import DocumentGoneError, DuplicateContentError
-from shoal.formats.drafts import make_draft
+from shoal.formats.drafts import make_draft, with_passages
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
@@ -29,6 +29,7 @@ from shoal.jobs.stages.score import Scored, Scoring
 from shoal.models.documents import DocumentDraft, DocumentFields
 from shoal.models.files import SourceFile
 from shoal.models.jobs import ItemStatus
+from shoal.models.token_range import GIVEN_PASSAGES
 from shoal.settings import Settings
 from shoal.storage import document_queries, document_writer, source_files
 from shoal.storage.database import Database, Snapshot, Transaction
@@ -42,16 +43,25 @@ def new_content(
     document_id: int,
     settings: Settings,
     *,
-    content: str,
+    content: str | None = None,
     **fields: Unpack[DocumentFields],
 ) -> DocumentDraft:
-    """The draft that replaces a document; missing fields keep their stored value.
+    """The draft that replaces a document; missing fields keep their stored value. Passages that the caller
+    cut are kept with the text that they are of; another text is cut as `SHOAL_CHUNK_TOKENS` says.
 
     Raises NotFoundError, and what `make_draft` raises.
     """
     stored = document_queries.get_document(snapshot, document_id)
-    kept = stored_fields(stored, fields, *DocumentFields.__annotations__)
-    return make_draft(content=content, settings=settings, **kept)
+    names = DocumentFields.__annotations__.keys() - {"chunks"}
+    is_cut_anew = fields.get("chunks") is not None or fields.get("chunk_tokens") is not None
+    is_given = stored.chunk_tokens == GIVEN_PASSAGES
+    if is_cut_anew or is_given:
+        names -= {"chunk_tokens"}
+    kept = stored_fields(stored, fields, *names)
+    draft = make_draft(content=content, settings=settings, **kept)
+    if is_given and not is_cut_anew and draft.content == document_queries.get_content(snapshot, document_id):
+        return with_passages(draft, document_queries.get_passages(snapshot, document_id))
+    return draft
 
 
 def stored_fields(stored: StoredDocument, fields: DocumentFields, *names: str) -> DocumentFields:

@@ -30,7 +30,10 @@ from shoal.support.clock import timestamp
 NORM_TOLERANCE = 1e-3
 
 # Texts of SQLite as bytes: a damaged text may not be valid UTF-8, or no text. PostgreSQL checks that itself.
-DOCUMENTS = "SELECT id, content_hash, n_bytes, n_chunks, {is_text}, {text} FROM documents ORDER BY id"
+DOCUMENTS = """
+    SELECT id, COALESCE(text_hash, content_hash), n_bytes, n_chunks, {is_text}, {text} FROM documents
+    ORDER BY id
+"""
 # `section` is NULL if the section is missing or belongs to another document.
 CHUNKS_OF = """
     SELECT c.chunk_index, c.start_char, c.end_char, s.id AS section, {is_text} AS is_text,
@@ -106,12 +109,12 @@ def _texts(context: CheckContext) -> Sequence[Finding]:
 
 def _damaged(snapshot: Snapshot, *, is_sqlite: bool) -> Iterator[Damaged]:
     documents, chunks_of = ON_SQLITE if is_sqlite else ON_POSTGRESQL
-    for document_id, content_hash, n_bytes, n_chunks, is_text, text_after in snapshot.tuples(documents):
+    for document_id, text_hash, n_bytes, n_chunks, is_text, text_after in snapshot.tuples(documents):
         chunks = snapshot.rows(chunks_of, {"document_id": document_id})
         texts = [text for chunk in chunks for text in (chunk["text_before"], chunk["text"])]
         parts = [text.encode() if isinstance(text, str) else text for text in (*texts, text_after)]
         lengths = _lengths(parts) if is_text and all(chunk["is_text"] for chunk in chunks) else None
-        is_lost = lengths is None or _sha256(parts) != content_hash
+        is_lost = lengths is None or _sha256(parts) != text_hash
         stored_bytes = sum(map(len, parts))
         if len(chunks) != n_chunks or not chunks:
             counts = f"{n_chunks} passages are recorded, there are {len(chunks)}"

@@ -374,7 +374,13 @@ def _replacement(
         draft = read(file.path, file.folder, library.settings, format=format_of_file)
         if isinstance(draft, FileDraft):
             kept_tags = tuple(dict.fromkeys((*stored.tags, *tags)))
-            return dataclasses.replace(draft, title=stored.title, tags=kept_tags, metadata=stored.metadata)
+            return dataclasses.replace(
+                draft,
+                title=stored.title,
+                tags=kept_tags,
+                metadata=stored.metadata,
+                chunk_tokens=stored.chunk_tokens,
+            )
         kept = [tag for tag in stored.tags if tag in draft.tags or tag in tags or tag not in old.tags]
         added = [tag for tag in draft.tags if tag not in old.tags]
         replacement = new_content(

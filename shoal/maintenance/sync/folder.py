@@ -24,8 +24,10 @@ from shoal.errors import (
 from shoal.formats.decoding import clean
 from shoal.models.documents import DocFormat, DocumentDraft
 from shoal.models.files import FileDraft
+from shoal.models.token_range import ANY_TOKENS
 from shoal.settings import Settings
 from shoal.storage.file_stamps import Stamp, StampedFile
+from shoal.support.sha256 import sha256_of
 from shoal.version import __version__
 
 SETTLED_NS = 2_000_000_000
@@ -184,7 +186,9 @@ def basis_of_hashes(settings: Settings) -> str:
 
 def hash_of(draft: DocumentDraft | FileDraft) -> str:
     """Return the SHA-256 (hex) that shows a change of a file: of its text, or of a file to convert."""
-    return draft.file_hash if isinstance(draft, FileDraft) else draft.content_hash
+    if isinstance(draft, FileDraft):
+        return draft.file_hash
+    return draft.content_hash if draft.chunk_tokens == ANY_TOKENS else sha256_of(draft.content)
 
 
 def is_refusal(error: Exception) -> bool:

@@ -16,7 +16,7 @@ from shoal.maintenance.sync.plan import Stored
 from shoal.storage.database import Snapshot
 
 HASH_OF_FILE = """
-    COALESCE((SELECT file_hash FROM document_files WHERE document_id = documents.id), content_hash)
+    COALESCE((SELECT file_hash FROM document_files WHERE document_id = documents.id), text_hash, content_hash)
 """
 """The hash that tells whether the file of a document has changed (`folder.hash_of`)."""
 
@@ -26,7 +26,7 @@ BELOW = f"""
 """
 WITH_TEXT = """
     SELECT id, source_path FROM documents
-    WHERE content_hash = :content_hash
+    WHERE content_hash = :content_hash OR text_hash = :content_hash
        OR id IN (SELECT document_id FROM document_files WHERE file_hash = :content_hash)
     ORDER BY id
 """

@@ -12,7 +12,7 @@ from shoal.models.search import SearchResult
 from shoal.search.answering.prompts import HEAD_TOKENS, make_prompt, prompt_cost
 from shoal.search.answering.text_mode import TextMode
 from shoal.search.answering.texts import cut, with_text
-from shoal.search.answering.tokens import TOKENIZER, count_tokens
+from shoal.support.token_estimate import TOKENIZER, count_tokens
 
 Cost = Callable[[int, SearchResult], int]
 """The tokens of a result, given its number on the page, from 1."""

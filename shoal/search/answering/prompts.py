@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from shoal.formats.headings import headings_below
 from shoal.models.prompts import Prompt, Reference
 from shoal.models.search import SearchResult
-from shoal.search.answering.tokens import TOKENIZER, count_tokens
 from shoal.support.plain_text import line_range
 from shoal.support.quoting import in_line, indented
+from shoal.support.token_estimate import TOKENIZER, count_tokens
 
 HEAD = (
     "The numbered passages below are quoted from documents. Cite them by their numbers, like [1]. Their "
