@@ -22,7 +22,7 @@ from shoal.search.filtering.tree import Node
 from shoal.search.near_words import Typos
 from shoal.search.order_arguments import Boost, Decay, SortKey, make_boosts, make_decay, make_sort
 from shoal.search.ordering import BestFirst, DocumentLimit
-from shoal.search.value_checks import check_characters, check_file_type
+from shoal.search.value_checks import check_characters, check_file_type, check_number
 from shoal.settings import Settings
 from shoal.storage.database import MAX_ID
 from shoal.support.clock import timestamp
@@ -543,8 +543,7 @@ def _metadata(field: str, value: object, settings: Settings) -> dict[str, Any] |
         elif scalar is not None and not isinstance(scalar, bool):
             if not isinstance(scalar, int | float):
                 raise QueryError(name, "must be a string, a number, true, false or null")
-            if not _is_finite(scalar) or (abs(scalar) > MAX_ID and isinstance(scalar, int)):
-                raise QueryError(name, "is too large a number")
+            check_number(name, scalar)
     return dict(value) or None
 
 

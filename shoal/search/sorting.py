@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shoal.index.index import Index
 from shoal.models.search import SortValue
-from shoal.search.filtering.columns import FALSE, NUMBER, TRUE, Column
+from shoal.search.filtering.columns import EXACT, FALSE, NUMBER, TRUE, Column
 from shoal.search.filtering.dates import moment_of
 from shoal.search.filtering.evaluation import Fields
 from shoal.search.filtering.fields import Field, Kind
@@ -142,4 +142,6 @@ def _value(column: Column, field: Field, place: int | None) -> SortValue:
     number = column.exact.get(place, float(column.numbers[place]))
     if field.kind is Kind.date:
         return moment_of(int(number))
-    return int(number) if float(number).is_integer() and abs(number) < 2**53 else number
+    if isinstance(number, int):
+        return number
+    return int(number) if number.is_integer() and abs(number) <= EXACT else number

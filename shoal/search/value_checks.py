@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import math
+import sys
 
 from shoal.conversion.file_kinds import FILE_KINDS, KIND_OF_SUFFIX
 from shoal.errors import QueryError
@@ -19,6 +21,21 @@ def check_characters(field: str, text: str) -> str:
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise QueryError(field, "contains half a character (a lone surrogate)")
     return text
+
+
+MAX_DIGITS = sys.int_info.default_max_str_digits
+"""Digits of an integer: Python reads no longer one from JSON, so no metadata has one."""
+_FIRST_TOO_LARGE = 10**MAX_DIGITS
+
+
+def check_number(field: str, number: float) -> float:
+    """Return a number that metadata can hold: finite, or an integer of up to MAX_DIGITS digits. Raises
+    QueryError."""
+    if isinstance(number, int) and abs(number) >= _FIRST_TOO_LARGE:
+        raise QueryError(field, f"is too large a number: an integer has at most {MAX_DIGITS:,} digits")
+    if isinstance(number, float) and not math.isfinite(number):
+        raise QueryError(field, "is too large a number")
+    return number
 
 
 def check_file_type(field: str, value: object, _settings: Settings | None = None) -> str | None:

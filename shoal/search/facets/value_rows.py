@@ -94,11 +94,13 @@ def _values(column: Column) -> tuple[list[Key], NDArray[np.int64], NDArray[np.in
         codes[is_text] = new[column.codes[is_text]]
     is_number = column.codes == NUMBER
     if is_number.any():
+        # First, so that an integer is shown as one if a float equals it.
+        of_exact = {place: code((NUMBERS, number)) for place, number in column.exact.items()}
         distinct, places = np.unique(column.numbers[is_number], return_inverse=True)
         new = np.array([code((NUMBERS, _short(number))) for number in distinct.tolist()], dtype=np.int64)
         codes[is_number] = new[places]
-        for place, number in column.exact.items():
-            codes[place] = code((NUMBERS, number))
+        for place, own in of_exact.items():
+            codes[place] = own
     for stored, key in ((TRUE, (TRUTHS, True)), (FALSE, (TRUTHS, False)), (NULL, (NULLS, 0))):
         is_stored = column.codes == stored
         if is_stored.any():
@@ -149,4 +151,4 @@ def _grouped(
 
 def _short(number: float) -> float:
     """The integer that a number is, if it is a short one."""
-    return int(number) if number.is_integer() and abs(number) < EXACT else number
+    return int(number) if number.is_integer() and abs(number) <= EXACT else number

@@ -35,11 +35,10 @@ _COMPARE: dict[Op, Callable[[Any, Any], Any]] = {
     Op.le: operator.le,
     Op.gt: operator.gt,
     Op.ge: operator.ge,
-    Op.eq: operator.eq,
 }
 _WORD_BYTES = 8
-_TEXT_BYTES, _COLUMN_BYTES = 160, 2_000
-"""Memory of a text beside itself, and of a column without a value, about."""
+_TEXT_BYTES, _EXACT_BYTES, _COLUMN_BYTES = 160, 130, 2_000
+"""Memory of a text and of a large integer beside itself, and of a column without a value, about."""
 
 
 class Texts:
@@ -150,7 +149,8 @@ class Column:
     @property
     def n_bytes(self) -> int:
         """Memory, about."""
-        return _COLUMN_BYTES + 16 * len(self.rows) + self.texts.n_bytes
+        exact = sum(map(sys.getsizeof, self.exact.values())) + _EXACT_BYTES * len(self.exact)
+        return _COLUMN_BYTES + 16 * len(self.rows) + self.texts.n_bytes + exact
 
     def met(self, condition: Condition) -> Mask:
         """Return which rows meet a condition, bool (n,)."""
@@ -195,7 +195,7 @@ class Column:
 
     def _equal(self, values: Iterable[Scalar]) -> Mask:
         is_met = np.zeros(len(self.rows), dtype=np.bool_)
-        codes, numbers = [], []
+        codes, numbers, large = [], [], set()
         for value in values:
             if isinstance(value, str):
                 code = self.texts.code_of.get(value)
@@ -203,7 +203,7 @@ class Column:
             elif value is None or isinstance(value, bool):
                 is_met |= self.codes == (NULL if value is None else _CODES[value])
             elif abs(value) >= EXACT:
-                is_met |= self._compared(Op.eq, value)
+                large.add(value)
             else:
                 numbers.append(float(value))
         if codes:
@@ -212,6 +212,10 @@ class Column:
             is_met |= self.numbers == numbers[0]
         elif numbers:
             is_met |= np.isin(self.numbers, np.array(numbers))
+        if large:
+            may_be = np.isin(self.numbers, np.array(list(map(_as_float, large))))
+            for place in np.flatnonzero(may_be).tolist():
+                is_met[place] |= self._number(place) in large
         return is_met
 
     def _in_range(self, op: Op, value: Scalar) -> Mask:
@@ -225,12 +229,15 @@ class Column:
         return self._compared(op, value)
 
     def _compared(self, op: Op, value: float) -> Mask:
-        is_met: Mask = _COMPARE[op](self.numbers, float(value))
+        nearest = _as_float(value)
+        is_met: Mask = _COMPARE[op](self.numbers, nearest)
         if abs(value) >= EXACT:
-            for place in np.flatnonzero(self.numbers == float(value)).tolist():
-                number = self.exact.get(place, float(self.numbers[place]))
-                is_met[place] = _COMPARE[op](number, value)
+            for place in np.flatnonzero(self.numbers == nearest).tolist():
+                is_met[place] = _COMPARE[op](self._number(place), value)
         return is_met
+
+    def _number(self, place: int) -> float:
+        return self.exact.get(place, float(self.numbers[place]))
 
     def changed(self, n: int, is_outdated: Mask, added: Column) -> Column:
         """Return the column of `n` rows without the values of outdated rows, bool (n,), and with added

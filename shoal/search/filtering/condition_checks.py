@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,7 @@ from shoal.models.documents import DocFormat
 from shoal.search.filtering.dates import span_of, span_of_year
 from shoal.search.filtering.fields import FIELDS, Field, Kind
 from shoal.search.filtering.tree import RANGES, TEXT_SEARCHES, Condition, Op, Scalar
-from shoal.search.value_checks import check_characters, check_file_type
-from shoal.storage.database import MAX_ID
+from shoal.search.value_checks import check_characters, check_file_type, check_number
 
 MAX_CONDITIONS = 256
 """In one filter; each looks at every document."""
@@ -74,17 +72,13 @@ def _checked(field: Field, op: Op, value: Scalar) -> Scalar:
         check_characters("filter", value)
         if len(value) > MAX_VALUE_CHARS:
             raise FilterError(f"a text has at most {MAX_VALUE_CHARS:,} characters")
-    elif isinstance(value, int | float) and not isinstance(value, bool) and not _is_storable(value):
-        raise FilterError("is too large a number")
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        check_number("filter", value)
     if op in TEXT_SEARCHES:
         if not isinstance(value, str) or not value:
             raise FilterError(f"{op} needs a text that is not empty")
         return value
     return _CHECKS[field.kind](field, op, value)
-
-
-def _is_storable(number: float) -> bool:
-    return abs(number) <= MAX_ID if isinstance(number, int) else math.isfinite(number)
 
 
 def _any(_field: Field, op: Op, value: Scalar) -> Scalar:

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import re
 from collections.abc import Callable
 
-from shoal.errors import FilterError
+from shoal.errors import FilterError, QueryError
 from shoal.search.filtering.condition_checks import Limits, condition
 from shoal.search.filtering.fields import KEYWORDS, Field, UnknownFieldError, field_of
 from shoal.search.filtering.tokens import Token, Type, tokens_of
 from shoal.search.filtering.tree import All, Node, Not, Op, Origin, Scalar, Some
+from shoal.search.value_checks import MAX_DIGITS, check_number
 
 MAX_DEPTH = 32
 """Levels of brackets and negations."""
@@ -237,9 +237,13 @@ class _Parser:
 
 def _number(token: Token) -> int | float:
     text = token.value.removeprefix("+")
-    if len(text) > 400 or not math.isfinite(float(text)):
-        raise _error(token, "is too large a number")
-    return json.loads(text) if not re.match(r"-?0\d", text) else float(text)
+    try:
+        number = json.loads(text) if not re.match(r"-?0\d", text) else float(text)
+        return check_number("filter", number)
+    except QueryError as error:
+        raise _error(token, str(error)) from None
+    except ValueError:  # Python reads no integer as long as this
+        raise _error(token, f"is too large a number: an integer has at most {MAX_DIGITS:,} digits") from None
 
 
 def _error(token: Token, message: str) -> FilterError:

@@ -62,7 +62,7 @@ class ReefNames:
         names = self.names[field]
         if isinstance(value, int):
             if value not in names:
-                raise FilterError(f"there is no {field} {value}")
+                raise FilterError(f"there is no {field} {str(value)[:SHOWN_CHARS]}")
             return value
         wanted = value.casefold()
         for each, name in names.items():

@@ -86,7 +86,6 @@ def test_blank_filter_is_no_condition(blank: Any) -> None:
         ("a IN 1", "1", "expected [ and a list"),
         ("a IN [1 2]", "2", "expected , or ]"),
         ("a = 1e999", "1e999", "too large"),
-        ("a = 99999999999999999999", "99999999999999999999", "too large"),
         ("metadata = 1", "metadata", "needs a key"),
         ("a NOT = 1", "=", "expected IN, EXISTS"),
     ],
