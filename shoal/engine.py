@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
@@ -655,8 +655,9 @@ class Engine:
 
     # State
 
-    def status(self) -> dict[str, Any]:
-        """Counts, versions and sizes of the library.
+    def status(self, owners: Collection[str] | None = None) -> dict[str, Any]:
+        """Counts, versions and sizes of the library. `owners`: only notes of these owners count, and no jobs
+        that compare notes of others.
 
         Keys: `status`, `n_documents`, `n_chunks`, `n_notes` (active), `lagoon_version`, `lagoon_n_reefs`,
         `lagoon_checksum`,
@@ -667,7 +668,7 @@ class Engine:
         (weights by name)."""
         from shoal.library.state import status_of
 
-        return status_of(self._library)
+        return status_of(self._library, owners)
 
     def size(self) -> tuple[int, int]:
         """Number of documents and of chunks."""

@@ -88,7 +88,7 @@ def create_collection(data: Json) -> Any:
 @blueprint.fails(404)
 def get_collection(name: str) -> Json:
     """Show a collection and what it holds"""
-    return represent(service.current().collections.describe(name))
+    return represent(service.current().collections.describe(name, access.current().owners))
 
 
 @blueprint.patch("/<name>", parameters=[NAME_IN_PATH])

@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response
 
 from shoal.models.jobs import JobKind
 from shoal_api import idempotency, service
-from shoal_api.jobs import accepted, check_owners
+from shoal_api.jobs import accepted, visible_job
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import ID, JOBS
 from shoal_api.schemas.jobs import AcceptedSchema, NewJobSchema
@@ -55,7 +55,7 @@ def cancel_job(job_id: int) -> Response:
     Canceling a canceled job has no effect. A key that is bound to owners of notes may cancel comparisons of
     their notes only.
     """
-    check_owners(job_id)
+    visible_job(job_id)
     return accepted(service.current().engine.jobs.cancel(job_id))
 
 
@@ -69,7 +69,7 @@ def retry_job(job_id: int) -> Response:
     The items go through all stages again, in the same job. Items refused on arrival, because their text could
     not be used, stay failed. Keys that are bound to owners may do so as with canceling.
     """
-    check_owners(job_id)
+    visible_job(job_id)
     here = service.current()
     job = here.engine.jobs.retry(job_id)
     here.notify()

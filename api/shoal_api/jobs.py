@@ -8,9 +8,9 @@ from typing import Any
 import flask
 from werkzeug.wrappers import Response
 
-from shoal.jobs.queue.dedup_items import title_of_owner
+from shoal.errors import NotFoundError
 from shoal.jobs.queue.progress import Estimate
-from shoal.jobs.queue.queries import Job, JobItem
+from shoal.jobs.queue.queries import Job
 from shoal.models.jobs import ItemStatus, JobKind, JobStatus
 from shoal_api import access, events, service
 from shoal_api.openapi import Blueprint
@@ -50,14 +50,18 @@ blueprint = Blueprint("jobs", __name__, url_prefix=JOBS, description="The progre
 @blueprint.parameters(JobQuerySchema)
 @blueprint.responds(200, JobListSchema)
 def list_jobs(query: dict[str, Any]) -> dict[str, Any]:
-    """List jobs, newest first"""
+    """List jobs, newest first
+
+    A key that is bound to owners of notes sees no jobs that compare notes of others.
+    """
     here = service.current()
     statuses = [JobStatus(name) for name in query.get("status", ())]
     kinds = [JobKind(name) for name in query.get("kind", ())]
-    page = here.engine.jobs.list(statuses, query["limit"], query["offset"], kinds=kinds)
+    owners = access.current().owners
+    page = here.engine.jobs.list(statuses, query["limit"], query["offset"], kinds=kinds, owners=owners)
     return {
         "jobs": [represent(here, job) for job in page],
-        "total": here.engine.jobs.count(statuses, kinds=kinds),
+        "total": here.engine.jobs.count(statuses, kinds=kinds, owners=owners),
     }
 
 
@@ -75,7 +79,7 @@ def get_job(query: dict[str, Any], job_id: int) -> Response:
     set while the job runs.
     """
     here = service.current()
-    job = here.engine.jobs.get(job_id)
+    job = visible_job(job_id)
     client_etags = flask.request.if_none_match
     changed = bool(client_etags) and not client_etags.contains_weak(etag(job))
     if not job.ended and not changed:
@@ -113,7 +117,7 @@ def get_job_events(job_id: int) -> Response:
     `Authorization`.
     """
     here = service.current()
-    job = here.engine.jobs.get(job_id)
+    job = visible_job(job_id)
     seen = events.seen_revision(flask.request.headers.get("Last-Event-ID"))
     if job.ended and seen == job.revision:
         return Response(status=204)
@@ -141,38 +145,20 @@ def get_job_events(job_id: int) -> Response:
 def get_job_items(query: dict[str, Any], job_id: int) -> dict[str, Any]:
     """List the items of a job, in upload order"""
     status = ItemStatus(query["status"]) if "status" in query else None
-    items = items_shown(job_id, status, query["limit"], query["offset"])
-    return {"items": items, "total": service.current().engine.jobs.count_items(job_id, status)}
+    visible_job(job_id)
+    all_jobs = service.current().engine.jobs
+    items = all_jobs.items(job_id, status, query["limit"], query["offset"])
+    return {"items": items, "total": all_jobs.count_items(job_id, status)}
 
 
-OTHER_OWNER = "notes of another owner"
-
-
-def items_shown(job_id: int, status: ItemStatus | None, limit: int, offset: int) -> list[JobItem]:
-    """Return items of a job without what is about owners of notes that the key may not name.
-
-    Raises NotFoundError.
-    """
+def visible_job(job_id: int) -> Job:
+    """Return a job. Raises NotFoundError, also for one that compares notes of an owner that the key may not
+    name: its numbers say how many notes there are."""
     all_jobs, caller = service.current().engine.jobs, access.current()
-    items = all_jobs.items(job_id, status, limit, offset)
-    if caller.owners is None or all_jobs.get(job_id).kind is not JobKind.dedup:
-        return list(items)
-    own = {title_of_owner(owner) for owner in caller.owners}
-    return [
-        item
-        if item.title in own
-        else dataclasses.replace(item, title=OTHER_OWNER, source_path=None, error=None)
-        for item in items
-    ]
-
-
-def check_owners(job_id: int) -> None:
-    """Raise a 403 problem if the job compares notes of an owner that the key may not name; NotFoundError."""
-    caller = access.current()
-    if caller.owners is None:
-        return
-    if any(not caller.may_name(owner) for owner in service.current().engine.jobs.owners_of(job_id)):
-        raise access.foreign_owner(caller, "this job compares notes of an owner that this key may not name")
+    job = all_jobs.get(job_id)
+    if caller.owners is not None and not all(map(caller.may_name, all_jobs.owners_of(job_id))):
+        raise NotFoundError(f"there is no job {job_id}")
+    return job
 
 
 def etag(job: Job) -> str:

@@ -16,6 +16,7 @@ from shoal.jobs.queue.progress import ProgressEstimator
 from shoal.jobs.transport.broker import worker_notifier
 from shoal.settings import Settings
 from shoal.storage.statistics import count_workers
+from shoal_api import access
 from shoal_api.events import Listeners
 from shoal_api.metrics import Metrics
 from shoal_api.paths import API, COLLECTION, COLLECTIONS
@@ -50,8 +51,9 @@ class Service:
         worker_notifier(self.celery)()
 
     def status(self) -> dict[str, Any]:
-        """Return the counts of the collection. Workers serve all collections and are counted in `main`."""
-        status = self.engine.status()
+        """Return the counts of the collection, of what the sender of the request may see. Workers serve all
+        collections and are counted in `main`."""
+        status = self.engine.status(access.current().owners)
         if self.collection.id != MAIN:
             with self.collections.main.database.snapshot() as snapshot:
                 status["workers"] = count_workers(snapshot)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -142,15 +142,16 @@ class Collections(Registry):
     def forget(self, collection_id: str) -> None:
         self._open.discard(collection_id)
 
-    def describe(self, name: str) -> CollectionDetails:
-        """Count what a collection holds. Raises CollectionNotFoundError, StorageError."""
+    def describe(self, name: str, owners: Sequence[str] | None = None) -> CollectionDetails:
+        """Count what a collection holds. `owners`: no jobs that compare notes of others; None for all. Raises
+        CollectionNotFoundError, StorageError."""
         collection = self.catalog.find(name)
         lease = self.lease(collection)
         try:
             database = lease.value.database
             with database.snapshot() as snapshot:
                 counts: dict[str, Any] = dict(snapshot.first(totals.LIBRARY))
-                jobs = jobs_by_status(snapshot)
+                jobs = jobs_by_status(snapshot, owners)
             return CollectionDetails(
                 collection.id,
                 collection.name,

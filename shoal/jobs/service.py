@@ -171,15 +171,21 @@ class Jobs:
         offset: int = 0,
         *,
         kinds: Collection[JobKind] = (),
+        owners: Collection[str] | None = None,
     ) -> Sequence[Job]:
-        """Jobs, newest first, of these statuses and kinds; no status or kind means all of them."""
-        return queries.list_jobs(self._database, status, limit, offset, kinds=kinds)
+        """Jobs, newest first, of these statuses and kinds; no status or kind means all of them. `owners`:
+        without jobs that compare notes of other owners."""
+        return queries.list_jobs(self._database, status, limit, offset, kinds=kinds, owners=owners)
 
     def count(
-        self, status: JobStatus | Collection[JobStatus] | None = None, *, kinds: Collection[JobKind] = ()
+        self,
+        status: JobStatus | Collection[JobStatus] | None = None,
+        *,
+        kinds: Collection[JobKind] = (),
+        owners: Collection[str] | None = None,
     ) -> int:
         """Number of jobs on all pages of `list`."""
-        return queries.count_jobs(self._database, status, kinds=kinds)
+        return queries.count_jobs(self._database, status, kinds=kinds, owners=owners)
 
     def items(
         self, job_id: int, status: ItemStatus | None = None, limit: int = 50, offset: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from shoal.library.library import Library
@@ -10,11 +11,11 @@ from shoal.storage.statistics import get_counts
 from shoal.support.presets import all_presets
 
 
-def status_of(library: Library) -> dict[str, Any]:
+def status_of(library: Library, owners: Collection[str] | None = None) -> dict[str, Any]:
     """Return what `Engine.status` describes."""
     settings, scorer = library.settings, library.scorer
     with library.database.snapshot() as snapshot:
-        counts = get_counts(snapshot, data_checksum=scorer.data_checksum)
+        counts = get_counts(snapshot, data_checksum=scorer.data_checksum, owners=owners)
     is_embedded = settings.embed or counts["encoder"] is not None
     return {
         "status": "ok",

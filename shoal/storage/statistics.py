@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from shoal.models.jobs import JobStatus
 from shoal.storage import totals, vectors
-from shoal.storage.database import Snapshot
+from shoal.storage.database import Snapshot, listed
 from shoal.storage.note_maintenance import count_active
 from shoal.storage.staleness import count_stale
 from shoal.storage.vocabulary_queries import count_words
 
 VOCABULARY_VERSION = "SELECT COALESCE(MAX(version), 0) FROM vocabulary_versions"
-JOBS_BY_STATUS = "SELECT status, COUNT(*) FROM jobs WHERE local_owner IS NULL GROUP BY status"
+JOBS_BY_STATUS = "SELECT status, COUNT(*) FROM jobs WHERE local_owner IS NULL{of_owners} GROUP BY status"
+# A job that compares notes has their owners in its items.
+OF_OWNERS = """
+    AND (kind <> 'dedup' OR NOT EXISTS (
+        SELECT 1 FROM job_items i
+        WHERE i.job_id = jobs.id AND json_extract(i.metadata, '$.owner') NOT IN ({owners})))
+"""
 COUNT_WORKERS = "SELECT COUNT(*) FROM workers WHERE seen_at >= :since"
 
 WORKER_SEEN_SECONDS = 30.0
 """A worker without a heartbeat for this long is considered dead; workers send one every few seconds."""
 
 
-def get_counts(snapshot: Snapshot, *, data_checksum: str) -> dict[str, Any]:
+def get_counts(
+    snapshot: Snapshot, *, data_checksum: str, owners: Collection[str] | None = None
+) -> dict[str, Any]:
     """Return the numbers of documents, chunks, notes and words, of chunks that are stale for this build of
-    lagoon's data, of chunks with a vector and the encoder of them, and of jobs and workers."""
+    lagoon's data, of chunks with a vector and the encoder of them, and of jobs and workers.
+
+    `owners`: only notes of these, and no jobs that compare notes of others; None for all.
+    """
     version = snapshot.value(VOCABULARY_VERSION)
     encoder = vectors.encoder(snapshot)
     return {
         **dict(snapshot.first(totals.LIBRARY)),
-        "n_notes": count_active(snapshot),
+        "n_notes": count_active(snapshot, owners),
         "vocabulary_version": version,
         "n_custom_words": count_words(snapshot, version),
         "n_stale_chunks": count_stale(snapshot, data_checksum),
@@ -34,7 +46,7 @@ def get_counts(snapshot: Snapshot, *, data_checksum: str) -> dict[str, Any]:
         "encoder": None
         if encoder is None
         else {"name": encoder.name, "revision": encoder.revision, "dimension": encoder.dimension},
-        "jobs": jobs_by_status(snapshot),
+        "jobs": jobs_by_status(snapshot, owners),
         "workers": count_workers(snapshot),
     }
 
@@ -45,9 +57,20 @@ def count_workers(snapshot: Snapshot) -> int:
     return n
 
 
-def jobs_by_status(snapshot: Snapshot) -> dict[str, int]:
-    """Count jobs for every public status. An incomplete upload is not a job yet."""
-    counts = dict(snapshot.rows(JOBS_BY_STATUS))
+def of_owners(owners: Collection[str] | None) -> tuple[str, dict[str, Any]]:
+    """Return a further condition of a statement over `jobs`, and its parameters: no job that compares notes
+    of other owners than these. Empty for None."""
+    if owners is None:
+        return "", {}
+    names, parameters = listed("owner", owners)
+    return OF_OWNERS.format(owners=names), parameters
+
+
+def jobs_by_status(snapshot: Snapshot, owners: Collection[str] | None = None) -> dict[str, int]:
+    """Count jobs for every public status; `owners` as in `of_owners`. An incomplete upload is not a job
+    yet."""
+    condition, parameters = of_owners(owners)
+    counts = dict(snapshot.rows(JOBS_BY_STATUS.format(of_owners=condition), parameters))
     return {status.value: counts.get(status.value, 0) for status in JobStatus}
 
 

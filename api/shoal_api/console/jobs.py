@@ -10,7 +10,7 @@ from shoal.models.jobs import ItemStatus, JobKind, JobStatus
 from shoal_api import access, service
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page
-from shoal_api.jobs import items_shown
+from shoal_api.jobs import visible_job
 from shoal_api.paths import ID
 
 JOBS = 50
@@ -26,7 +26,8 @@ def jobs() -> tuple[str, Mapping[str, Any]]:
     here = service.current()
     number = query_params.page_number()
     status = query_params.choice("status", JobStatus, "status of a job")
-    listed = here.engine.jobs.list(status, JOBS, (number - 1) * JOBS)
+    owners = access.current().owners
+    listed = here.engine.jobs.list(status, JOBS, (number - 1) * JOBS, owners=owners)
     return "jobs.html", {
         "jobs": [
             (
@@ -37,7 +38,7 @@ def jobs() -> tuple[str, Mapping[str, Any]]:
             for job in listed
         ],
         "any_open": any(not job.ended for job in listed),
-        "total": here.engine.jobs.count(status),
+        "total": here.engine.jobs.count(status, owners=owners),
         "statuses": [member.value for member in JobStatus],
         "status": status,
         "page": number,
@@ -50,31 +51,23 @@ def jobs() -> tuple[str, Mapping[str, Any]]:
 def job(job_id: int) -> tuple[str, Mapping[str, Any]]:
     """Show a job, live while it runs, with its failed items."""
     here = service.current()
-    shown = here.engine.jobs.get(job_id)
+    shown, all_jobs = visible_job(job_id), here.engine.jobs
     number = query_params.page_number()
     status = query_params.choice("items", ItemStatus, "status of an item")
-    failed = items_shown(job_id, ItemStatus.failed, FAILED, 0) if shown.progress.failed else []
+    failed = all_jobs.items(job_id, ItemStatus.failed, FAILED, 0) if shown.progress.failed else []
     return "job.html", {
         "job": shown,
         "estimate": here.progress_estimator.estimate(shown, _waves(shown), here.collection.id),
         "can_retry": here.engine.jobs.can_retry(shown),
-        "owners": _owners(shown),
+        "owners": all_jobs.compared_owners(job_id) if shown.kind is JobKind.dedup else (),
         "failed": failed,
-        "items": items_shown(job_id, status, ITEMS, (number - 1) * ITEMS),
+        "items": all_jobs.items(job_id, status, ITEMS, (number - 1) * ITEMS),
         "status": status,
         "statuses": [member.value for member in ItemStatus],
         "total": here.engine.jobs.count_items(job_id, status),
         "page": number,
         "per_page": ITEMS,
     }
-
-
-def _owners(shown: Job) -> Sequence[str]:
-    """Return the owners whose notes a dedup job compares, without those that the key may not name."""
-    if shown.kind is not JobKind.dedup:
-        return ()
-    owners = service.current().engine.jobs.compared_owners(shown.id)
-    return [owner for owner in owners if access.current().may_name(owner)]
 
 
 def _waves(job: Job) -> Sequence[WaveProgress]:

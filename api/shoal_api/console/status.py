@@ -8,7 +8,7 @@ from typing import Any
 
 from shoal.jobs.queue.queries import live_workers
 from shoal.storage.statistics import WORKER_SEEN_SECONDS
-from shoal_api import service
+from shoal_api import access, service
 from shoal_api.console.layout import blueprint, page
 
 LISTED_SECONDS = 24 * 3600.0
@@ -31,6 +31,6 @@ def status() -> tuple[str, Mapping[str, Any]]:
         "n_alive": sum(seconds <= WORKER_SEEN_SECONDS for _, seconds in seen),
         "work": work,
         "n_waiting": sum(work.waiting.values()),
-        "library": engine.status(),
+        "library": engine.status(access.current().owners),
         "n_to_index": engine.maintenance.n_to_index(),
     }

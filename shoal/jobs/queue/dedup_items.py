@@ -27,6 +27,8 @@ OPEN_DEDUP = f"""
     WHERE j.status IN {OPEN_JOB} AND j.kind = '{JobKind.dedup}' AND j.local_owner IS NULL AND EXISTS (
         SELECT 1 FROM job_items i
         WHERE i.job_id = j.id AND i.status IN {OPEN_ITEM} AND json_extract(i.metadata, '$.owner') = :owner)
+        AND NOT EXISTS (
+            SELECT 1 FROM job_items i WHERE i.job_id = j.id AND json_extract(i.metadata, '$.owner') <> :owner)
     ORDER BY j.id LIMIT 1
 """
 OTHER_OPEN = f"""
@@ -79,7 +81,8 @@ def submit_dedup(
     idempotency_key: str | None = None,
     request_hash: str | None = None,
 ) -> int:
-    """Accept the comparison of an owner's waiting notes as a job; return its id, or that of an open one.
+    """Accept the comparison of an owner's waiting notes as a job; return its id, or that of an open one
+    that compares no notes of others.
 
     `recheck`: also notes that were compared before; an open job is then not enough. A job without waiting
     notes ends at once. Raises IdempotencyError, StorageError.

@@ -13,6 +13,7 @@ from shoal.jobs.queue.duplicates import duplicate_warnings
 from shoal.jobs.queue.states import FINAL, RUNNING, WAVE_DONE, Stage, plan_from_json
 from shoal.models.jobs import ItemStatus, JobKind, JobStatus
 from shoal.storage.database import Database, Row, listed
+from shoal.storage.statistics import of_owners
 
 _RUNNING = frozenset(RUNNING.values())
 
@@ -140,9 +141,13 @@ def list_jobs(
     offset: int = 0,
     *,
     kinds: Collection[JobKind] = (),
+    owners: Collection[str] | None = None,
 ) -> list[Job]:
-    """Return jobs with one of these statuses and kinds, newest first; no status or kind selects all."""
-    selection, parameters = _selection(status, kinds)
+    """Return jobs with one of these statuses and kinds, newest first; no status or kind selects all.
+
+    `owners`: without jobs that compare notes of other owners.
+    """
+    selection, parameters = _selection(status, kinds, owners)
     page = {**parameters, "limit": limit, "offset": offset}
     with database.snapshot() as snapshot:
         return [_job(row) for row in snapshot.rows(statements.JOBS.format(**selection), page)]
@@ -153,21 +158,28 @@ def count_jobs(
     status: JobStatus | Collection[JobStatus] | None = None,
     *,
     kinds: Collection[JobKind] = (),
+    owners: Collection[str] | None = None,
 ) -> int:
     """Return the number of jobs on all pages of `list_jobs`."""
-    selection, parameters = _selection(status, kinds)
+    selection, parameters = _selection(status, kinds, owners)
     with database.snapshot() as snapshot:
         return int(snapshot.value(statements.COUNT_JOBS.format(**selection), parameters))
 
 
 def _selection(
-    status: JobStatus | Collection[JobStatus] | None, kinds: Collection[JobKind]
+    status: JobStatus | Collection[JobStatus] | None,
+    kinds: Collection[JobKind],
+    owners: Collection[str] | None,
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the lists of a statement over jobs, and their parameters."""
+    """Return the lists and the further condition of a statement over jobs, and their parameters."""
     statuses = [status] if isinstance(status, JobStatus) else status
     status_list, status_parameters = listed("status", (one.value for one in statuses or JobStatus))
     kind_list, kind_parameters = listed("kind", (kind.value for kind in kinds or JobKind))
-    return {"statuses": status_list, "kinds": kind_list}, {**status_parameters, **kind_parameters}
+    condition, owner_parameters = of_owners(owners)
+    return (
+        {"statuses": status_list, "kinds": kind_list, "of_owners": condition},
+        {**status_parameters, **kind_parameters, **owner_parameters},
+    )
 
 
 def get_waves(database: Database, job_id: int) -> list[WaveProgress]:

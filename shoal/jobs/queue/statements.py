@@ -641,11 +641,12 @@ LOCAL_RESULTS = """
 """
 JOBS = """
     SELECT * FROM jobs
-    WHERE status IN ({statuses}) AND kind IN ({kinds}) AND local_owner IS NULL
+    WHERE status IN ({statuses}) AND kind IN ({kinds}) AND local_owner IS NULL{of_owners}
     ORDER BY id DESC LIMIT :limit OFFSET :offset
 """
 COUNT_JOBS = """
-    SELECT COUNT(*) FROM jobs WHERE status IN ({statuses}) AND kind IN ({kinds}) AND local_owner IS NULL
+    SELECT COUNT(*) FROM jobs
+    WHERE status IN ({statuses}) AND kind IN ({kinds}) AND local_owner IS NULL{of_owners}
 """
 # The fifth column, for a wave of few items that is in the middle of a stage: bytes of those that have not
 # passed it. Only few waves are, and an index answers it. The last column: bytes that workers have passed in
