@@ -17,6 +17,7 @@ from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.wrappers import Response
 
 from shoal import errors
+from shoal.service.open_files import TOO_MANY_FILES
 from shoal_api.trace import trace_id
 
 CONTENT_TYPE = "application/problem+json"
@@ -284,6 +285,7 @@ DETAILS = {
     415: "the service cannot read a body of this content type",
     417: "the value of the header `Expect` is not supported",
     431: "the headers are too many or too long",
+    503: "the service has too many open files at the moment; try again",
     507: "there is no space left on the server; nothing of this request was stored",
     501: "the transfer coding is not supported; send the body with a length or chunked",
 }
@@ -306,6 +308,9 @@ def for_http_error(error: HTTPException) -> Response:
 
 
 def _unexpected(error: BaseException) -> Response:
+    if isinstance(error, OSError) and error.errno in TOO_MANY_FILES:
+        log.error("no free file descriptor", reason=str(error))
+        return ProblemError(503, DETAILS[503], headers={"Retry-After": str(RETRY_SECONDS)}).response()
     return unexpected_problem(error).response()
 
 

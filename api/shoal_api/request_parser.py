@@ -19,6 +19,7 @@ from waitress.parser import HTTPRequestParser
 from waitress.receiver import ChunkedReceiver
 
 from shoal.errors import StorageError
+from shoal.service.open_files import TOO_MANY_FILES
 from shoal.service.request_head import MAX_HEADER, status_of_head
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB
@@ -109,9 +110,10 @@ class RequestParser(HTTPRequestParser):  # type: ignore[misc]
         try:
             consumed: int = super().received(data)
         except OSError as error:
-            if error.errno not in DISK_FULL:
+            status = 507 if error.errno in DISK_FULL else 503 if error.errno in TOO_MANY_FILES else None
+            if status is None:
                 raise
-            self.error, consumed = Refusal(507), len(data)
+            self.error, consumed = Refusal(status), len(data)
         if self.body_bytes_received and not isinstance(self.error, Refusal):
             self.error = (
                 Refusal(400, "the chunked encoding of the body is malformed")

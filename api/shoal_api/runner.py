@@ -25,6 +25,7 @@ from shoal.access.key_store import has_keys
 from shoal.errors import ShoalError
 from shoal.service import log_setup
 from shoal.service.listen_address import check_listen_address
+from shoal.service.open_files import fit_connections
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.opening import open_database
@@ -58,6 +59,7 @@ def serve(settings: Settings) -> None:
     """
     check_listen_address(settings, has_keys=has_keys(settings))
     log_setup.configure(settings, service="api")
+    settings = fit_connections(settings, n_collections=settings.open_collections, service="shoal.api")
     listener = bind(settings.host, settings.port, is_shared=settings.api_processes > 1)
     _prepare_database(settings)
     if settings.api_key and not (settings.api_keys or has_keys(settings)):

@@ -28,7 +28,9 @@ from shoal.service.connection_limits import (
     Phase,
     Progress,
     is_overdue,
+    longest_idle,
 )
+from shoal.service.open_files import TOO_MANY_FILES, SpareFile
 from shoal.service.request_head import MAX_HEAD
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB
@@ -46,6 +48,9 @@ READ_BYTES = 8 * KIB
 BUFFERED_RESPONSE = 1 << 30
 """A response up to this size is buffered whole, in a file from 1 MiB on, so that no thread waits for a slow
 client."""
+
+EXHAUSTED_SECONDS = 0.05
+"""Pause without any file descriptor, in which connections wait. Polling reports them again at once."""
 
 SERVER_FAULTS = frozenset({500, 507})
 
@@ -240,6 +245,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
     ) -> None:
         """`gate`: that of the application, which decides on requests before their bodies are received."""
         self._limits = ConnectionLimits.of(settings)
+        self._spare_file = SpareFile()
         self._stop_by: float | None = None
         adjustments = Adjustments(
             sockets=[listener],
@@ -296,6 +302,25 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         """Close connections of slow clients. Runs every second."""
         for channel in list(self.active_channels.values()):
             channel.end_if_slow(now)
+
+    def accept(self) -> tuple[socket.socket, Any] | None:
+        """Return the next connection, or None if there is no file descriptor for it.
+
+        It is then accepted in the next round, in place of an idle connection, or gets 503 if none is idle.
+        """
+        try:
+            accepted: tuple[socket.socket, Any] | None = super().accept()
+        except OSError as error:
+            if error.errno not in TOO_MANY_FILES:
+                raise
+        else:
+            return accepted
+        idle = longest_idle(self.active_channels.values())
+        if idle is not None:
+            idle.handle_close()
+        elif not self._spare_file.refuse(self.socket):
+            time.sleep(EXHAUSTED_SECONDS)
+        return None
 
     def limit_connections(self, newest: Channel) -> None:
         """Enforce the connection limits per address and in total when a connection opens.

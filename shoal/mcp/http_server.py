@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from http import HTTPStatus
 from typing import Any, cast
@@ -20,7 +21,9 @@ from shoal.service.connection_limits import (
     Phase,
     Progress,
     is_overdue,
+    longest_idle,
 )
+from shoal.service.open_files import TOO_MANY_FILES, SpareFile
 from shoal.service.request_head import MAX_HEAD
 from shoal.settings import Settings
 
@@ -156,7 +159,38 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A server that closes the connections of slow clients."""
+    """A server that closes the connections of slow clients, and refuses new ones if files run out."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept connections."""
+        self._spare_file = SpareFile()
+        self._listeners = sockets or []
+        asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
+        await super().startup(sockets)
+
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Make room for connections that cannot be accepted without a free file descriptor.
+
+        asyncio accepts connections again after a second. Idle connections are closed until then; if there is
+        none, the waiting connections are refused.
+        """
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in TOO_MANY_FILES and "socket" in context):
+            loop.default_exception_handler(context)
+            return
+        for n_closed in range(BACKLOG):
+            idle = longest_idle(cast("set[Connection]", self.server_state.connections))
+            if idle is None:
+                if not n_closed:
+                    self._refuse_waiting()
+                return
+            idle.end()
+
+    def _refuse_waiting(self) -> None:
+        for listener in self._listeners:
+            for _ in range(BACKLOG):
+                if not self._spare_file.refuse(listener):
+                    break
 
     async def on_tick(self, counter: int) -> bool:
         """Look for slow clients once in MAINTENANCE_SECONDS; return whether to stop."""

@@ -33,6 +33,7 @@ from shoal.collections.catalog import Catalog, Collection
 from shoal.errors import StorageError
 from shoal.mcp.http_server import BACKLOG, Config, Server
 from shoal.mcp.server import ACCESS, ShoalServer
+from shoal.service.open_files import fit_connections
 from shoal.service.request_head import status_of_head
 from shoal.service.sites import is_for_this_machine, is_same_site
 from shoal.settings import Settings
@@ -158,7 +159,11 @@ def make_app(server: ShoalServer, settings: Settings) -> App:
 def serve(
     server: ShoalServer, settings: Settings, host: str, port: int, *, listens: Callable[[str], None]
 ) -> None:
-    """Serve until SIGINT or SIGTERM. `listens` is called once with the address. Raises OSError."""
+    """Serve until SIGINT or SIGTERM. `listens` is called once with the address.
+
+    Raises OSError, and SettingsError if the limit of open files is too low.
+    """
+    settings = fit_connections(settings, n_collections=0, service="shoal.mcp")
     config = Config(make_app(server, settings), settings)
     with _listening(host, port) as listener:
         name = f"[{host}]" if ":" in host else host

@@ -17,6 +17,8 @@ from shoal.settings.checks import (
 from shoal.settings.declaration import setting
 from shoal.support.byte_units import GIB
 
+MIN_CONNECTIONS = 8
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceSettings:
@@ -109,8 +111,9 @@ class ServiceSettings:
     # Limits of requests
     max_connections: int = setting(
         512,
-        "most open connections; above this, a new connection closes the one that has been idle for longest",
-        between(8, 100_000),
+        "most open connections; above this, a new connection closes the one that has been idle for longest. "
+        "Fewer where the limit of open files is too low for them",
+        between(MIN_CONNECTIONS, 100_000),
     )
     max_connections_per_address: int = setting(
         256, "most open connections of one address; 0: no limit (behind a proxy)", at_least(0)

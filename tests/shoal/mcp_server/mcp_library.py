@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import socket
 import sys
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import pytest
 from mcp import StdioServerParameters
@@ -62,6 +64,9 @@ VOYAGE = "\n\n".join(
     for i in range(90)
 )
 
+LIST_TOOLS = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}).encode()
+CONNECT_SECONDS = 60
+
 
 @functools.cache
 def server_of(backend: Backend, options: ServerOptions | None = None) -> ShoalServer:
@@ -112,6 +117,12 @@ def served(backend: Backend, settings: Settings) -> Iterator[str]:
         thread.join(STOP_SECONDS)
         if thread.is_alive():
             pytest.fail(f"the server does not stop: {asyncio.all_tasks(runner.get_loop())}")
+
+
+def connected(url: str, address: str = "127.0.0.1") -> socket.socket:
+    """Open a connection to a server from a loopback address."""
+    server = urlsplit(url)
+    return socket.create_connection((server.hostname, server.port), CONNECT_SECONDS, (address, 0))
 
 
 def stdio(engine: Engine, *options: str) -> StdioServerParameters:

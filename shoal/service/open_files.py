@@ -1,0 +1,110 @@
+"""The limit of open files of a process, which each connection counts against.
+
+A server compares the limit with its settings when it starts (`fit_connections`). If files run out all the
+same, `SpareFile` lets it refuse connections, which would otherwise wait without an answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import os
+import resource
+import socket
+
+import structlog
+
+from shoal.errors import SettingsError
+from shoal.settings import Settings
+from shoal.settings.service import MIN_CONNECTIONS
+
+TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+"""Errors of a process, or of the machine, without a free file descriptor."""
+
+OWN_FILES = 40
+"""Descriptors of a server beside those below: the scorer's data, the index, logs, pipes and the listener."""
+FILES_PER_THREAD = 2
+"""A thread reads through a connection of its own to the database: its file and its log."""
+FILES_PER_COLLECTION = 10
+
+REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+)
+READ_BYTES = 65_536
+
+
+def fit_connections(settings: Settings, *, n_collections: int, service: str) -> Settings:
+    """Return settings whose connections fit into the limit of open files; raise the soft limit if necessary.
+
+    Where even the hard limit is too low, `max_connections` becomes lower, and the log of `service` says so.
+    Raises SettingsError if less than MIN_CONNECTIONS fit.
+
+    n_collections: how many collections the server keeps open, beside the one it always has open
+    """
+    own = OWN_FILES + FILES_PER_THREAD * settings.api_threads
+    reserved = own + FILES_PER_COLLECTION * n_collections
+    needed = reserved + settings.max_connections
+    limit = _limit_for(needed)
+    if limit >= needed:
+        return settings
+    hint = (
+        f"raise it to {needed} (`ulimit -n {needed}`, `LimitNOFILE={needed}` of systemd, or `--ulimit "
+        f"nofile={needed}` of Docker)"
+    )
+    if limit - own < MIN_CONNECTIONS:
+        least = own + MIN_CONNECTIONS
+        raise SettingsError(f"the limit of open files is {limit}, and the service needs {least}: {hint}")
+    connections = max(MIN_CONNECTIONS, limit - reserved)
+    structlog.get_logger(service).warning(
+        "fewer connections than SHOAL_MAX_CONNECTIONS",
+        reason=f"the limit of open files is {limit}; {hint}",
+        connections=connections,
+        max_connections=settings.max_connections,
+    )
+    return dataclasses.replace(settings, max_connections=connections)
+
+
+def _limit_for(needed: int) -> int:
+    """Return the limit of open files, after raising it towards `needed` as far as the hard limit allows."""
+    soft, hard = (
+        needed if limit == resource.RLIM_INFINITY else limit
+        for limit in resource.getrlimit(resource.RLIMIT_NOFILE)
+    )
+    if soft >= needed:
+        return soft
+    wanted = min(needed, hard)
+    # The system may allow less than the hard limit says.
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        return wanted
+    return soft
+
+
+class SpareFile:
+    """A file descriptor that is kept for the moment in which a process has no other. For one thread."""
+
+    def __init__(self) -> None:
+        """Raises OSError."""
+        self._descriptor: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def refuse(self, listener: socket.socket) -> bool:
+        """Answer 503 to the next connection of a non-blocking listener; return whether there was one."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            # Nobody waits, or another thread took the descriptor.
+            return False
+        else:
+            with connection, contextlib.suppress(OSError):
+                connection.setblocking(False)
+                connection.send(REFUSAL)
+                # Closing before the request is read would reset the connection.
+                connection.recv(READ_BYTES)
+            return True
+        finally:
+            with contextlib.suppress(OSError):
+                self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
