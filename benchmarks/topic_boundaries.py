@@ -23,12 +23,18 @@ default options is compared with:
 Only `analyze` and TextTiling do not use the answer. Articles are divided at random with a fixed seed:
 `--tuning` reports on the half that parameters may be chosen on, the default on the other half. Exits 1 unless
 `analyze` has the lowest mean of both measures in every shape but the last.
+
+`--chunk-tokens 300-800` measures chunks within a range of tokens (`shoal.chunking.token_ranges`) instead,
+against cuts by length: the same number of chunks, of as equal tokens as sentences allow. Exits 1 if a cut by
+length has the lower mean of both measures in a shape, or if fewer than 90 % of the chunks of the documents
+that are long enough are within the range.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import json
 import os
 import re
@@ -43,6 +49,10 @@ from nltk.tokenize.texttiling import TextTilingTokenizer
 
 import lagoon
 from benchmarks.segmentation_measures import pk, window_diff
+from lagoon.sentences import sentence_spans
+from shoal.chunking.token_ranges import SentenceSizes, cut_in_range
+from shoal.models.documents import SentenceSpan
+from shoal.models.token_range import TokenRange
 
 SHAPES: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
     "mixed": ((8, 20), (3, 15)),
@@ -68,6 +78,7 @@ TILING_SETTINGS = [(w, k, 1) for w in (15, 20, 30) for k in (3, 6, 10)]
 TILING_DOCUMENTS = 20
 RANDOM_DRAWS = 20
 LONGEST_N = 60
+LEAST_WITHIN = 0.9
 
 
 @dataclass(frozen=True)
@@ -235,6 +246,58 @@ def tiling(w: int, k: int, policy: int) -> Splitter:
     return split
 
 
+class InRange:
+    """Cuts within a range of tokens, and what share of chunks is within it."""
+
+    def __init__(self, scorer: lagoon.ReefScorer, tokens: TokenRange) -> None:
+        self._scorer = scorer
+        self._tokens = tokens
+        self.n_chunks = self.n_within = 0
+
+    def __call__(self, document: Document) -> list[int]:
+        sizes = _sizes(document)
+        cosines = self._scorer.gap_cosines(document.text)
+        firsts = cut_in_range(sizes, cosines, [], [0], self._tokens)
+        if int(sizes.of(0, document.n)) >= self._tokens.low:
+            chunks = [int(sizes.of(a, b)) for a, b in itertools.pairwise([*firsts, document.n])]
+            self.n_chunks += len(chunks)
+            self.n_within += sum(self._tokens.low <= size <= self._tokens.high for size in chunks)
+        return firsts[1:]
+
+
+def by_length(splitter: Splitter) -> Splitter:
+    """As many chunks as `splitter` makes, of as equal tokens as sentences allow."""
+
+    def split(document: Document) -> list[int]:
+        sizes = _sizes(document)
+        n_chunks = len(splitter(document)) + 1
+        ends = np.array([int(sizes.of(0, i)) for i in range(1, document.n)])
+        wanted = np.arange(1, n_chunks) * int(sizes.of(0, document.n)) / n_chunks
+        return sorted({int(np.abs(ends - each).argmin()) + 1 for each in wanted})
+
+    return split
+
+
+def _sizes(document: Document) -> SentenceSizes:
+    spans = [SentenceSpan(start, end, 0) for start, end in zip(*sentence_spans(document.text), strict=True)]
+    return SentenceSizes(document.text, spans)
+
+
+def report_range(
+    scorer: lagoon.ReefScorer, shape: str, documents: list[Document], tokens: TokenRange
+) -> bool:
+    """Print how well boundaries within a range are placed; returns whether they are as they must be."""
+    in_range = InRange(scorer, tokens)
+    ours = mean_measures(in_range, documents)
+    share = in_range.n_within / max(in_range.n_chunks, 1)
+    length = mean_measures(by_length(InRange(scorer, tokens)), documents)
+    print(f"\n{shape}: {len(documents)} documents, {in_range.n_chunks} chunks, {share:.1%} within {tokens}")
+    print(f"  {'':44}{'Pk':>7}{'WindowDiff':>12}")
+    for name, (p, w) in {"cut by length": length, f"within {tokens}": ours}.items():
+        print(f"  {name:44}{p:7.3f}{w:12.3f}")
+    return ours <= length and sum(ours) <= sum(length) and share >= LEAST_WITHIN
+
+
 def with_reefs(scorer: lagoon.ReefScorer) -> Splitter:
     return lambda document: scorer.analyze(document.text).boundaries
 
@@ -296,6 +359,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="a built model; default: the packaged one")
     parser.add_argument("--documents", type=int, default=60, help="of each shape")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--chunk-tokens", type=TokenRange.of, help="measure a range such as 300-800")
     parser.add_argument("--tuning", action="store_true", help="report on the half for choosing parameters")
     options = parser.parse_args()
     corpora: Path | None = options.corpora
@@ -309,6 +373,18 @@ def main() -> int:
     evaluated = [article for article, half in zip(articles, halves, strict=True) if half != options.tuning]
     scorer = lagoon.load(options.data)
     print(f"{len(chosen)} articles, seed {options.seed}")
+    if options.chunk_tokens is not None:
+        bad = [
+            shape
+            for shape in [*SHAPES, ARTICLE]
+            if not report_range(
+                scorer,
+                shape,
+                make_documents(chosen, shape, options.documents, options.seed),
+                options.chunk_tokens,
+            )
+        ]
+        return int(bool(bad))
     missed = [
         shape
         for shape in [*SHAPES, ARTICLE]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from lagoon import DocumentAnalysis, ReadText, SectionStart, Sentence, TextsAnalysis, TextSentences
 from shoal.chunking.profiles import SCORE_DIGITS, Profile, build_chunks, profiles_of
@@ -105,50 +105,83 @@ def analyze(
     `parsed_now` is called after the first of these steps. Raises EmptyDocumentError if the draft has no
     sentence, and DocumentTooLargeError.
     """
-    parsed = _parse(draft, settings)
+    text = _read_text(draft, scorer, settings)
     parsed_now()
-    if not parsed.sentences:
+    if not text.parsed.sentences:
         raise EmptyDocumentError(NO_TEXT)
-    contexts = section_contexts(draft, parsed, settings)
-    firsts = _decided_firsts(draft, parsed, scorer, settings)
-    if firsts is None:
-        sections, options = _section_starts(draft, parsed, contexts), _options(settings)
-    else:
-        sections = list(map(SectionStart, firsts, segment_contexts(parsed.sentences, firsts, contexts)))
-        options = _without_search(settings, len(parsed.sentences))
-    analysis = scorer.analyze(_sentences(parsed), sections=sections, **options)
-    document = _segmented(draft, parsed, contexts, analysis.boundaries, analysis.topics)
+    analysis = scorer.analyze(_sentences(text.parsed), sections=text.sections(), **text.options(settings))
+    document = text.segmented(analysis.boundaries, analysis.topics)
     if not isinstance(analysis, DocumentAnalysis):
         return document
     return dataclasses.replace(document, read=analysis.read, analysis=analysis)
 
 
+class AnalyzedTexts(NamedTuple):
+    """Documents that were analyzed at once, and lagoon's analysis of them."""
+
+    documents: list[AnalyzedDocument]
+    analysis: TextsAnalysis
+
+
 def analyze_many(
     drafts: Sequence[DocumentDraft], scorer: LearningScorer, settings: Settings
-) -> tuple[list[AnalyzedDocument], TextsAnalysis]:
-    """Analyze several drafts at once that are cut by default; drafts without a sentence are left out. Also
-    returns lagoon's analysis.
+) -> list[AnalyzedTexts]:
+    """Analyze several drafts at once: those that are cut by default, and the others. Drafts without a
+    sentence are left out.
 
     Gives the same segments as `analyze` of each draft, for notes in a fifth of the time.
     """
-    parsed = [(draft, _parse(draft, settings)) for draft in drafts]
-    texts = [
-        (draft, document, section_contexts(draft, document, settings))
-        for draft, document in parsed
-        if document.sentences
-    ]
+    groups: dict[bool, list[_Text]] = defaultdict(list)
+    for draft in drafts:
+        text = _read_text(draft, scorer, settings)
+        if text.parsed.sentences:
+            groups[text.firsts is None].append(text)
+    return [_analyzed_together(texts, scorer, settings) for texts in groups.values()]
+
+
+def _analyzed_together(texts: Sequence[_Text], scorer: LearningScorer, settings: Settings) -> AnalyzedTexts:
+    """Analyze texts that are all cut by default, or none of them."""
+    options = max((text.options(settings) for text in texts), key=lambda each: each["min_chunk_sentences"])
     analysis = scorer.analyze_many(
-        [
-            TextSentences(_sentences(document), _section_starts(draft, document, contexts))
-            for draft, document, contexts in texts
-        ],
-        **_options(settings),
+        [TextSentences(_sentences(text.parsed), text.sections()) for text in texts], **options
     )
     documents = [
-        _segmented(*text, segments.boundaries, segments.topics)
+        text.segmented(segments.boundaries, segments.topics)
         for text, segments in zip(texts, analysis, strict=True)
     ]
-    return documents, analysis
+    return AnalyzedTexts(documents, analysis)
+
+
+class _Text(NamedTuple):
+    """A parsed draft. `contexts`: of each section. `firsts`: the first sentence of each chunk if its caller
+    or a range of tokens decides it, else None."""
+
+    draft: DocumentDraft
+    parsed: ParsedDocument
+    contexts: Sequence[str]
+    firsts: Sequence[int] | None
+
+    def sections(self) -> list[SectionStart]:
+        """Where the scorer must begin a segment."""
+        if self.firsts is None:
+            return _section_starts(self.draft, self.parsed, self.contexts)
+        contexts = segment_contexts(self.parsed.sentences, self.firsts, self.contexts)
+        return list(map(SectionStart, self.firsts, contexts))
+
+    def options(self, settings: Settings) -> AnalysisOptions:
+        """Options of the scorer: it looks for further boundaries in a text that is cut by default."""
+        if self.firsts is None:
+            return _options(settings)
+        return _without_search(settings, len(self.parsed.sentences))
+
+    def segmented(self, boundaries: Sequence[int], topics: Sequence[Topic]) -> AnalyzedDocument:
+        return _segmented(self.draft, self.parsed, self.contexts, boundaries, topics)
+
+
+def _read_text(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> _Text:
+    parsed = _parse(draft, settings)
+    firsts = _decided_firsts(draft, parsed, scorer, settings) if parsed.sentences else None
+    return _Text(draft, parsed, section_contexts(draft, parsed, settings), firsts)
 
 
 def cut(
@@ -228,11 +261,16 @@ def _decided_firsts(
     tokens = _token_range(draft)
     if tokens is None:
         return None
+    sizes = SentenceSizes(draft.content, parsed.sentences)
+    if sizes.total < tokens.low:
+        return None
     windows = windows_of(parsed.sentences, find_windows(draft.content, draft.locators))
     forced = _run_starts(parsed, windows)
     headings = _run_starts(parsed, (sentence.section for sentence in parsed.sentences))
+    if sizes.total < 2 * tokens.low:
+        return forced
     cosines = scorer.gap_cosines(_sentences(parsed), smooth_window=settings.smooth_window)
-    return cut_in_range(SentenceSizes(draft.content, parsed.sentences), cosines, headings, forced, tokens)
+    return cut_in_range(sizes, cosines, headings, forced, tokens)
 
 
 def _options(settings: Settings) -> AnalysisOptions:

@@ -24,7 +24,6 @@ from shoal.learning.observations import discover, discover_many
 from shoal.learning.scorers import MAX_LOOKED_UP_TEXTS
 from shoal.models.documents import DocumentDraft
 from shoal.models.jobs import ItemStatus
-from shoal.models.token_range import ANY_TOKENS
 from shoal.scorer import Scorer, can_learn
 from shoal.settings import Settings
 from shoal.storage import document_writer, observations
@@ -92,9 +91,9 @@ class Discovery:
     def observe_many(self, drafts: Sequence[DocumentDraft]) -> dict[str, Discovered]:
         """The results of `observe` for several drafts, by content hash; drafts without text are left out."""
         assert self.learner is not None, "only a scorer that can learn observes texts together"
-        documents, analysis = analyze_many(drafts, self.learner, self.settings)
         return {
             document.draft.content_hash: Discovered(document, rows, self.source_of(document.draft))
+            for documents, analysis in analyze_many(drafts, self.learner, self.settings)
             for document, rows in zip(documents, discover_many(analysis, self.settings), strict=True)
         }
 
@@ -186,9 +185,7 @@ class Discovering(ItemHandler):
 
     def prepare_together(self, items: Sequence[WorkItem]) -> None:
         self._expected = {}
-        short = [
-            item for item in items if item.n_bytes <= SHORT_BYTES and item.head.chunk_tokens == ANY_TOKENS
-        ]
+        short = [item for item in items if item.n_bytes <= SHORT_BYTES]
         # The analyses of a few texts are worth keeping, and keeping needs single analyses.
         if not self._discovery.is_possible or len(short) <= MAX_LOOKED_UP_TEXTS:
             return
