@@ -429,8 +429,10 @@ class DamagedDatabaseError(StorageError):
 
     code = "database_damaged"
 
-    def __init__(self) -> None:
-        super().__init__("the database is damaged; `shoal doctor` says where, and what to do")
+    def __init__(self, damage: str | None = None) -> None:
+        """`damage`: a value that is damaged."""
+        example = "" if damage is None else f" ({damage})"
+        super().__init__(f"the database is damaged{example}; `shoal doctor` says where, and what to do")
 
 
 class DamagedIndexError(StorageError):

@@ -316,8 +316,12 @@ def _unexpected(error: BaseException) -> Response:
 
 def unexpected_problem(error: BaseException | None = None) -> ProblemError:
     """Log an error that no caller caused, and return its problem."""
+    # The module is above this one.
+    from shoal_api.damage import diagnose
+
     log.error("unhandled error", exc_info=error)
-    return _internal()
+    damage = None if error is None else diagnose(error)
+    return _internal() if damage is None else for_error(damage)
 
 
 def flatten(messages: Any) -> dict[str, list[str]]:

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from shoal import __version__
 from shoal.cli.progress import long_work_shown
-from shoal.cli.session import Collection, Db, Debug, InterruptedCommandError, Json, Session
+from shoal.cli.session import Collection, Db, Debug, InterruptedCommandError, Json, Session, opened
 from shoal.cli.terminal import ClosedPipeError, discard_stdout, prepare_streams
 from shoal.errors import (
     CollectionNameError,
@@ -164,6 +164,7 @@ def shoal(
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code. Errors go to stderr."""
     prepare_streams()
+    opened.clear()
     debug = "--debug" in arguments
     if debug:
         logging.basicConfig(stream=sys.stderr, level=logging.DEBUG)
@@ -181,8 +182,24 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # the outermost handler: nothing else reports the error
         if debug:
             traceback.print_exc()
-        return _report_error(error, as_json="--json" in arguments)
+        return _report_error(_diagnosed(error), as_json="--json" in arguments)
     return code
+
+
+def _diagnosed(error: Exception) -> Exception:
+    """Return the error of a damaged library if an unexpected error comes from it, else the error itself."""
+    if not opened or isinstance(error, ShoalError | OSError | MemoryError):
+        return error
+    from contextlib import closing
+
+    from shoal.maintenance.diagnosis import damage_behind
+    from shoal.storage.opening import open_database
+
+    try:
+        with closing(open_database(opened[-1].database_url, opened[-1].data_path)) as database:
+            return damage_behind(error, database) or error
+    except ShoalError:
+        return error
 
 
 def load(arguments: Sequence[str]) -> None:

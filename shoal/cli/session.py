@@ -61,6 +61,10 @@ _SHARED = {
 }
 
 
+opened: list[Settings] = []
+"""Of the libraries that this run of the command line has opened, the last one last."""
+
+
 @dataclass(frozen=True)
 class Session:
     """One run of the command line."""
@@ -136,6 +140,7 @@ class Session:
         from shoal.engine import Engine
 
         with Engine(settings=settings) as engine:
+            opened.append(settings)
             yield engine
 
 

@@ -19,8 +19,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from shoal.errors import BackupError, DiskFullError, NotFoundError
+from shoal.maintenance.stored_values import describe_damage
 from shoal.settings import Settings
 from shoal.storage import index_tables, migrate
+from shoal.storage.sqlite.database import SqliteSnapshot
 from shoal.storage.sqlite.errors import is_full
 from shoal.support.regular_files import is_regular_file
 
@@ -114,6 +116,9 @@ def check_copy(path: Path) -> Copy:
             if orphan is not None:
                 raise BackupError(f"{path.name} is damaged: rows of {orphan[0]} refer to missing rows")
             n_documents = int(connection.execute(COUNT_DOCUMENTS).fetchone()[0])
+            invalid = describe_damage(SqliteSnapshot(connection))
+            if invalid is not None:
+                raise BackupError(f"{path.name} is damaged: {invalid}; `shoal doctor` says what to do")
     except sqlite3.DatabaseError as error:
         raise BackupError(f"{path.name} is not a Shoal database, or is damaged ({error})") from error
     return Copy(path, path.stat().st_size, n_documents, schema)

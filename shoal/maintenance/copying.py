@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shoal.errors import CopyError, NotFoundError, StorageError
+from shoal.maintenance.stored_values import describe_damage
 from shoal.storage import migrate
 from shoal.storage.copies import progress as target_progress
 from shoal.storage.copies import rows
@@ -160,6 +161,7 @@ class _Copy:
     def run(self, *, restart: bool) -> CopyResult:
         with self.source.snapshot(limited=False) as snapshot:
             self._see_jobs(snapshot)
+            self._check_values(snapshot)
             state = _state(snapshot)
             was_continued = self._prepare_target(restart=restart)
             self._copy(snapshot)
@@ -189,6 +191,13 @@ class _Copy:
             self.target.vacuum([table.name for table in copied_tables()])
         except StorageError as error:
             log.warning("the copy is complete; its tables are left to autovacuum: %s", error)
+
+    def _check_values(self, snapshot: Snapshot) -> None:
+        """Raise CopyError for a value that Shoal never stores: the target could not take it, or would keep
+        the damage."""
+        damage = describe_damage(snapshot)
+        if damage is not None:
+            raise CopyError(f"the source is damaged: {damage}; `shoal doctor` says what to do")
 
     def _see_jobs(self, snapshot: Snapshot) -> None:
         ended = ", ".join(f"'{status}'" for status in ENDED)

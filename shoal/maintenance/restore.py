@@ -19,6 +19,8 @@ from pathlib import Path
 from shoal.errors import BackupError, DatabaseInUseError, DiskFullError, NotFoundError, StorageError
 from shoal.maintenance import backup
 from shoal.maintenance.backup import Copy, Watcher
+from shoal.maintenance.stored_texts import describe_damaged_text
+from shoal.maintenance.stored_values import describe_damage
 from shoal.storage import migrate
 from shoal.storage.opening import open_database
 from shoal.storage.schema import foreign_triggers, missing_parts, tables_with_content
@@ -77,7 +79,8 @@ def _check_space(path: Path, source: Path) -> None:
 
 
 def _prepare(source: Path, prepared: Path, watch: Watcher | None) -> None:
-    """Copy a backup, migrate the copy to this version's schema and check its tables. Raises BackupError."""
+    """Copy a backup, migrate the copy to this version's schema and check its tables, values and texts. Raises
+    BackupError."""
     with (
         contextlib.closing(backup.open_copy(source)) as reading,
         contextlib.closing(sqlite3.connect(prepared, isolation_level=None)) as writing,
@@ -95,8 +98,14 @@ def _prepare(source: Path, prepared: Path, watch: Watcher | None) -> None:
         migrate.upgrade(database)
         with database.snapshot() as snapshot:
             missing = tables_with_content(missing_parts(snapshot))
+            damage = None if missing else describe_damage(snapshot) or describe_damaged_text(snapshot)
         if missing:
             raise BackupError(f"{source.name} is an incomplete library; it has no {', '.join(missing)}")
+        if damage is not None:
+            raise BackupError(
+                f"{source.name} is damaged: {damage}. Restore another backup; without one, copy this file to "
+                "the place of the library yourself and run `shoal doctor --repair`"
+            )
     except (DiskFullError, BackupError):
         raise
     except StorageError as error:

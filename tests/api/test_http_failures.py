@@ -22,10 +22,11 @@ from surface import API, FLOWER, VOLCANO, assert_problem
 
 from shoal.access.key_store import KeyStore
 from shoal.engine import Engine
-from shoal.errors import DatabaseUnavailableError
+from shoal.errors import DamagedDatabaseError, DatabaseUnavailableError
 from shoal.settings import Settings
+from shoal.storage.database import Database
 from shoal.storage.sqlite.database import SqliteDatabase
-from shoal_api import create_app
+from shoal_api import create_app, damage
 
 LEAKS = re.compile(
     r"Traceback|File \"|\.py\b|sqlite|sqlalchemy|OperationalError|Error:|\bSELECT\b|\bINSERT\b|\bUPDATE [a-z]|"
@@ -297,3 +298,35 @@ def test_document_accepted_without_a_broker_is_enqueued(settings: Settings, engi
     assert readiness.status_code == 200
     assert readiness.get_json()["checks"]["broker"] == "failed"
     assert "127.0.0.1" not in readiness.get_data(as_text=True)
+
+
+@sqlite_only
+def test_damaged_value_is_named_as_damage_and_looked_for_once(
+    client: FlaskClient, engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.ingest(content=VOLCANO, title="Fire")
+    diagnoses: list[BaseException] = []
+    diagnose = damage.damage_behind
+
+    def counted(error: BaseException, database: Database) -> DamagedDatabaseError | None:
+        diagnoses.append(error)
+        return diagnose(error, database)
+
+    monkeypatch.setattr(damage, "damage_behind", counted)
+    with engine.database.write() as transaction:
+        transaction.execute("UPDATE documents SET title = x'ff41'")
+    for _ in range(3):
+        problem = assert_problem(client.get(f"{API}/search?q=lava"), 503)
+        assert problem["code"] == "database_damaged"
+    assert len(diagnoses) == 1
+
+
+def test_bug_of_an_intact_library_stays_an_internal_error(
+    client: FlaskClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise TypeError("secret")
+
+    monkeypatch.setattr(Engine, "search", fail)
+    problem = assert_problem(client.get(f"{API}/search?q=lava"), 500)
+    assert problem["code"] == "internal_error"

@@ -20,7 +20,7 @@ import psycopg
 from psycopg.generators import fetch_many
 from psycopg.pq import TransactionStatus
 
-from shoal.errors import CommitUnknownError, DatabaseUnavailableError
+from shoal.errors import CommitUnknownError, DamagedDatabaseError, DatabaseUnavailableError
 from shoal.storage.database import ConstraintError, Database, Snapshot, Transaction
 from shoal.storage.postgres import errors
 from shoal.storage.postgres.address import parse_address
@@ -237,6 +237,9 @@ class PostgresDatabase(Database):
     def _translated(self, deadline: Deadline = UNLIMITED) -> Iterator[None]:
         try:
             yield
+        except UnicodeDecodeError as error:
+            # Of words and texts that are stored as bytes: nothing else is decoded in a transaction.
+            raise DamagedDatabaseError from error
         except psycopg.IntegrityError as error:
             raise ConstraintError(str(error)) from error
         except psycopg.Error as error:

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import DatabaseReplacedError, DatabaseUnavailableError
+from shoal.errors import DamagedDatabaseError, DatabaseReplacedError, DatabaseUnavailableError
 from shoal.storage.database import ConstraintError, Database, Snapshot, Transaction
 from shoal.storage.read_deadline import UNLIMITED, Deadline, Interrupter
 from shoal.storage.sqlite import file_lock
@@ -162,6 +162,9 @@ class SqliteDatabase(Database):
     def _translated(self, deadline: Deadline = UNLIMITED) -> Iterator[None]:
         try:
             yield
+        except UnicodeDecodeError as error:
+            # Of words and texts that are stored as bytes: nothing else is decoded in a transaction.
+            raise DamagedDatabaseError from error
         except sqlite3.IntegrityError as error:
             raise ConstraintError(str(error)) from error
         except sqlite3.Error as error:

@@ -24,6 +24,7 @@ from shoal.engine import Engine
 from shoal.errors import CopyError, DatabaseUnavailableError, NotFoundError, SchemaError
 from shoal.jobs import embedded
 from shoal.maintenance.copying import CopyStep, copy_library
+from shoal.maintenance.stored_values import JSON, NAMES, RANGES
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.copies import progress as target_progress
@@ -71,7 +72,8 @@ def target(request: pytest.FixtureRequest, tmp_path: Path, migrated_file: Path) 
 
 
 def fill(connection: sqlite3.Connection) -> None:
-    """Insert rows into every table, without regard to what they mean."""
+    """Insert rows into every table, without regard to what they mean: each value is one that its column may
+    hold."""
     triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
     for name, _ in triggers:
         connection.execute(f"DROP TRIGGER {name}")
@@ -99,8 +101,15 @@ def value_of(table: str, column: str, kind: str, i: int) -> Any:
         return "confirmed"
     if column == "match_kind":
         return "exact"
+    if column in JSON.get(table, {}):
+        text = ("\\N\t\n\r", "é 𝔘 \U0010fffe", "ab")[i % 3]
+        return json.dumps({"a": text} if JSON[table][column] == "object" else [text], ensure_ascii=False)
+    if column in NAMES.get(table, {}):
+        return next(iter(NAMES[table][column]))
     if kind == "int8":
         return (i, 2**63 - 1, -(2**63))[i % 3] if column in ("word_hash", "text_hash", "mtime_ns") else i
+    if kind == "float8" and column in RANGES.get(table, {}):
+        return i / 7
     if kind == "float8":
         return (i / 7, -1e300, 5e-324)[i % 3]
     if kind == "bytea":
@@ -261,7 +270,7 @@ def test_source_that_changed_since_the_interruption_is_copied_again_only_on_dema
     source: str, target: str
 ) -> None:
     interrupted(source, target)
-    change(source, "UPDATE documents SET report = 'other' WHERE id = 2")
+    change(source, "UPDATE documents SET report = '{}', title = 'other' WHERE id = 2")
     with pytest.raises(CopyError, match=r"changed since this copy was interrupted.*--restart"):
         copy_library(source, target)
     assert not copy_library(source, target, restart=True).was_continued

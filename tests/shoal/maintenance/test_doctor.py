@@ -608,7 +608,10 @@ def test_leftovers_of_interrupted_uploads_are_removed(library: Path, settings: S
 
 def test_texts_of_ended_items_are_removed(settings: Settings, open_job: int) -> None:
     finish(settings, open_job)
-    damage(settings.database_path, "INSERT INTO job_item_contents SELECT id, 'text' FROM job_items")
+    damage(
+        settings.database_path,
+        "INSERT INTO job_item_contents (item_id, content) SELECT id, 'text' FROM job_items",
+    )
     report = check(settings)
     assert only(report.findings, "items").n == 4
     assert report.is_healthy
