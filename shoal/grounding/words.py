@@ -467,9 +467,8 @@ def _with_starts(tokens: list[Token]) -> list[Token]:
             begins = begins or token.text[-1] in _SENTENCE_ENDS or token.text == ":"
             marked.append(token)
         else:
-            if begins and token.kind is Kind.letter and token.text == "A":
-                token = _word("A", token.start)
-            marked.append(replace(token, initial=True) if begins else token)
+            is_article = begins and token.kind is Kind.letter and token.text == "A"
+            marked.append(replace(_word("A", token.start) if is_article else token, initial=begins))
             begins = False
     return marked
 
