@@ -65,9 +65,10 @@ def verify(
     document and [document 3:120-480] characters of it. A passage can also be cited by its `chunk_id`. Without
     --references, every passage and document of the library may be cited.
 
-    A claim is supported if the passages have its words, numbers, names and quotations. Headings, questions
-    and code need no citation. The check compares words and asks no model: it finds what the passages do not
-    mention, and not every change of sense. Exit code 1 if a claim is rejected.
+    A claim is supported if the passages have its words, numbers, codes, names and quotations, negated where
+    they are and in their order. Headings, questions and code need no citation. The check compares words and
+    asks no model: it finds what the passages do not mention or say otherwise, and calls unclear what it
+    cannot tell. Exit code 1 if a claim is not supported.
 
     \b
         shoal search "why do bees visit flowers" --json > passages.json
@@ -90,7 +91,7 @@ def verify(
         session.say(
             f"{outcome}: {quantity(verification.n_claims, 'claim')}, "
             f"{verification.n_supported:,} supported, {verification.n_unsupported:,} not supported, "
-            f"{verification.n_unreferenced:,} without a citation"
+            f"{verification.n_unclear:,} unclear, {verification.n_unreferenced:,} without a citation"
         )
     if not verification.accepted:
         raise typer.Exit(1)

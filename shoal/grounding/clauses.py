@@ -9,9 +9,14 @@ from shoal.grounding.english import (
     CLAUSE_SIGNS,
     DOUBTS,
     SENTENCE_SIGNS,
+    is_adverb_of_negation,
     is_negated_form,
 )
-from shoal.grounding.words import Kind, Token
+from shoal.grounding.parts import NEGATION, Part, Status, make_part
+from shoal.grounding.words import Kind, Token, identity
+
+MAX_PLACES = 16
+"""Most places of a word that are compared, and most tokens before it among which its negator is sought."""
 
 Clause = tuple[int, int]
 """The first token of a clause, and the one behind its last."""
@@ -37,7 +42,7 @@ def is_meaningful(token: Token) -> bool:
 def negated_places(tokens: Sequence[Token]) -> set[int]:
     """Return the places of meaningful tokens in negated clauses.
 
-    A negator alone in its clause, as in "he did not, however, go", negates the next clause too. "It is not
+    "Not" at the end of its clause, as in "he did not, however, go", negates the next clause too. "It is not
     true that" negates the clause behind it.
     """
     negated: set[int] = set()
@@ -51,33 +56,52 @@ def negated_places(tokens: Sequence[Token]) -> set[int]:
         if len(negators) % 2 != carried:
             negated.update(meaningful)
         if negators:
-            carried = not any(place > negators[-1] for place in meaningful) and not any(
-                place < negators[-1] for place in meaningful
-            )
+            ends_clause = not any(place > negators[-1] for place in meaningful)
+            carried = ends_clause and is_adverb_of_negation(tokens[negators[-1]].form)
         elif meaningful:
             carried = False
     return negated
 
 
-def is_negation_reversed(statement: Sequence[Token], source: Sequence[Token]) -> bool:
-    """Whether a clause of a statement is negated and most of its words in the source are not, or the
+def compare_negation(statement: Sequence[Token], source: Sequence[Token], passage: int) -> Iterator[Part]:
+    """Yield each clause of a statement that is negated where most of its words in the source are not, or the
     reverse."""
-    in_source: dict[str, bool] = {}
     negated_in_source = negated_places(source)
+    in_source: dict[str, list[int]] = {}
     for place, token in enumerate(source):
         if is_meaningful(token):
-            in_source[token.key] = in_source.get(token.key, True) and place in negated_in_source
+            in_source.setdefault(identity(token), []).append(place)
     negated = negated_places(statement)
     for start, end in clauses(statement):
         known = [
-            (place in negated, in_source[statement[place].key])
+            (place, in_source[identity(statement[place])])
             for place in range(start, end)
-            if statement[place].key in in_source and is_meaningful(statement[place])
+            if is_meaningful(statement[place]) and identity(statement[place]) in in_source
         ]
-        differing = sum(own is not other for own, other in known)
-        if 2 * differing > len(known):
-            return True
-    return False
+        differing = [
+            (own, others[0])
+            for own, others in known
+            if all((own in negated) is not (other in negated_in_source) for other in others[:MAX_PLACES])
+        ]
+        if 2 * len(differing) > len(known):
+            own, other = differing[0]
+            yield make_part(
+                _negator_before(statement, own),
+                Status.differs,
+                _negator_before(source, other),
+                passage,
+                NEGATION,
+            )
+
+
+def _negator_before(tokens: Sequence[Token], place: int) -> Token:
+    """The last negator before a token in its sentence, or the token."""
+    for token in reversed(tokens[max(place - MAX_PLACES, 0) : place]):
+        if token.kind is Kind.sign and token.text in SENTENCE_SIGNS:
+            break
+        if is_negated_form(token.form):
+            return token
+    return tokens[place]
 
 
 def is_asserted(source: Sequence[Token], first: int, last: int) -> bool:

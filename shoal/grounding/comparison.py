@@ -2,64 +2,19 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from shoal.grounding.clauses import is_asserted
+from shoal.grounding.notations import UNITS, Unit
+from shoal.grounding.parts import NAME, Part, Status, make_part
 from shoal.grounding.words import Kind, Token, joined_keys, same
 
 MAX_CANDIDATES = 64
 """Most places of a passage that one token of a statement is compared with."""
-NAME = "name"
 
 Lookup = tuple[object, ...]
 """A property that tokens stating the same share."""
-
-
-class Status(enum.StrEnum):
-    """Whether the cited passages have a part of a statement."""
-
-    found = "found"
-    missing = "missing"
-    differs = "differs"
-    """They have something else in its place."""
-    unclear = "unclear"
-    """They have it in a way that leaves open whether it means the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a statement, `statement[start_char:end_char]`, and its counterpart in a passage.
-
-    kind             a kind of exact token, such as `number` or `code`, or `name`
-    found            the counterpart as written; None if there is none
-    passage          the number of the passage that has it
-    passage_start    where the counterpart begins in it, and `passage_end` where it ends
-    """
-
-    kind: str
-    text: str
-    start_char: int
-    end_char: int
-    status: Status
-    found: str | None = None
-    passage: int | None = None
-    passage_start: int | None = None
-    passage_end: int | None = None
-
-
-def make_part(
-    token: Token, status: Status, counterpart: Token | None = None, passage: int | None = None, kind: str = ""
-) -> Part:
-    """Return the part that a token of a statement is."""
-    place = (token.text, token.start, token.end, status)
-    if counterpart is None or passage is None:
-        return Part(kind or token.kind.value, *place)
-    return Part(
-        kind or token.kind.value, *place, counterpart.text, passage, counterpart.start, counterpart.end
-    )
 
 
 def is_quoted(statement: Sequence[Token], source: Sequence[Token]) -> bool:
@@ -97,7 +52,7 @@ def lookups(token: Token) -> Iterator[Lookup]:
         yield ("day", month, day)
 
 
-class _Region:
+class Region:
     """Tokens of a passage, found by what they state."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
@@ -107,9 +62,13 @@ class _Region:
             if token.is_exact:
                 for lookup in lookups(token):
                     self._places.setdefault(lookup, []).append(place)
+        for place, token in enumerate(tokens):
+            if token.kind is Kind.word:
+                self._places.setdefault(("word", token.key), []).append(place)
         self._forms = {token.key: place for place, token in enumerate(tokens) if token.kind is Kind.code}
         self._forms |= {token.form: place for place, token in enumerate(tokens) if token.kind is Kind.word}
         self._joined: Mapping[str, int] | None = None
+        self._units: set[Unit] | None = None
 
     def find(self, token: Token) -> tuple[bool | None, Token] | None:
         """Return whether a token states the same as the wanted one, None if it is open, and that token."""
@@ -117,11 +76,32 @@ class _Region:
         for lookup in lookups(token):
             for place in self._places.get(lookup, ())[:MAX_CANDIDATES]:
                 is_same = same(token, self.tokens[place])
+                if is_same and not self._has_unit_of(token, self.tokens[place]):
+                    is_same = None
                 if is_same:
                     return True, self.tokens[place]
                 if is_same is None:
                     open_token = open_token or self.tokens[place]
         return None if open_token is None else (None, open_token)
+
+    def _has_unit_of(self, token: Token, other: Token) -> bool:
+        """Whether a number has the unit of another, behind it or elsewhere in the region."""
+        if token.unit is None or other.unit is not None or token.kind is not Kind.number:
+            return True
+        if self._units is None:
+            words = (UNITS.get(each.form) for each in self.tokens if each.kind is Kind.word)
+            self._units = {unit for unit in words if unit is not None}
+            self._units |= {each.unit for each in self.tokens if each.unit is not None}
+        return token.unit in self._units
+
+    def places(self, token: Token) -> list[int]:
+        """Return the places of the tokens that state the same, at most MAX_CANDIDATES, in order."""
+        if token.kind is Kind.word:
+            return self._places.get(("word", token.key), [])[:MAX_CANDIDATES]
+        found = {
+            place for lookup in lookups(token) for place in self._places.get(lookup, ())[:MAX_CANDIDATES]
+        }
+        return sorted(place for place in found if same(token, self.tokens[place]))
 
     def find_joined(self, form: str) -> Token | None:
         """Return the token, or the first of two neighbours, that together are written like this."""
@@ -133,7 +113,7 @@ class _Region:
 
 
 def check_exact(
-    statement: Sequence[Token], regions: Sequence[Sequence[Token]], contexts: Sequence[Sequence[Token]]
+    statement: Sequence[Token], regions: Sequence[Region], contexts: Sequence[Region]
 ) -> Iterator[Part]:
     """Yield the exact parts of a statement; `contexts` are titles and headings, which count as found.
 
@@ -144,10 +124,8 @@ def check_exact(
     ]
     if not wanted:
         return
-    indexed = [_Region(tokens) for tokens in regions]
-    around = [_Region(tokens) for tokens in contexts]
     for place, token in wanted:
-        yield _check(place, token, statement, indexed, around)
+        yield _check(place, token, statement, regions, contexts)
 
 
 def _is_one(token: Token) -> bool:
@@ -163,8 +141,8 @@ def _check(
     place: int,
     token: Token,
     statement: Sequence[Token],
-    regions: Sequence[_Region],
-    around: Sequence[_Region],
+    regions: Sequence[Region],
+    around: Sequence[Region],
 ) -> Part:
     unclear = None
     for number, region in enumerate(regions):
@@ -202,22 +180,18 @@ def _joined_forms(place: int, token: Token, statement: Sequence[Token]) -> Itera
 
 
 def check_names(
-    statement: Sequence[Token], regions: Sequence[Sequence[Token]], has_stem: Callable[[str], bool]
+    statement: Sequence[Token], regions: Sequence[Region], has_stem: Callable[[str], bool]
 ) -> Iterator[Part]:
     """Yield the names of a statement: capitalised words after its first word, each once."""
-    places: dict[str, tuple[int, Token]] = {}
-    for number, region in enumerate(regions):
-        for token in region:
-            if token.kind is Kind.word:
-                places.setdefault(token.key, (number, token))
     seen: set[str] = set()
     for token in statement:
         if not token.is_name or token.key in seen:
             continue
         seen.add(token.key)
-        if token.key in places:
-            number, counterpart = places[token.key]
-            yield make_part(token, Status.found, counterpart, number, NAME)
+        for number, region in enumerate(regions):
+            if places := region.places(token):
+                yield make_part(token, Status.found, region.tokens[places[0]], number, NAME)
+                break
         else:
             is_known = has_stem(token.key) or has_stem(token.form)
             yield make_part(token, Status.found if is_known else Status.missing, kind=NAME)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from lagoon.stems import stem_many
+
 _NEGATORS = """
     no not never none nor neither nobody nothing nowhere without cannot hardly scarcely barely seldom
     rarely lack lacks lacked lacking unable
@@ -31,10 +35,18 @@ _BE_TEXT = """
     am are be been being get gets got gotten is was were
 """
 BE = frozenset(_BE_TEXT.split())
-_PRONOUNS_TEXT = """
-    he her him his i it its one she that their them these they this those we which who you
-"""
-PRONOUNS = frozenset(_PRONOUNS_TEXT.split())
+_PERSONS = {
+    "he": "he",
+    "him": "he",
+    "she": "she",
+    "they": "they",
+    "them": "they",
+    "we": "we",
+    "us": "we",
+    "me": "i",
+}
+PERSONS = frozenset(_PERSONS)
+"""Pronouns that stand for who does something or has it done to them."""
 COORDINATORS = frozenset(["and", "or", "&", "nor"])
 
 _OPPOSITES = """
@@ -69,6 +81,12 @@ for _pair in _OPPOSITES.replace("\n", " ").split("|"):
     _one, _other = _pair.split()
     for _word, _opposite in ((_one, _other), (_other, _one)):
         OPPOSITES[_word] = OPPOSITES.get(_word, frozenset()) | {_opposite}
+_OPPOSITE_STEMS = {
+    stem: frozenset(stem_many(sorted(opposites)))
+    for stem, opposites in zip(stem_many(list(OPPOSITES)), OPPOSITES.values(), strict=True)
+}
+MIN_PREFIXED = 3
+"""Letters of the shortest word that a negative prefix is read on."""
 NEGATIVE_PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "mis")
 
 _IRREGULAR = """
@@ -98,13 +116,13 @@ for _verb in _IRREGULAR.replace("\n", " ").split("|"):
 PARTICIPLES = frozenset(_BASES) | frozenset(
     {"beat", "cut", "hit", "hurt", "put", "set", "read", "spread", "become", "run"}
 )
-for _noun in ("ground", "saw", "felt", "lay", "bound", "found", "left", "wound", "spoke", "spring"):
+for _noun in ("ground", "bound", "wound", "spring"):
     _BASES.pop(_noun, None)
 
 
 def base_form(form: str) -> str:
-    """Return the base form of an irregular verb, and every other form as it is."""
-    return _BASES.get(form, form)
+    """Return the base form of an irregular verb or a pronoun, and every other form as it is."""
+    return _BASES.get(form) or _PERSONS.get(form, form)
 
 
 def is_participle(form: str) -> bool:
@@ -117,15 +135,21 @@ def is_negated_form(form: str) -> bool:
     return form in NEGATORS or form.endswith("n't")
 
 
-def are_opposites(one: str, other: str) -> bool:
-    """Whether two forms mean the opposite: listed pairs, and "possible" and "impossible"."""
-    if other in OPPOSITES.get(one, ()):
-        return True
-    short, long = sorted((one, other), key=len)
-    if len(short) < 4:
-        return False
-    return any(long == prefix + short for prefix in NEGATIVE_PREFIXES) or (
-        one[:4] == other[:4]
-        and {one.endswith("less"), other.endswith("less")} == {True, False}
-        and {one.endswith("ful"), other.endswith("ful")} == {True, False}
-    )
+def is_adverb_of_negation(form: str) -> bool:
+    """Whether a negator stands before what it negates, as "not" and "didn't", and is no noun as "nothing"."""
+    return form in ("not", "never") or form.endswith("n't")
+
+
+def opposites_of(form: str, stem: str) -> Iterator[str]:
+    """Yield forms and stems that mean the opposite: listed ones, "impossible" of "possible", "harmful" of
+    "harmless"."""
+    yield from sorted(OPPOSITES.get(form, ()))
+    yield from sorted(_OPPOSITE_STEMS.get(stem, ()))
+    if len(form) > MIN_PREFIXED:
+        yield from (prefix + form for prefix in NEGATIVE_PREFIXES)
+    for prefix in NEGATIVE_PREFIXES:
+        if form.startswith(prefix) and len(form) - len(prefix) > MIN_PREFIXED:
+            yield form[len(prefix) :]
+    for one, other in (("less", "ful"), ("ful", "less")):
+        if form.endswith(one):
+            yield form[: -len(one)] + other

@@ -144,13 +144,17 @@ _UNIT_TABLE = """
 """
 
 
+MIN_PLURAL = 3
+"""Letters of the shortest unit that has a plural: "days", but not "kms"."""
+
+
 def _units() -> dict[str, Unit]:
     units: dict[str, Unit] = {}
     for entry in _UNIT_TABLE.split("|"):
         measures, factor, *written = entry.split()
         for name in written:
             units[name] = Unit(measures, Decimal(factor))
-            if len(name) > 3 and name.isalpha() and not name.endswith("s"):
+            if len(name) >= MIN_PLURAL and name.isalpha() and not name.endswith("s"):
                 units[f"{name}s"] = units[name]
     for base, words in _PREFIXABLE.items():
         for prefix, factor in _METRIC.items():

@@ -20,6 +20,7 @@ from shoal.errors import DocumentTooLargeError, QueryError
 from shoal.formats import markdown, plaintext
 from shoal.formats.blocks import BlockKind, assemble
 from shoal.formats.masking import mask
+from shoal.grounding.words import with_inner_underscores
 from shoal.models.documents import DocFormat, ParsedDocument
 from shoal.search.query_language import folded, tokens_of
 
@@ -107,6 +108,7 @@ def parse_statements(content: str, doc_format: DocFormat = DocFormat.markdown) -
     statements = []
     for number, (start, end, reason) in enumerate(spans):
         plain = parsed.masked[start:end] if reason is None else uniform[start:end]
+        plain = with_inner_underscores(plain, uniform[start:end])
         kind = _kind(plain, reason, is_code=start in code)
         citations = _distinct(cited.get(number, ()))
         quotations = _quotations(plain)
@@ -122,7 +124,8 @@ def make_statement(text: str, citations: Sequence[str]) -> Statement:
         if marker is None or len(item) > MAX_MARKER_CHARS:
             raise QueryError("references", f"{item[:40]!r} is not like 1, chunk 12 or document 3:120-480")
         items += _read_marker(marker)
-    plain = mask(_MARKER.sub(" ", text))
+    without_markers = _MARKER.sub(lambda marker: " " * len(marker[0]), text)
+    plain = with_inner_underscores(mask(without_markers), without_markers)
     items += [citation for marker in _MARKER.finditer(text) for citation in _read_marker(marker)]
     return Statement(text, 0, len(text), StatementKind.claim, plain, _distinct(items), _quotations(plain))
 

@@ -6,6 +6,8 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from shoal.grounding.parts import Status
+
 
 class Verdict(enum.StrEnum):
     """Whether a statement is grounded."""
@@ -13,6 +15,8 @@ class Verdict(enum.StrEnum):
     supported = "supported"
     unsupported = "unsupported"
     """It cites references, and they do not say it."""
+    unclear = "unclear"
+    """Its references have its words in a way that may mean something else: the check cannot tell."""
     unreferenced = "unreferenced"
     """It makes a claim and cites nothing."""
     no_claim = "no_claim"
@@ -23,8 +27,8 @@ class Problem(NamedTuple):
     """Why a statement is rejected.
 
     `code`: `unreferenced`, `reference` (it cites what is not allowed or does not exist), `citations` (it
-    cites too many), `quotation`, `coverage`, `negation`, `name`, or what it says exactly (`number`, `date`,
-    `time`, `version`, `address`, `code`, `letter`); `message` is the same in words.
+    cites too many), `quotation`, `coverage`, or the kind of the parts that it concerns; `message` is the same
+    in words.
     """
 
     code: str
@@ -61,6 +65,29 @@ class QuotationCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedPart:
+    """A part of a statement that is compared by itself, `text[start_char:end_char]` of the verified text.
+
+    kind            what it is: `number`, `date`, `time`, `version`, `address`, `code`, `letter` or `name`; or
+                    how it differs: `negation`, `comparative`, `order`
+    status          `found`, `missing`, `differs` (the reference has something else in its place) or `unclear`
+    found           what the reference has, `content[found_start_char:found_end_char]` of the document; None
+                    if nothing there corresponds to the part
+    """
+
+    kind: str
+    text: str
+    start_char: int
+    end_char: int
+    status: Status
+    found: str | None = None
+    reference: str | None = None
+    document_id: int | None = None
+    found_start_char: int | None = None
+    found_end_char: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StatementVerdict:
     """A statement of the text, `text[start_char:end_char]`, with its verdict.
 
@@ -70,6 +97,7 @@ class StatementVerdict:
     coverage         share of its words in the best places of the references together, 0..1
     evidence         the best sentence; None if it cites nothing that exists
     missing_words    its words that the references lack there, heaviest first, at most 20
+    parts            what is compared by itself, at most 100, those that were not found first kept
     problems         why it is rejected; empty if it is not
     """
 
@@ -86,6 +114,7 @@ class StatementVerdict:
     missing_words: tuple[str, ...] = ()
     missing_numbers: tuple[str, ...] = ()
     missing_names: tuple[str, ...] = ()
+    parts: tuple[CheckedPart, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
@@ -97,6 +126,7 @@ class Verification:
     n_claims: int
     n_supported: int
     n_unsupported: int
+    n_unclear: int
     n_unreferenced: int
     statements: tuple[StatementVerdict, ...]
     trace_id: str

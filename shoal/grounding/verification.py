@@ -1,8 +1,9 @@
 """Verification of a text: each statement against the passages that it cites.
 
 No model is asked. A statement is supported if the passages that it cites have its words (`MIN_COVERAGE`), its
-numbers, its names and what it quotes, and are negated where it is. This rejects what the passages do not
-mention. It cannot see that the same words are put together in another sense.
+numbers, codes and names, what it quotes, its negations, and its order. This rejects what the passages do not
+mention and what they say otherwise. Where the words are put together in a way that may mean something else,
+the verdict is that the check cannot tell.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from shoal.errors import QueryError
-from shoal.grounding.comparison import NAME, Part, Status
+from shoal.grounding.parts import NAME, Part, Status
 from shoal.grounding.quotations import find_quotation
 from shoal.grounding.references import CitableText, CitedPassage, Range, Reference, make_references
 from shoal.grounding.statements import (
@@ -26,6 +27,7 @@ from shoal.grounding.statements import (
 )
 from shoal.grounding.support import Support, WeightOf, find_support
 from shoal.grounding.verdicts import (
+    CheckedPart,
     Evidence,
     Problem,
     QuotationCheck,
@@ -33,6 +35,7 @@ from shoal.grounding.verdicts import (
     Verdict,
     Verification,
 )
+from shoal.grounding.words import Kind
 from shoal.index.lexical import idf
 from shoal.index.matching import count_roughly
 from shoal.models.documents import DocFormat
@@ -49,10 +52,16 @@ MAX_READ_CHARS = 4_000_000
 """Most characters of all cited passages, each counted once."""
 MAX_COMPARED_CHARS = 20_000_000
 """Most characters that all statements are compared with; a passage counts for each that cites it."""
+_EXACT = frozenset(kind.value for kind in Kind) - {Kind.word.value, Kind.sign.value}
 _MESSAGES = {
-    Status.missing: "the references do not have the {kind} {texts} there",
-    Status.unclear: "the references have the {kind} {texts} in a notation that may mean something else",
+    Status.missing: "the references do not have the {kind} there: {texts}",
+    Status.differs: "the references say it otherwise ({kind}): {texts}",
+    Status.unclear: "the check cannot tell whether the references mean the same ({kind}): {texts}",
 }
+MAX_NAMED = 5
+"""Most parts that the message of a problem names."""
+MAX_PARTS = 100
+"""Most parts of a verdict, those that were not found first."""
 MAX_MISSING = 20
 """Most missing words of a verdict; the coverage has all of them."""
 
@@ -98,12 +107,13 @@ def verify(
         for statement, cited in zip(request.statements, found, strict=True)
     )
     counts = {verdict: sum(each.verdict is verdict for each in verdicts) for verdict in Verdict}
-    rejected = counts[Verdict.unsupported] + counts[Verdict.unreferenced]
+    n_claims = len(verdicts) - counts[Verdict.no_claim]
     return Verification(
-        accepted=not rejected,
-        n_claims=counts[Verdict.supported] + rejected,
+        accepted=n_claims == counts[Verdict.supported],
+        n_claims=n_claims,
         n_supported=counts[Verdict.supported],
         n_unsupported=counts[Verdict.unsupported],
+        n_unclear=counts[Verdict.unclear],
         n_unreferenced=counts[Verdict.unreferenced],
         statements=verdicts,
         trace_id=trace_id or uuid.uuid4().hex,
@@ -221,20 +231,80 @@ def _judge(
         return StatementVerdict(*place, Verdict.unsupported, references, problems=tuple(problems))
     support = find_support(statement.plain, [each.passage for each in cited.values()], weight_of)
     quotations = tuple(_check_quotation(text, cited) for text in statement.quotations)
+    lacking = [part for part in support.parts if part.status is not Status.found]
+    unclear = _part_problems([part for part in lacking if part.status is Status.unclear], cited)
+    problems += _part_problems([part for part in lacking if part.status is not Status.unclear], cited)
     problems += _problems(support, quotations, min_coverage)
+    verdict = Verdict.unsupported if problems else Verdict.unclear if unclear else Verdict.supported
+    problems += unclear
     return StatementVerdict(
         *place,
-        Verdict.unsupported if problems else Verdict.supported,
+        verdict,
         references,
         supported_by=() if problems else _supporters(list(cited), support, min_coverage),
         coverage=support.coverage,
         evidence=_evidence(*list(cited.items())[support.best], support),
         quotations=quotations,
         missing_words=support.missing_words[:MAX_MISSING],
-        missing_numbers=_lacking(part for part in support.parts if part.kind != NAME),
-        missing_names=_lacking(part for part in support.parts if part.kind == NAME),
+        missing_numbers=_missing(part for part in lacking if part.kind in _EXACT),
+        missing_names=_missing(part for part in lacking if part.kind == NAME),
+        parts=_checked(statement, support.parts, cited),
         problems=tuple(problems),
     )
+
+
+def _part_problems(parts: Sequence[Part], cited: Mapping[str, CitedPassage]) -> list[Problem]:
+    """One problem for each kind and status, which names its first MAX_NAMED parts."""
+    passages = list(cited.items())
+    grouped: dict[tuple[str, Status], list[str]] = {}
+    for part in parts:
+        text = repr(_short(part.text))
+        if part.found is not None and part.passage is not None and part.passage_start is not None:
+            reference, passage = passages[part.passage]
+            line = passage.start_line + passage.passage.text.count("\n", 0, part.passage_start)
+            text = f"{text} where {reference} has {_short(part.found)!r} (line {line:,})"
+        grouped.setdefault((part.kind, part.status), []).append(text)
+    return [
+        Problem(kind, _MESSAGES[status].format(kind=kind, texts=", ".join(texts[:MAX_NAMED])))
+        for (kind, status), texts in grouped.items()
+    ]
+
+
+def _missing(parts: Iterable[Part]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.text for part in parts))
+
+
+def _checked(
+    statement: Statement, parts: Sequence[Part], cited: Mapping[str, CitedPassage]
+) -> tuple[CheckedPart, ...]:
+    """The parts with their places in the text and in the documents."""
+    passages = list(cited.items())
+    kept = sorted(parts, key=lambda part: part.status is Status.found)[:MAX_PARTS]
+    checked = []
+    for part in sorted(kept, key=lambda part: part.start_char):
+        own = (
+            part.kind,
+            part.text,
+            statement.start_char + part.start_char,
+            statement.start_char + part.end_char,
+        )
+        if part.passage is None or part.passage_start is None or part.passage_end is None:
+            checked.append(CheckedPart(*own, part.status))
+            continue
+        reference, passage = passages[part.passage]
+        start = passage.range.start
+        checked.append(
+            CheckedPart(
+                *own,
+                part.status,
+                part.found,
+                reference,
+                passage.range.document_id,
+                start + part.passage_start,
+                start + part.passage_end,
+            )
+        )
+    return tuple(checked)
 
 
 def _problems(
@@ -243,12 +313,6 @@ def _problems(
     for quotation in quotations:
         if quotation.reference is None:
             yield Problem("quotation", f"the references do not have the quotation {_short(quotation.text)!r}")
-    lacking: dict[tuple[str, Status], list[str]] = {}
-    for part in support.parts:
-        if part.status is not Status.found:
-            lacking.setdefault((part.kind, part.status), []).append(part.text)
-    for (kind, status), texts in lacking.items():
-        yield Problem(kind, _MESSAGES[status].format(kind=kind, texts=", ".join(dict.fromkeys(texts))))
     if support.is_quoted:
         return
     if support.coverage < min_coverage:
@@ -258,12 +322,6 @@ def _problems(
             f"the references have {support.coverage:.0%} of its words, and {min_coverage:.0%} are needed; "
             f"missing: {words}",
         )
-    if support.is_negated:
-        yield Problem("negation", "either it or the sentence that it rests on is negated, and not both")
-
-
-def _lacking(parts: Iterable[Part]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.text for part in parts if part.status is not Status.found))
 
 
 def _supporters(references: Sequence[str], support: Support, min_coverage: float) -> tuple[str, ...]:

@@ -139,9 +139,10 @@ def _same_date(stated: Token, other: Token) -> bool | None:
 
 _RUN = re.compile(r"\S+")
 _OPENERS = "([{\"'“”‘’«»‹›„‚「『（【¿¡*|<"
-_CLOSERS = ")]}\"'“”‘’«»‹›」』）】.,;:!?…*|、。，；：！？>("
+_CLOSERS = "()]}\"'“”‘’«»‹›」』）】.,;:!?…*|、。，；：！？>("
 _DASHES = re.compile(r"([–—―]|\.\.+|…|--+)")
 _INNER = re.compile(r"(?:(?!(?<=\w)['’ʼ](?=\w))[^\w\-])+|_+")
+_INNER_UNDERSCORE = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
 _HAN_RANGES = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f"
@@ -199,6 +200,22 @@ def read_tokens(text: str) -> list[Token]:
     ):
         tokens = merge(tokens, text)
     return _with_stems(tokens)
+
+
+def with_inner_underscores(masked: str, text: str) -> str:
+    """Return a text without markup, of the same length, with the underscores of names: "user_profile"."""
+    if "_" not in text or len(masked) != len(text):
+        return masked
+    pieces, end = [], 0
+    for underscore in _INNER_UNDERSCORE.finditer(text):
+        pieces += [masked[end : underscore.start()], underscore[0]]
+        end = underscore.end()
+    return "".join([*pieces, masked[end:]])
+
+
+def identity(token: Token) -> str:
+    """Return what two tokens that are written in different ways have in common, where that is one text."""
+    return format(token.values[0].normalize(), "f") if token.values else token.key
 
 
 def joined_keys(tokens: Sequence[Token]) -> dict[str, int]:
@@ -487,7 +504,7 @@ def _merge_digits(tokens: list[Token], text: str) -> list[Token]:
         if (
             before is not None
             and before.kind is Kind.number
-            and token.kind is Kind.number
+            and token.kind in (Kind.number, Kind.code)
             and token.start == before.end + 1
             and before.unit is None
             and re.fullmatch(r"[1-9]\d{0,2}(?: \d{3})*", before.form)

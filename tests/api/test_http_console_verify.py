@@ -52,7 +52,7 @@ def test_each_statement_has_its_verdict_passages_and_what_is_missing(
 ) -> None:
     text = "# Fire\r\n\r\nLava pours from the crater [1]. It has 12 craters [1]. The judge was late."
     page = send(client, text, f"\r\nchunk {chunk_id}\r\n")
-    assert "Rejected 3 claims: 1 supported, 1 not supported, 1 without a citation" in shown(page)
+    assert "Rejected 3 claims: 1 supported, 1 not supported, 0 unclear, 1 without a citation" in shown(page)
     heading, supported, unsupported, unreferenced = statements(page)
     assert "no claim" in heading
     assert "heading" in heading
@@ -60,7 +60,7 @@ def test_each_statement_has_its_verdict_passages_and_what_is_missing(
     assert "[1] Volcano" in supported
     assert "supports it best" in supported
     assert re.search(r"<mark>[Ll]ava</mark>", page)
-    assert "do not have the number 12" in unsupported
+    assert "do not have the number there: '12'" in unsupported
     assert "comes closest" in unsupported
     assert '<mark class="missing">12</mark>' in page
     assert "it cites nothing" in unreferenced

@@ -30,14 +30,15 @@ def test_verification_has_the_fields_of_the_contract(client: FlaskClient, chunk_
     text = "# Fire\n\nLava pours from the crater [1]. It has 12 craters [1]. The judge was late."
     answer = verify(client, text=text, references=[{"chunk_id": chunk_id}])
     assert set(answer) == {
-        "accepted", "n_claims", "n_supported", "n_unsupported", "n_unreferenced", "statements", "trace_id", "took_ms",
+        "accepted", "n_claims", "n_supported", "n_unsupported", "n_unclear", "n_unreferenced", "statements",
+        "trace_id", "took_ms",
     }  # fmt: skip
     assert (answer["accepted"], answer["n_claims"], answer["n_supported"]) == (False, 3, 1)
     heading, supported, unsupported, unreferenced = answer["statements"]
     assert (heading["kind"], heading["verdict"]) == ("heading", "no_claim")
     assert set(supported) == {
         "text", "start_char", "end_char", "kind", "verdict", "references", "supported_by", "coverage", "evidence",
-        "quotations", "missing_words", "missing_numbers", "missing_names", "problems",
+        "quotations", "missing_words", "missing_numbers", "missing_names", "parts", "problems",
     }  # fmt: skip
     assert supported["verdict"] == "supported"
     assert supported["supported_by"] == supported["references"] == ["1"]
@@ -49,6 +50,12 @@ def test_verification_has_the_fields_of_the_contract(client: FlaskClient, chunk_
     assert evidence["chunk_id"] == chunk_id
     assert evidence["text"] == VOLCANO[evidence["start_char"] : evidence["end_char"]]
     assert unsupported["missing_numbers"] == ["12"]
+    (part,) = unsupported["parts"]
+    assert part == {
+        "kind": "number", "text": "12", "start_char": text.index("12"), "end_char": text.index("12") + 2,
+        "status": "missing", "found": None, "reference": None, "document_id": None, "found_start_char": None,
+        "found_end_char": None,
+    }  # fmt: skip
     assert "number" in {problem["code"] for problem in unsupported["problems"]}
     assert unreferenced["problems"] == [{"code": "unreferenced", "message": "it cites nothing"}]
     assert unreferenced["evidence"] is None

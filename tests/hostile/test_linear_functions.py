@@ -20,6 +20,7 @@ from shoal.formats.headings import plain_heading
 from shoal.formats.plaintext import parse_plaintext
 from shoal.grounding.quotations import find_quotation
 from shoal.grounding.statements import parse_statements
+from shoal.grounding.support import Passage, find_support
 from shoal.grounding.words import read_tokens
 from shoal.models.documents import DocumentDraft
 from shoal.search.highlights import Highlighter, find_highlights
@@ -38,6 +39,11 @@ def draft(text: str) -> DocumentDraft:
 def quoted(text: str) -> object:
     re.purge()  # otherwise only the first measurement would compile the pattern of the quotation
     return find_quotation(text, "a b c")
+
+
+def compared(text: str) -> object:
+    """A statement with a passage that has its words in another order."""
+    return find_support(text, [Passage(" ".join(reversed(text.split())))], lambda _: 1.0)
 
 
 HEADS: dict[str, Texts] = {
@@ -98,6 +104,10 @@ OTHERS: dict[str, tuple[Callable[[str], object], Texts]] = {
     ),
     "an open citation": (parse_statements, lambda n: "[1, " * n),
     "open quotations in a statement": (parse_statements, lambda n: "“a b c " * n),
+    "a statement in another order": (compared, lambda n: " ".join(f"w{each % 3_000}a" for each in range(n))),
+    "figures in another order": (compared, lambda n: "; ".join(str(each) for each in range(n))),
+    "one word in a statement": (compared, lambda n: "bees dance " * n),
+    "passives in a statement": (compared, lambda n: "was not built by bees, " * n),
     "words of a number": (read_tokens, lambda n: "two hundred and " * n),
     "digits of a number": (read_tokens, lambda n: "1," * n),
     "bytes in an unknown encoding": (

@@ -10,6 +10,7 @@ from werkzeug.wrappers import Response
 
 from shoal.errors import QueryError
 from shoal.grounding.citations import parse_references
+from shoal.grounding.parts import Status
 from shoal.grounding.references import CitedPassage
 from shoal.grounding.support import content_words
 from shoal.grounding.verdicts import Evidence, StatementVerdict, Verdict, Verification
@@ -148,10 +149,9 @@ def _shown(
         if verdict.verdict is not Verdict.no_claim and reference in cited
     ]
     spans = find_highlights([each.text for each in passages], Highlighter(words, ()))
+    lacking = (part.text for part in verdict.parts if part.status is not Status.found)
     missing = frozenset(
-        folded(token)
-        for each in (*verdict.missing_words, *verdict.missing_names, *verdict.missing_numbers)
-        for token in tokens_of(each)
+        folded(token) for each in (*verdict.missing_words, *lacking) for token in tokens_of(each)
     )
     [lacks] = find_highlights([verdict.text], Highlighter(missing, ()))
     return ShownStatement(

@@ -6,10 +6,11 @@ from typing import Any
 
 from marshmallow import fields, validate
 
+from shoal.grounding.parts import Status
 from shoal.grounding.references import MAX_LABEL, MAX_REFERENCES
 from shoal.grounding.statements import MAX_CITATIONS, MAX_STATEMENTS, StatementKind
 from shoal.grounding.verdicts import Verdict
-from shoal.grounding.verification import MAX_STATEMENT_CHARS, MAX_TEXT_CHARS, MIN_COVERAGE
+from shoal.grounding.verification import MAX_PARTS, MAX_STATEMENT_CHARS, MAX_TEXT_CHARS, MIN_COVERAGE
 from shoal.models.documents import DocFormat
 from shoal_api.schemas.common import MAX_ID, BoundedList, Record, Records, Schema, StrictFloat, between
 
@@ -104,9 +105,8 @@ class ProblemOfStatementSchema(Schema):
     code = fields.String(
         required=True,
         metadata={
-            "description": "`unreferenced`, `reference`, `citations`, `quotation`, `coverage`, "
-            "`negation`, `name`, or what it says exactly: `number`, `date`, `time`, `version`, `address`, "
-            "`code` or `letter`"
+            "description": "`unreferenced`, `reference`, `citations`, `quotation`, `coverage`, or the kind "
+            "of the parts that it concerns"
         },
     )
     message = fields.String(required=True, metadata={"description": "the problem in words"})
@@ -140,6 +140,44 @@ class QuotationCheckSchema(Schema):
     )
 
 
+class CheckedPartSchema(Schema):
+    """A part of a statement that is compared by itself."""
+
+    kind = fields.String(
+        required=True,
+        metadata={
+            "description": "`number`, `date`, `time`, `version`, `address`, `code`, `letter` or `name`; "
+            "`negation`, `comparative` or `order` where it differs in this"
+        },
+    )
+    text = fields.String(required=True, metadata={"description": "the part as in the statement"})
+    start_char = fields.Integer(
+        required=True, metadata={"description": "offset in the text, in code points; in a given statement"}
+    )
+    end_char = fields.Integer(required=True)
+    status = fields.String(
+        required=True,
+        validate=validate.OneOf([status.value for status in Status]),
+        metadata={
+            "description": "`differs`: the reference has something else in its place; `unclear`: the check "
+            "cannot tell whether it means the same"
+        },
+    )
+    found = fields.String(
+        required=True, allow_none=True, metadata={"description": "what the reference has; null if nothing"}
+    )
+    reference = fields.String(
+        required=True, allow_none=True, metadata={"description": "the citation as in the statement"}
+    )
+    document_id = fields.Integer(required=True, allow_none=True)
+    found_start_char = fields.Integer(
+        required=True,
+        allow_none=True,
+        metadata={"description": "offset of `found` in the document's content, in code points"},
+    )
+    found_end_char = fields.Integer(required=True, allow_none=True)
+
+
 class StatementVerdictSchema(Schema):
     text = fields.String(required=True, metadata={"description": "the statement as in the text"})
     start_char = fields.Integer(
@@ -154,7 +192,10 @@ class StatementVerdictSchema(Schema):
     verdict = fields.String(
         required=True,
         validate=validate.OneOf([verdict.value for verdict in Verdict]),
-        metadata={"description": "`no_claim` if it needs no citation"},
+        metadata={
+            "description": "`no_claim` if it needs no citation; `unclear` if the references have its words "
+            "in a way that may mean something else"
+        },
     )
     references = fields.List(fields.String(), required=True, metadata={"description": "what it cites"})
     supported_by = fields.List(
@@ -179,6 +220,13 @@ class StatementVerdictSchema(Schema):
     missing_names = fields.List(
         fields.String(), required=True, metadata={"description": "its names that they lack"}
     )
+    parts = Records(
+        CheckedPartSchema,
+        required=True,
+        metadata={
+            "description": f"what is compared by itself, at most {MAX_PARTS}, those not found kept first"
+        },
+    )
     problems = Records(
         ProblemOfStatementSchema,
         required=True,
@@ -194,6 +242,9 @@ class VerificationSchema(Schema):
     n_supported = fields.Integer(required=True, metadata={"description": "claims that are supported"})
     n_unsupported = fields.Integer(
         required=True, metadata={"description": "claims that cite something, and are not supported by it"}
+    )
+    n_unclear = fields.Integer(
+        required=True, metadata={"description": "claims of which the check cannot tell"}
     )
     n_unreferenced = fields.Integer(required=True, metadata={"description": "claims that cite nothing"})
     statements = Records(

@@ -42,10 +42,10 @@ def test_rejected_claims_are_listed_with_their_reasons(verify: Verify) -> None:
     code, out, _ = verify(text)
     assert code == 1
     assert "unsupported, line 3: It pulls 3 times a day" in out
-    assert "do not have the number 3" in out
+    assert "do not have the number there: '3'" in out
     assert "unreferenced, line 3: Salt is bread." in out
     assert "The moon pulls at the sea [chunk 1]" not in out
-    assert out.endswith("rejected: 3 claims, 1 supported, 1 not supported, 1 without a citation\n")
+    assert out.endswith("rejected: 3 claims, 1 supported, 1 not supported, 0 unclear, 1 without a citation\n")
 
 
 def test_results_of_a_search_are_cited_by_position(verify: Verify, tmp_path: Path) -> None:
