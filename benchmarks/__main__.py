@@ -114,6 +114,10 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "Searches over HTTP", _module("search_latency", *(texts[1:] or texts), "--upload", texts[0])
     yield "Verdicts on statements that cite passages", _script("grounding")
     yield (
+        "Verdicts on altered and true sentences",
+        _script("verification_pairs", running) if running else None,
+    )
+    yield (
         "Relevance: calibration on collections left out",
         _module("relevance", *folders[1:]) if collections else None,
     )

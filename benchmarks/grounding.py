@@ -35,9 +35,6 @@ CHUNKS = """
     SELECT c.id, c.text, d.source_path FROM chunks c JOIN documents d ON d.id = c.document_id ORDER BY c.id
 """
 LABELS = ("supported", "number", "unsupported", "contradicted", "unreferenced")
-CONTENT_PROBLEMS = frozenset({"number", "name", "negation", "quotation"})
-"""Problems that no threshold decides."""
-
 Judged = Mapping[str, Any]
 
 
@@ -68,7 +65,7 @@ def is_right(row: Judged, verdict: StatementVerdict, min_coverage: float = MIN_C
     """Whether a statement is accepted if and only if it is labelled supported."""
     if row["label"] == "unreferenced":
         return verdict.verdict is Verdict.unreferenced
-    has_other = any(problem.code in CONTENT_PROBLEMS for problem in verdict.problems)
+    has_other = any(problem.code != "coverage" for problem in verdict.problems)
     return (verdict.coverage >= min_coverage and not has_other) == (row["label"] == "supported")
 
 
