@@ -6,6 +6,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from flask.testing import FlaskClient
 from operations import try_everything
 from postgres_schemas import sqlite_only
 from surface import API, FLOWER, VOLCANO, assert_problem
+from waiting import until
 
 from shoal.access.key_store import KeyStore
 from shoal.engine import Engine
@@ -173,10 +175,13 @@ def test_writes_are_refused_after_the_wal_is_removed(client: FlaskClient, engine
         assert not LEAKS.search(problem["detail"]), problem
     ready = assert_problem(client.get("/ready"), 503, "database")
     assert "restart the service" in str(ready["errors"])
-    # The document accepted before the removal is in the database file.
-    with sqlite3.connect(f"{engine.database.path.as_uri()}?immutable=1", uri=True) as connection:
-        assert connection.execute("SELECT COUNT(*) FROM job_items").fetchone() == (1,)
-    connection.close()
+
+    def is_in_the_file() -> bool:
+        with closing(sqlite3.connect(f"{engine.database.path.as_uri()}?immutable=1", uri=True)) as connection:
+            return bool(connection.execute("SELECT COUNT(*) FROM job_items").fetchone() == (1,))
+
+    # Each check saves the document that was accepted before the removal, once no thread uses the connection.
+    until(lambda: client.get("/ready").status_code == 503 and is_in_the_file())
 
 
 READS = (
