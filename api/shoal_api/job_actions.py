@@ -44,27 +44,42 @@ def add_job(data: dict[str, Any]) -> Response:
     return accepted(job)
 
 
+HAS_ENDED = "The job has ended: there is nothing to cancel"
+
+
 @blueprint.post(f"/<{ID}:job_id>/cancel")
 @blueprint.responds(202, AcceptedSchema, description="The job is canceled")
 @blueprint.fails(404)
-@blueprint.conflicts("The job has ended: there is nothing to cancel")
+@blueprint.conflicts(HAS_ENDED)
 def cancel_job(job_id: int) -> Response:
     """Cancel a job
 
     Items that have not ended are canceled at once, including those being processed. Stored documents stay.
-    Canceling a canceled job has no effect. A key that is bound to owners of notes may cancel comparisons of
-    their notes only.
+    Canceling a canceled job has no effect. `retry` continues with the canceled items. A key that is bound to
+    owners of notes may cancel comparisons of their notes only.
     """
     visible_job(job_id)
     return accepted(service.current().engine.jobs.cancel(job_id))
 
 
-@blueprint.post(f"/<{ID}:job_id>/retry")
-@blueprint.responds(202, AcceptedSchema, description="The failed items are enqueued again")
+@blueprint.delete(f"/<{ID}:job_id>")
+@blueprint.responds(202, AcceptedSchema, description="The job is canceled")
 @blueprint.fails(404)
-@blueprint.conflicts("No item failed, no failed item can be retried, or the job was canceled")
+@blueprint.conflicts(HAS_ENDED)
+def delete_job(job_id: int) -> Response:
+    """Cancel a job
+
+    The same as `POST /jobs/{job_id}/cancel`. The job stays listed until `SHOAL_JOB_RETENTION` ends.
+    """
+    return cancel_job(job_id)
+
+
+@blueprint.post(f"/<{ID}:job_id>/retry")
+@blueprint.responds(202, AcceptedSchema, description="The items are enqueued again")
+@blueprint.fails(404)
+@blueprint.conflicts("No item failed or was canceled, or none of these can be retried")
 def retry_job(job_id: int) -> Response:
-    """Retry the failed items of a job
+    """Retry the failed and canceled items of a job
 
     The items go through all stages again, in the same job. Items refused on arrival, because their text could
     not be used, stay failed. Keys that are bound to owners may do so as with canceling.

@@ -97,6 +97,7 @@ TABLE: Mapping[Needed, str] = {
         DELETE /api/v1/documents
         POST /api/v1/jobs
         POST /api/v1/jobs/{job_id}/cancel
+        DELETE /api/v1/jobs/{job_id}
         POST /api/v1/jobs/{job_id}/retry
         POST /api/v1/notes
         POST /api/v1/notes/bulk

@@ -229,7 +229,9 @@ def jobs(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 20,
     offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel this job. Stored documents stay.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Retry the failed items of this job.")] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Retry the failed and canceled items of this job.")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of this job.")] = False,
 ) -> None:
     """Show, cancel and retry the jobs of a running service.

@@ -119,7 +119,10 @@ class JobOperations(Requester):
 
     @operation
     def retry_job(self, job: Job | int) -> Flow[Job]:
-        """Retry the failed items of a job and return it. Raises ConflictError if no item can be retried."""
+        """Retry the failed and canceled items of a job and return it.
+
+        Raises ConflictError if no item can be retried.
+        """
         # A second request would be refused although the first succeeded.
         request = Request("POST", f"{API}/jobs/{job_id_of(job)}/retry", json={}, repeat=Repeat.unsent)
         return accepted_job((yield from self._send(request)))

@@ -244,7 +244,10 @@ class Jobs:
         return cancel(self._database, job_id)
 
     def retry(self, job_id: int) -> Job:
-        """Send the failed items of a job through its stages again. Raises NotFoundError, JobStateError."""
+        """Send the failed and canceled items of a job through its stages again.
+
+        Raises NotFoundError, JobStateError.
+        """
         return retry.retry(self._database, self._settings, job_id)
 
     def can_retry(self, job: Job) -> bool:

@@ -77,8 +77,29 @@ def test_canceled_job_ends_at_once(client: FlaskClient, worker: Worker) -> None:
     assert client.get(f"{API}/documents").get_json()["total"] == 0
     repeated = job_of(client.post(f"{JOBS}/{job_id}/cancel"))
     assert repeated == job
+    assert job_of(client.delete(f"{JOBS}/{job_id}")) == job
     items = client.get(f"{JOBS}/{job_id}/items?status=canceled").get_json()
     assert items["total"] == 2
+
+
+def test_delete_cancels_a_job_in_the_same_form(client: FlaskClient) -> None:
+    answers = [
+        client.post(f"{JOBS}/{upload(client, VOLCANO)}/cancel"),
+        client.delete(f"{JOBS}/{upload(client, FLOWER)}"),
+    ]
+    assert {answer.status_code for answer in answers} == {202}
+    assert job_of(answers[0]).keys() == job_of(answers[1]).keys()
+    assert [answer.headers["Location"] for answer in answers] == [f"{JOBS}/1", f"{JOBS}/2"]
+    assert [job_of(answer)["status"] for answer in answers] == ["canceled", "canceled"]
+
+
+def test_a_canceled_job_goes_on_with_a_retry(client: FlaskClient, worker: Worker) -> None:
+    job_id = upload(client, VOLCANO, FLOWER)
+    client.delete(f"{JOBS}/{job_id}")
+    job = job_of(client.post(f"{JOBS}/{job_id}/retry"))
+    assert (job["status"], job["progress"]["canceled"]) == ("enqueued", 0)
+    worker.work()
+    assert client.get(f"{JOBS}/{job_id}").get_json()["status"] == "succeeded"
 
 
 def test_canceling_an_ended_job_is_a_conflict(client: FlaskClient, worker: Worker) -> None:
@@ -86,6 +107,7 @@ def test_canceling_an_ended_job_is_a_conflict(client: FlaskClient, worker: Worke
     worker.work()
     problem = assert_problem(client.post(f"{JOBS}/{job_id}/cancel"), 409)
     assert "succeeded" in problem["detail"]
+    assert_problem(client.delete(f"{JOBS}/{job_id}"), 409)
 
 
 def test_retry_processes_failed_items_in_the_same_job(
@@ -107,9 +129,7 @@ def test_retry_without_retryable_items_is_a_conflict(
 ) -> None:
     job_id = upload(client, VOLCANO)
     problem = assert_problem(client.post(f"{JOBS}/{job_id}/retry"), 409)
-    assert "no failed items" in problem["detail"]
-    job_of(client.post(f"{JOBS}/{job_id}/cancel"))
-    assert "canceled" in assert_problem(client.post(f"{JOBS}/{job_id}/retry"), 409)["detail"]
+    assert "no failed or canceled items" in problem["detail"]
     refused = upload(client, "", FLOWER)
     worker.work()
     assert "no usable text" in assert_problem(client.post(f"{JOBS}/{refused}/retry"), 409)["detail"]
@@ -118,6 +138,7 @@ def test_retry_without_retryable_items_is_a_conflict(
 @pytest.mark.parametrize("action", ["cancel", "retry"])
 def test_action_on_a_missing_job_returns_404(empty: FlaskClient, action: str) -> None:
     assert_problem(empty.post(f"{JOBS}/4711/{action}"), 404)
+    assert_problem(empty.delete(f"{JOBS}/4711"), 404)
     assert_problem(empty.post(f"{JOBS}/{2**63}/{action}"), 404)
     assert_problem(empty.get(f"{JOBS}/1/{action}"), 405)
 

@@ -268,7 +268,7 @@ def test_retry_of_a_job_without_failed_items_shows_the_reason(
     work(engine)
     page.get_by_role("button", name=f"Retry the failed items of job {job}").click()
     problem = page.get_by_role("alert")  # only visible elements have a role
-    expect(problem).to_contain_text("has no failed items")
+    expect(problem).to_contain_text("has no failed or canceled items")
     context.close()
 
 

@@ -1,4 +1,4 @@
-"""Retry the failed items of a job: they go through all of its stages again.
+"""Retry the failed and canceled items of a job: they go through all of its stages again.
 
 They join new waves at the end of their job and start at its first stage. A wave that has learned is never
 reopened, so documents scored with its vocabulary version stay unchanged. The retried items are learned from
@@ -8,13 +8,13 @@ the job.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from shoal.errors import JobStateError
 from shoal.jobs.queue import counters, statements
 from shoal.jobs.queue.queries import Job, get_job
-from shoal.jobs.queue.states import plan_from_json
+from shoal.jobs.queue.states import RETRIABLE, plan_from_json
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
 from shoal.support.clock import timestamp_at
@@ -24,7 +24,7 @@ WAVE_ITEMS = 2000
 
 
 def retry(database: Database, settings: Settings, job_id: int) -> Job:
-    """Requeue the failed items of a job and return the job.
+    """Requeue the failed and canceled items of a job and return the job.
 
     An interrupted call has requeued some of the items; a second call requeues the rest. Items that the upload
     refused have no text to retry and stay failed. Raises NotFoundError, and JobStateError if no item can be
@@ -33,9 +33,9 @@ def retry(database: Database, settings: Settings, job_id: int) -> Job:
     get_job(database, job_id)
     with database.snapshot() as snapshot:
         # Read once, so that items that fail again during this call are not requeued twice.
-        failed = snapshot.rows(statements.RETRIABLE_ITEMS, {"job_id": job_id})
+        ended = snapshot.rows(statements.RETRIABLE_ITEMS, {"job_id": job_id})
     n = 0
-    for item_ids in _waves([(row["id"], row["n_bytes"]) for row in failed], settings.wave_bytes):
+    for item_ids in _waves([(row["id"], row["n_bytes"]) for row in ended], settings.wave_bytes):
         with database.write() as transaction:
             n += _requeue(transaction, job_id, item_ids)
     if not n:
@@ -46,7 +46,7 @@ def retry(database: Database, settings: Settings, job_id: int) -> Job:
 
 def can_retry(database: Database, settings: Settings, job: Job) -> bool:
     """Whether `retry` would requeue an item of a job that may succeed then."""
-    if not job.progress.failed or job.progress.canceled:
+    if not (job.progress.failed or job.progress.canceled):
         return False
     with database.snapshot() as snapshot:
         row = {"job_id": job.id, "ocr": int(settings.ocr)}
@@ -56,12 +56,10 @@ def can_retry(database: Database, settings: Settings, job: Job) -> bool:
 def _nothing_to_retry(database: Database, job_id: int) -> str:
     with database.snapshot() as snapshot:
         row = snapshot.first(statements.JOB, {"job_id": job_id})
-    if row["n_canceled"]:
-        return f"job {job_id} was canceled; upload its documents again instead"
-    n = row["n_failed"]
+    n = row["n_failed"] + row["n_canceled"]
     if not n:
-        return f"job {job_id} has no failed items"
-    items = "the failed item" if n == 1 else f"the {n:,} failed items"
+        return f"job {job_id} has no failed or canceled items"
+    items = "the failed or canceled item" if n == 1 else f"the {n:,} failed or canceled items"
     return (
         f"{items} of job {job_id} cannot be retried: the upload contained no usable text, "
         "or the document has newer content; upload the documents again instead"
@@ -80,10 +78,10 @@ def _waves(items: Sequence[tuple[int, int]], wave_bytes: int) -> Iterator[list[i
 
 
 def _requeue(transaction: Transaction, job_id: int, item_ids: Sequence[int]) -> int:
-    """Make a wave of those items that are still failed; return their number."""
+    """Make a wave of those items that no other call has requeued; return their number."""
     parameters = {"job_id": job_id}
     job = transaction.first(statements.JOB, parameters)
-    if job is None or job["n_canceled"]:
+    if job is None:
         return 0
     selected = set(item_ids)
     rows = [row for row in transaction.rows(statements.RETRIABLE_ITEMS, parameters) if row["id"] in selected]
@@ -110,11 +108,10 @@ def _requeue(transaction: Transaction, job_id: int, item_ids: Sequence[int]) -> 
         statements.INSERT_WAVE,
         {**parameters, "n": wave, "stage": stage, "items": len(rows), "bytes": n_bytes},
     )
-    transaction.execute(
-        statements.REOPEN_JOB, {**parameters, "failed": len(rows), "bytes": n_bytes, "now": now}
-    )
+    by_status = Counter(row["status"] for row in rows)
+    reopened = {status.value: by_status[status.value] for status in RETRIABLE}
+    transaction.execute(statements.REOPEN_JOB, {**parameters, **reopened, "bytes": n_bytes, "now": now})
     # REOPEN_JOB subtracts these items from the job's counts; the metrics still count them.
-    counters.add(
-        transaction, {(counters.REMOVED_ITEMS, "failed"): len(rows), (counters.REMOVED_BYTES, ""): n_bytes}
-    )
+    removed = {(counters.REMOVED_ITEMS, status): n for status, n in reopened.items()}
+    counters.add(transaction, {**removed, (counters.REMOVED_BYTES, ""): n_bytes})
     return len(rows)

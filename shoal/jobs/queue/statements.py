@@ -11,6 +11,7 @@ from shoal.jobs.queue.states import (
     DROPPED,
     FINAL,
     RECEIVING,
+    RETRIABLE,
     RUNNING,
     STATUS_AFTER,
     STORED,
@@ -31,7 +32,8 @@ _UNDISCOVERED_ITEM = sql_list(
 _PASSED_ITEM = sql_list(dict.fromkeys(STATUS_AFTER.values()))
 _REFUSED_ITEM = sql_list([ItemStatus.failed, ItemStatus.duplicate])
 """Statuses of items that end with the upload."""
-_RETRIABLE_JOB = sql_list([JobStatus.enqueued, JobStatus.processing, JobStatus.partial, JobStatus.failed])
+_RETRIABLE_JOB = sql_list(status for status in JobStatus if status is not JobStatus.succeeded)
+_RETRIABLE_ITEM = sql_list(sorted(RETRIABLE))
 _LEARN_STAGES = sql_list(sorted(WHOLE_WAVE_STAGES))
 _RUNNING_AT = " ".join(f"WHEN '{stage}' THEN '{status}'" for stage, status in RUNNING.items())
 _STATUS_AFTER = " ".join(f"WHEN '{stage}' THEN '{status}'" for stage, status in STATUS_AFTER.items())
@@ -514,11 +516,11 @@ END_JOB = f"""
 
 # --- Retrying -----------------------------------------------------------------------------------------------
 
-# Failed items that can be retried: their text is stored, or they need none. A later replacement of the same
-# document, by its id or its path, supersedes an earlier one.
+# Failed and canceled items that can be retried: their text is stored, or they need none. A later replacement
+# of the same document, by its id or its path, supersedes an earlier one.
 RETRIABLE_ITEMS = f"""
-    SELECT i.id, i.wave, i.n_bytes, i.error_code FROM job_items i JOIN jobs j ON j.id = i.job_id
-    WHERE i.job_id = :job_id AND i.status = '{ItemStatus.failed}' AND j.local_owner IS NULL
+    SELECT i.id, i.wave, i.n_bytes, i.status, i.error_code FROM job_items i JOIN jobs j ON j.id = i.job_id
+    WHERE i.job_id = :job_id AND i.status IN {_RETRIABLE_ITEM} AND j.local_owner IS NULL
       AND (j.kind IN {_WITHOUT_TEXT}
            OR EXISTS (SELECT 1 FROM job_item_contents c WHERE c.item_id = i.id)
            OR EXISTS (SELECT 1 FROM job_item_files f WHERE f.item_id = i.id))
@@ -547,7 +549,7 @@ NEXT_WAVE = "SELECT COALESCE(MAX(n), -1) + 1 FROM waves WHERE job_id = :job_id"
 RETRY_ITEM = f"""
     UPDATE job_items SET status = '{ItemStatus.enqueued}', wave = :wave, attempts = 0, interruptions = 0,
         retry_at = NULL, waits_for = NULL, error = NULL, error_code = NULL, updated_at = :now
-    WHERE id = :item_id AND status = '{ItemStatus.failed}'
+    WHERE id = :item_id AND status IN {_RETRIABLE_ITEM}
 """
 SHRINK_WAVE = """
     UPDATE waves SET total = total - :items, bytes = bytes - :bytes WHERE job_id = :job_id AND n = :wave
@@ -560,18 +562,10 @@ REOPEN_JOB = f"""
     UPDATE jobs SET
         status = CASE status WHEN '{JobStatus.processing}' THEN status ELSE '{JobStatus.enqueued}' END,
         error = NULL, finished_at = NULL, parked = 0, n_failed = n_failed - :failed,
+        n_canceled = n_canceled - :canceled,
         bytes_done = bytes_done - :bytes, updated_at = :now, revision = revision + 1
     WHERE id = :job_id AND status IN {_RETRIABLE_JOB}
 """
-# Failed items whose text or file was kept for a retry; a canceled job cannot be retried.
-FAILED_ITEMS_WITH_TEXT = f"""
-    SELECT i.id, i.n_bytes FROM job_items i
-    WHERE i.job_id = :job_id AND i.status = '{ItemStatus.failed}'
-      AND (EXISTS (SELECT 1 FROM job_item_contents c WHERE c.item_id = i.id)
-           OR EXISTS (SELECT 1 FROM job_item_files f WHERE f.item_id = i.id))
-    LIMIT :limit
-"""
-
 # --- Reconciling --------------------------------------------------------------------------------------------
 
 # The second condition is literally that of the partial index of open items, so that SQLite uses the index.

@@ -18,6 +18,11 @@ DROPPED = "dropped"
 FINAL = frozenset({ItemStatus.succeeded, ItemStatus.duplicate, ItemStatus.failed, ItemStatus.canceled})
 
 
+RETRIABLE = frozenset({ItemStatus.failed, ItemStatus.canceled})
+"""Final statuses of items that a retry sends through the stages again. They keep their texts as long as their
+job."""
+
+
 class Stage(enum.StrEnum):
     """A step of a wave. Ingest jobs discover, learn, score, after a convert if they have files to convert;
     rescore jobs rediscover, relearn, rescore. Delete, dedup and embed jobs have one step."""

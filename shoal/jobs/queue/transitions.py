@@ -17,6 +17,7 @@ from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import ItemRef, WaveRef
 from shoal.jobs.queue.states import (
     FINAL,
+    RETRIABLE,
     RUNNING,
     STATUS_AFTER,
     WAVE_DONE,
@@ -265,9 +266,9 @@ def _count_down(transaction: Transaction, results: Iterable[tuple[ItemRef, Outco
 
 
 def _delete_texts(transaction: Transaction, ended: Sequence[tuple[int, ItemStatus]]) -> None:
-    """Delete the texts and chunk boundaries of ended items. A failed item keeps its text for a retry."""
+    """Delete the texts and chunk boundaries of ended items. Those that a retry takes up keep their texts."""
     transaction.write_many(statements.DELETE_CUTS, [{"item_id": item_id} for item_id, _ in ended])
-    unneeded = [{"item_id": item_id} for item_id, status in ended if status is not ItemStatus.failed]
+    unneeded = [{"item_id": item_id} for item_id, status in ended if status not in RETRIABLE]
     transaction.write_many(statements.DELETE_CONTENT, unneeded)
     transaction.write_many(statements.DELETE_FILE, unneeded)
 

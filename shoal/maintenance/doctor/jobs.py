@@ -56,7 +56,7 @@ WITHOUT_TEXT = f"""
 # Texts of items that have ended and cannot be retried.
 OBSOLETE_TEXTS = """
     SELECT c.item_id FROM job_item_contents c JOIN job_items i ON i.id = c.item_id
-    WHERE i.status IN ('succeeded', 'duplicate', 'canceled')
+    WHERE i.status IN ('succeeded', 'duplicate')
 """
 DELETE_OBSOLETE_TEXTS = f"DELETE FROM job_item_contents WHERE item_id IN ({OBSOLETE_TEXTS})"
 # Items whose lease contradicts their status: workers do not claim them.
@@ -215,7 +215,7 @@ def _items(context: CheckContext) -> Sequence[Finding]:
             Finding(
                 "items",
                 f"{n_obsolete:,} texts of ended items take up space",
-                "they are stored as documents, or were canceled",
+                "they are stored as documents",
                 "--repair removes them",
                 n=n_obsolete,
                 severity=Severity.note,

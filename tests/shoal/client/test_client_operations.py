@@ -50,10 +50,11 @@ NOT_CALLED = {
     ("GET", "/api/v1/search"),
     ("GET", "/api/v1/facets"),
     ("GET", "/api/v1/jobs/{}/events"),
+    ("DELETE", "/api/v1/jobs/{}"),
     ("POST", "/api/v1/hooks/{}"),
 }
-"""Equivalent to `POST /search` and `POST /facets`, and to `watch_job`, which needs no slot of an event stream; and what `shoal hook`
-asks with the standard library alone."""
+"""Equivalent to `POST /search` and `POST /facets`, to `watch_job`, which needs no slot of an event stream, and to
+`POST /jobs/{id}/cancel`; and what `shoal hook` asks with the standard library alone."""
 
 
 @pytest.fixture

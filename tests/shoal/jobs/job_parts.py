@@ -158,7 +158,7 @@ def assert_consistent(database: Database) -> None:
         value(database, f"SELECT COUNT(*) FROM job_items WHERE (lease_owner IS NOT NULL) <> ({leased})") == 0
     )
     orphans = """SELECT COUNT(*) FROM job_item_contents c JOIN job_items i ON i.id = c.item_id
-                 WHERE i.status IN ('succeeded', 'duplicate', 'canceled')"""
+                 WHERE i.status IN ('succeeded', 'duplicate')"""
     assert value(database, orphans) == 0
     lost_text = """SELECT COUNT(*) FROM job_items i JOIN jobs j ON j.id = i.job_id AND j.kind = 'ingest'
                    WHERE i.status IN ('enqueued', 'discovering', 'discovered', 'scoring')

@@ -34,7 +34,8 @@ def test_cancel_ends_all_items_of_a_waiting_job(database: Database, settings: Se
     job = cancel(database, job_id)
     assert (job.status, job.progress.done, job.progress.bytes_done) == (JobStatus.canceled, 5, 5)
     assert claim_now(database, settings) is None
-    assert value(database, "SELECT COUNT(*) FROM job_item_contents") == 0
+    # The texts stay for a retry.
+    assert value(database, "SELECT COUNT(*) FROM job_item_contents") == 5
     item = queries.get_items(database, job_id)[0]
     assert (item.error, item.error_code) == ("the job was canceled", "canceled")
     assert_consistent(database)

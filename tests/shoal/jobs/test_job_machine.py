@@ -23,11 +23,12 @@ from hypothesis.stateful import (
 )
 from job_parts import assert_consistent, claim_now, draft, handlers, rows, run_job, scored, value
 
-from shoal.errors import DocumentError, LeaseLostError
+from shoal.errors import DocumentError, JobStateError, LeaseLostError
 from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, claimable, has_claimable_work, release
 from shoal.jobs.queue.recovery import reconcile
+from shoal.jobs.queue.retry import retry
 from shoal.jobs.queue.states import FINAL, Stage
 from shoal.jobs.queue.submission import Upload, submit_document
 from shoal.jobs.queue.transitions import Outcome, finish_items, finish_wave
@@ -179,6 +180,12 @@ class Protocol(RuleBasedStateMachine):
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
         cancel(self.database, data.draw(st.sampled_from(self.job_ids)))
+
+    @precondition(lambda self: self.job_ids)
+    @rule(data=st.data())
+    def retry(self, data: st.DataObject) -> None:
+        with contextlib.suppress(JobStateError):
+            retry(self.database, self.settings, data.draw(st.sampled_from(self.job_ids)))
 
     @precondition(lambda self: self.held)
     @rule(data=st.data(), noticed=st.booleans())

@@ -146,11 +146,11 @@ def test_retry_without_failed_items_is_an_error(database: Database, settings: Se
         retry(database, settings, 99)
     done = upload(database, settings, ["a"])
     run_job(database, settings)
-    with pytest.raises(JobStateError, match="no failed items"):
+    with pytest.raises(JobStateError, match="no failed or canceled items"):
         retry(database, settings, done)
     job_id = failed_job(database, settings, POISON)
     retry(database, settings, job_id)
-    with pytest.raises(JobStateError, match="no failed items"):
+    with pytest.raises(JobStateError, match="no failed or canceled items"):
         retry(database, settings, job_id)
     assert statuses(database, job_id) == ["enqueued"]
 
@@ -173,32 +173,52 @@ def test_refused_items_cannot_be_retried(database: Database, settings: Settings)
     assert_consistent(database)
 
 
-def test_canceled_job_cannot_be_retried_and_keeps_no_texts(database: Database, settings: Settings) -> None:
+def test_a_canceled_job_goes_on_with_a_retry(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, batch_items=1)
-    job_id = upload(database, settings, [POISON, "b"])
-    process(must_claim(database, settings), database, handlers(database, refuse_poison), settings)
-    assert value(database, "SELECT COUNT(*) FROM job_item_contents") == 2
-    cancel(database, job_id)
-    assert value(database, "SELECT COUNT(*) FROM job_item_contents") == 0
-    with pytest.raises(JobStateError, match="was canceled"):
-        retry(database, settings, job_id)
-    assert statuses(database, job_id) == ["failed", "canceled"]
+    job_id = upload(database, settings, ["a", POISON, "c", "d"])
+    for _ in range(2):
+        process(must_claim(database, settings), database, handlers(database, refuse_poison), settings)
+    claimed = must_claim(database, settings)
+    canceled = cancel(database, job_id)
+    assert canceled.status is JobStatus.canceled
+    assert retrying.can_retry(database, settings, canceled)
+    job = retry(database, settings, job_id)
+    assert (job.status, job.progress.done, job.progress.canceled) == (JobStatus.enqueued, 1, 0)
+    # The worker that was at work when the job was canceled stores nothing.
+    process(claimed, database, handlers(database), settings)
+    assert statuses(database, job_id) == ["succeeded", "enqueued", "enqueued", "enqueued"]
+    assert_consistent(database)
+    run_job(database, settings)
+    assert get_job(database, job_id).status is JobStatus.succeeded
+    assert rows(database, "SELECT * FROM job_item_contents") == []
+    counted = "SELECT label, value FROM counters WHERE name = 'removed_items' ORDER BY label"
+    assert rows(database, counted) == [("canceled", 2), ("failed", 1)]
+    assert_consistent(database)
 
 
-def test_canceled_delete_job_cannot_be_retried(database: Database, settings: Settings) -> None:
-    """Its items need no text, so they count as retriable otherwise."""
+def test_a_canceled_deletion_goes_on_with_a_retry(database: Database, settings: Settings) -> None:
+    """Its items need no text."""
     settings = dataclasses.replace(settings, batch_items=1)
     upload(database, settings, ["a", "b"])
     run_job(database, settings)
     job_id = submit_delete(database, settings, [1, 2])
-    batch = must_claim(database, settings)
-    with database.write() as transaction:
-        outcome = Outcome(ItemStatus.failed, error="out of luck")
-        finish_items(transaction, [(batch.items[0], outcome)], batch.owner)
+    process(must_claim(database, settings), database, handlers(database), settings)
     cancel(database, job_id)
-    with pytest.raises(JobStateError, match="was canceled"):
+    assert statuses(database, job_id) == ["succeeded", "canceled"]
+    retry(database, settings, job_id)
+    run_job(database, settings)
+    assert statuses(database, job_id) == ["succeeded", "succeeded"]
+    assert value(database, "SELECT COUNT(*) FROM documents") == 0
+
+
+def test_a_canceled_job_without_texts_cannot_be_retried(database: Database, settings: Settings) -> None:
+    """Earlier versions deleted the texts."""
+    job_id = upload(database, settings, ["a"])
+    cancel(database, job_id)
+    with database.write() as transaction:
+        transaction.execute("DELETE FROM job_item_contents")
+    with pytest.raises(JobStateError, match="the failed or canceled item of job 1 cannot be retried"):
         retry(database, settings, job_id)
-    assert statuses(database, job_id) == ["failed", "canceled"]
 
 
 def test_failed_deletion_can_be_retried(database: Database, settings: Settings) -> None:
