@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fakeredis import TcpFakeServer
 from forks import ForkServer
 from rabbitmq_server import delete_queue, require_rabbitmq
 from worker_parts import HERE, REDIS_URL, Worker
 
 from shoal.settings import Settings
+
+
+@pytest.fixture
+def fake_redis() -> Iterator[str]:
+    """The URL of a Redis in this process, for tests that need no server."""
+    server = TcpFakeServer(("127.0.0.1", 0))
+    serving = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    serving.start()
+    yield f"redis://127.0.0.1:{server.server_address[1]}/0"
+    server.shutdown()
+    serving.join()
+    server.server_close()
 
 
 @pytest.fixture(params=["filesystem", "redis", "rabbitmq"])
@@ -21,6 +35,9 @@ def broker_settings(request: pytest.FixtureRequest, settings: Settings) -> Itera
     settings = dataclasses.replace(settings, reconcile_seconds=0.5, broker_queue=f"test-{uuid.uuid4().hex}")
     if request.param == "filesystem":
         yield settings
+        return
+    if request.param == "fakeredis":
+        yield dataclasses.replace(settings, broker_url=request.getfixturevalue("fake_redis"))
         return
     if request.param == "rabbitmq":
         yield dataclasses.replace(settings, broker_url=require_rabbitmq())

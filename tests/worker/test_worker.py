@@ -345,7 +345,7 @@ def test_worker_without_a_usable_database_reports_it_and_exits(
 
 # Not with each broker: the worker learns of lost messages from none of them.
 @pytest.mark.chaos
-@pytest.mark.parametrize("broker_settings", ["redis"], indirect=True)
+@pytest.mark.parametrize("broker_settings", ["fakeredis"], indirect=True)
 def test_purged_queue_loses_no_work(
     database: Database, broker_settings: Settings, start_worker: StartWorker
 ) -> None:

@@ -64,7 +64,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 # What is learned does not depend on the broker, only on who works when.
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("broker_settings", "n_workers"), [("filesystem", 1), ("redis", 2)], indirect=["broker_settings"]
+    ("broker_settings", "n_workers"), [("filesystem", 1), ("fakeredis", 2)], indirect=["broker_settings"]
 )
 def test_workers_build_the_same_library_as_the_engine(
     database: Database,
