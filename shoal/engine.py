@@ -664,8 +664,8 @@ class Engine:
         `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `n_embedded_chunks`, `n_chunks_to_embed` (0
         if the library has no vectors and `SHOAL_EMBED` is not set), `encoder` (of the vectors: `name`,
         `revision`, `dimension`; None without vectors), `content_bytes`, `jobs` (by status),
-        `workers` (with a recent heartbeat), `schema`, `db_path`, `db_bytes`, `index_bytes` and `presets`
-        (weights by name)."""
+        `workers` (processes with a recent heartbeat), `schema`, `db_path`, `db_bytes`, `index_bytes` and
+        `presets` (weights by name)."""
         from shoal.library.state import status_of
 
         return status_of(self._library, owners)

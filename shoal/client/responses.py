@@ -190,9 +190,10 @@ class Content:
 class Status:
     """Counts, versions and sizes.
 
-    `jobs`: number of jobs by status. `workers`: number with a recent heartbeat. `presets`: weights by name.
-    `encoder`: name, revision and dimension of the encoder of the vectors; None without vectors. `db_path`:
-    the file of the database, or the address of its server; None for a key without the right `admin`.
+    `jobs`: number of jobs by status. `workers`: worker processes with a recent heartbeat. `presets`: weights
+    by name. `encoder`: name, revision and dimension of the encoder of the vectors; None without vectors.
+    `db_path`: the file of the database, or the address of its server; None for a key without the right
+    `admin`.
     """
 
     status: str

@@ -20,7 +20,7 @@ OF_OWNERS = """
         SELECT 1 FROM job_items i
         WHERE i.job_id = jobs.id AND json_extract(i.metadata, '$.owner') NOT IN ({owners})))
 """
-COUNT_WORKERS = "SELECT COUNT(*) FROM workers WHERE seen_at >= :since"
+COUNT_WORKERS = "SELECT COALESCE(SUM(processes), 0) FROM workers WHERE seen_at >= :since"
 
 WORKER_SEEN_SECONDS = 30.0
 """A worker without a heartbeat for this long is considered dead; workers send one every few seconds."""
@@ -52,7 +52,7 @@ def get_counts(
 
 
 def count_workers(snapshot: Snapshot) -> int:
-    """Count the workers with a recent heartbeat."""
+    """Count the processes of the workers with a recent heartbeat."""
     n: int = snapshot.value(COUNT_WORKERS, {"since": snapshot.now() - WORKER_SEEN_SECONDS})
     return n
 

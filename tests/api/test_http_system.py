@@ -118,6 +118,21 @@ def test_status_counts_documents_and_jobs(client: FlaskClient, store: Store) -> 
     assert {"vocabulary_version", "n_stale_chunks", "n_custom_words", "workers", "db_bytes"} <= set(status)
 
 
+def test_status_counts_the_processes_of_workers(client: FlaskClient, engine: Engine) -> None:
+    with engine.database.write() as transaction:
+        for name, processes, seen_at in (
+            ("a", 2, transaction.now()),
+            ("b", 3, transaction.now()),
+            ("c", 9, 0.0),
+        ):
+            transaction.execute(
+                "INSERT INTO workers VALUES (:name, 'host', 1, :processes, '1', 'then', :seen_at)",
+                {"name": name, "processes": processes, "seen_at": seen_at},
+            )
+    assert client.get(f"{API}/status").get_json()["workers"] == 5
+    assert engine.status()["workers"] == 5
+
+
 def test_responses_contain_no_path_of_the_server(client: FlaskClient, settings: Settings) -> None:
     for path in ("/metrics", "/ready", "/openapi.json", "/", "/status", "/docs"):
         assert str(settings.database_path.parent) not in client.get(path).get_data(as_text=True), path

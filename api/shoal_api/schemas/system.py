@@ -54,7 +54,9 @@ class StatusSchema(Schema):
         required=True,
         metadata={"description": "number of jobs by status"},
     )
-    workers = fields.Integer(required=True, metadata={"description": "workers with a recent heartbeat"})
+    workers = fields.Integer(
+        required=True, metadata={"description": "worker processes with a recent heartbeat"}
+    )
     schema = fields.String(required=True, metadata={"description": "revision of the database schema"})
     db_path = fields.String(
         metadata={
