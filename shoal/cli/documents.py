@@ -190,7 +190,7 @@ def ingest_dir(
     with (
         folder_ingest.report_interruption(len(files), ()),
         session.engine(must_exist=False) as engine,
-        bar(session.err, "ingest", bytes_total=size, items_total=len(files)) as progress_bar,
+        bar(session.err, "ingest", bytes_total=size, items_total=len(files), with_names=True) as progress_bar,
     ):
         outcomes, skipped = folder_ingest.ingest_files(
             engine,

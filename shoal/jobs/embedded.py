@@ -39,6 +39,9 @@ BATCH_ITEMS = 4096
 """Batch size of an embedded job, instead of `SHOAL_BATCH_BYTES` and `SHOAL_BATCH_ITEMS`. No other job waits
 for its turn, and within a batch the next text is prepared while the last one is stored."""
 
+STEPS = 10
+"""Least number of transactions for a batch of documents, so that a few files show their progress as well."""
+
 WATCH_SECONDS = 0.1
 """Minimum time between two progress reports."""
 
@@ -46,12 +49,16 @@ log = logging.getLogger(__name__)
 
 
 class LocalProgress(NamedTuple):
-    """Bytes and items of a job, done and in total. A document counts for the stages that it has passed."""
+    """Bytes and items of a job, done and in total. A document counts for the stages that it has passed.
+
+    `latest` is the source path, or else the title, of the item that ended last; None before the first.
+    """
 
     bytes_done: int
     bytes_total: int
     items_done: int
     items_total: int
+    latest: str | None
 
 
 Watcher = Callable[[LocalProgress], None]
@@ -94,7 +101,7 @@ def _run_job(
     while True:
         batch = claim(database, lease.new_owner(), settings, job_id=job_id)
         if batch is not None:
-            process(batch, database, handlers, settings, report)
+            process(batch, database, handlers, settings, report, steps=STEPS)
         elif _has_ended(database, job_id):
             break
         else:
@@ -177,7 +184,9 @@ def progress(database: Database, job_id: int) -> LocalProgress:
     """The progress of a job; all zeros if it is deleted."""
     with database.snapshot() as snapshot:
         row = snapshot.first(statements.LOCAL_PROGRESS, {"job_id": job_id})
-    return LocalProgress(*(int(value or 0) for value in row))
+    *counts, latest = row
+    bytes_done, bytes_total, items_done, items_total = (int(count or 0) for count in counts)
+    return LocalProgress(bytes_done, bytes_total, items_done, items_total, latest)
 
 
 def drop(database: Database, job_id: int) -> None:

@@ -610,9 +610,9 @@ DELETE_STALE_WORKERS = "DELETE FROM workers WHERE seen_at < :moment"
 # --- Reading ------------------------------------------------------------------------------------------------
 
 JOB = f"SELECT * FROM jobs WHERE id = :job_id AND status NOT IN ('{RECEIVING}', '{DROPPED}')"
-# Bytes done, all bytes, ended items, all items. A document that is not stored yet counts for the stages that
-# it has passed: half after the discover stage, or half after conversion and then three quarters. In a
-# conversion, it counts for its share of this half.
+# Bytes done, all bytes, ended items, all items, and the path or title of the item that ended last. A document
+# that is not stored yet counts for the stages that it has passed: half after the discover stage, or half
+# after conversion and then three quarters. In a conversion, it counts for its share of this half.
 LOCAL_PROGRESS = f"""
     SELECT SUM(CASE WHEN i.status IN ('{ItemStatus.discovered}', '{ItemStatus.scoring}')
                     THEN CASE WHEN p.converts THEN i.n_bytes * 3 / 4 ELSE i.n_bytes / 2 END
@@ -622,7 +622,10 @@ LOCAL_PROGRESS = f"""
                     WHEN i.status IN {_UNDISCOVERED_ITEM} THEN 0 ELSE i.n_bytes END),
            SUM(i.n_bytes),
            SUM(CASE WHEN i.status IN {OPEN_ITEM} THEN 0 ELSE 1 END),
-           COUNT(*)
+           COUNT(*),
+           (SELECT COALESCE(e.source_path, e.title) FROM job_items e
+            WHERE e.job_id = :job_id AND e.status NOT IN {OPEN_ITEM}
+            ORDER BY e.updated_at DESC, e.seq DESC LIMIT 1)
     FROM (SELECT plan LIKE '%"{Stage.convert}"%' AS converts FROM jobs WHERE id = :job_id) p, job_items i
     WHERE i.job_id = :job_id
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import time
 import uuid
 from collections import deque
@@ -126,8 +127,11 @@ def process(
     handlers: Handlers,
     settings: Settings,
     watch: Callable[[], None] = lambda: None,
+    *,
+    steps: int = 1,
 ) -> Advance:
-    """Run a claimed batch to its end. A bad document never raises. `watch` is called when items have ended.
+    """Run a claimed batch to its end. A bad document never raises. `watch` is called when items have ended:
+    in at least `steps` transactions, if there are as many items.
 
     Raises StorageError if the database cannot be used. The rest of the batch is then released without
     counting an attempt, now or when the lease expires. Raises MemoryError without releasing: the process
@@ -135,7 +139,7 @@ def process(
     handler = handlers[batch.stage]
     try:
         if isinstance(handler, ItemHandler):
-            advance = _Run(batch, database, handler, watch).items()
+            advance = _Run(batch, database, handler, watch, steps).items()
             # The index of a shared database is that of each machine, which follows by itself.
             if batch.stage in CHANGING_DOCUMENTS and database.has_index_records:
                 _index(database)
@@ -200,9 +204,11 @@ class _Run:
         database: Database,
         handler: ItemHandler,
         watch: Callable[[], None],
+        steps: int,
     ) -> None:
         self._batch = batch
         self._watch = watch
+        self._write_items = min(WRITE_ITEMS, math.ceil(len(batch.items) / steps))
         self._database = database
         self._handler = handler
         self._advance = Advance()
@@ -231,7 +237,7 @@ class _Run:
         """The next items that share a transaction, each with its prepared result."""
         items: list[WorkItem] = []
         n_bytes = 0
-        while pending and n_bytes < WRITE_BYTES and len(items) < WRITE_ITEMS:
+        while pending and n_bytes < WRITE_BYTES and len(items) < self._write_items:
             items.append(pending.popleft())
             n_bytes += items[-1].n_bytes
         self._prepare_together(items)

@@ -254,3 +254,17 @@ def test_workers_do_not_claim_local_jobs(engine: Engine, settings: Settings) -> 
     assert queries.get_job(engine.database, theirs).progress.done == 1
     embedded.run_job(engine.database, job_id, handlers(engine.database, settings), settings)
     assert queries.get_job(engine.database, job_id).progress.duplicate == 1
+
+
+@pytest.mark.usefixtures("database")
+def test_progress_of_a_small_job_names_the_document_that_ended_last(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "WATCH_SECONDS", 0.0)
+    seen: list[embedded.LocalProgress] = []
+    with Engine(settings=settings, scorer=scorer()) as engine, engine.ingest_session() as ingest_session:
+        for number in range(20):
+            ingest_session.add({"title": f"N{number}", "content": f"The fire of the {number}. forge."})
+        ingest_session.finish(watch=seen.append)
+    shown = {progress.items_done: progress.latest for progress in seen}
+    assert shown == {0: None, **{number: f"N{number - 1}" for number in range(2, 21, 2)}}
