@@ -141,7 +141,7 @@ def batch_of(client: httpx.Client) -> dict[str, Any]:
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     build(folder / "bench.db", options.documents)
     with serving(folder) as (address, pid), httpx.Client(base_url=address, timeout=TIMEOUT_SECONDS) as client:
-        seconds_of(client, 64, 1)  # opens the index
+        seconds_of(client, 64, 2 * MEASURED)  # opens the index, and warms the process
         first_64, first_256 = seconds_of(client, 64, MEASURED), seconds_of(client, 256, 5)
         memory = [resident_mb(pid)]
         clients = Clients(address, options.clients, options.seconds)
