@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
+from time import monotonic
 
 PAUSE_SECONDS = 10.0
 """After a failure searches do not ask the encoder for this time, unless it named another."""
@@ -21,10 +21,10 @@ class EncoderPause:
     def seconds_left(self) -> float:
         """Seconds until the encoder may be asked again; 0 if it may be asked now."""
         with self._lock:
-            return max(0.0, self._ends_at - time.monotonic())
+            return max(0.0, self._ends_at - monotonic())
 
     def begin(self, error: Exception) -> None:
         """Leave the encoder alone after an error, for the time that the error names."""
         asked = getattr(error, "retry_after", None) or PAUSE_SECONDS
         with self._lock:
-            self._ends_at = time.monotonic() + min(asked, MAX_PAUSE_SECONDS)
+            self._ends_at = monotonic() + min(asked, MAX_PAUSE_SECONDS)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from shoal.conversion.converted import ConversionError, LocatorKind
 from shoal.conversion.file_kinds import FileKind
@@ -217,10 +218,7 @@ def test_the_child_dies_with_its_parent(function: str) -> None:
         assert is_running(child)
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-        deadline = time.monotonic() + 5
-        while is_running(child):
-            assert time.monotonic() < deadline, "the child lives on without its parent"
-            time.sleep(0.05)
+        until(lambda: not is_running(child))
 
 
 def is_running(pid: int) -> bool:

@@ -32,7 +32,7 @@ def fake_redis() -> Iterator[str]:
 @pytest.fixture(params=["filesystem", "redis", "rabbitmq"])
 def broker_settings(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Settings]:
     """Settings for tests that run once with each broker."""
-    settings = dataclasses.replace(settings, reconcile_seconds=0.5, broker_queue=f"test-{uuid.uuid4().hex}")
+    settings = dataclasses.replace(settings, reconcile_seconds=0.1, broker_queue=f"test-{uuid.uuid4().hex}")
     if request.param == "filesystem":
         yield settings
         return

@@ -40,7 +40,7 @@ PATIENT = [str(HERE / "worker_script.py"), "patient"]
 @pytest.fixture
 def rabbit_settings(settings: Settings) -> Iterator[Settings]:
     url, queue = require_rabbitmq(), f"test-{uuid.uuid4().hex}"
-    yield dataclasses.replace(settings, broker_url=url, broker_queue=queue, reconcile_seconds=0.5)
+    yield dataclasses.replace(settings, broker_url=url, broker_queue=queue, reconcile_seconds=0.1)
     delete_queue(queue)
 
 

@@ -121,7 +121,7 @@ def test_killed_worker_is_replaced_without_loss_or_duplicates(
 def test_children_of_a_killed_parent_exit_and_another_worker_finishes(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
-    settings = dataclasses.replace(settings, reconcile_seconds=0.5, workers=2, batch_items=5)
+    settings = dataclasses.replace(settings, reconcile_seconds=0.1, workers=2, batch_items=5)
     first = start_worker(settings)
     children = first.children(2)
     job_id = upload(database, settings, STUCK_TWICE)
@@ -141,7 +141,7 @@ def test_children_of_a_killed_parent_exit_and_another_worker_finishes(
 def test_document_that_kills_its_process_fails_and_the_worker_continues(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
-    settings = dataclasses.replace(settings, reconcile_seconds=0.5, max_attempts=2)
+    settings = dataclasses.replace(settings, reconcile_seconds=0.1, max_attempts=2)
     worker = start_worker(settings)
     worker.wait_for("worker process ready")
     job_id = upload(database, settings, [*texts(3), f"The antidote of {DEADLY} is known.", *texts(6)[3:]])
@@ -180,7 +180,7 @@ def test_document_that_exceeds_the_memory_limit_fails_alone(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
     limit = 512 * 1024 * 1024
-    settings = dataclasses.replace(settings, reconcile_seconds=0.5, max_attempts=2, worker_memory_bytes=limit)
+    settings = dataclasses.replace(settings, reconcile_seconds=0.1, max_attempts=2, worker_memory_bytes=limit)
     worker = start_worker(settings)
     job_id = upload(database, settings, [*texts(3), f"A {GREEDY} eats the leaf of a plant.", *texts(6)[3:]])
     notify_workers(make_celery(settings))
@@ -197,7 +197,7 @@ def test_document_that_exceeds_the_memory_limit_fails_alone(
 def test_lost_repeated_and_invalid_messages_do_no_harm(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
-    settings = dataclasses.replace(settings, reconcile_seconds=0.5, batch_items=5)
+    settings = dataclasses.replace(settings, reconcile_seconds=0.1, batch_items=5)
     worker = start_worker(settings)
     worker.wait_for("worker process ready")
     # Lost: no message is sent.
@@ -219,7 +219,7 @@ def test_lost_repeated_and_invalid_messages_do_no_harm(
 def test_work_is_done_without_any_message(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
-    settings = dataclasses.replace(settings, reconcile_seconds=0.5, workers=2, batch_items=5)
+    settings = dataclasses.replace(settings, reconcile_seconds=0.1, workers=2, batch_items=5)
     worker = start_worker(settings, [str(HERE / "worker_script.py"), "deaf"])
     job_id = upload(database, settings, texts(40))
     notify_workers(make_celery(settings))
@@ -248,7 +248,7 @@ def test_stopping_worker_finishes_its_batch(
 def test_scorer_is_loaded_once_before_the_fork(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
-    settings = dataclasses.replace(settings, reconcile_seconds=0.5, workers=2, batch_items=2)
+    settings = dataclasses.replace(settings, reconcile_seconds=0.1, workers=2, batch_items=2)
     worker = start_worker(settings, ["-m", "shoal_worker"])
     worker.children(2)
     sample = [path.read_text() for path in sorted((ROOT / "shoal" / "sample_corpus").glob("*.md"))]
@@ -370,7 +370,7 @@ def test_worker_receives_messages_again_from_a_restarted_redis(
 ) -> None:
     server = RedisServer(tmp_path / "redis")
     try:
-        settings = dataclasses.replace(settings, reconcile_seconds=0.5, batch_items=5, broker_url=server.url)
+        settings = dataclasses.replace(settings, reconcile_seconds=0.1, batch_items=5, broker_url=server.url)
         worker = start_worker(settings, [str(HERE / "worker_script.py"), "patient"])
         job_id = upload(database, settings, stuck_at(7))
         notify_workers(make_celery(settings))
@@ -423,7 +423,7 @@ def test_worker_survives_redis_errors_and_continues(
         return wait_for_job(database, job_id).status is JobStatus.succeeded
 
     try:
-        settings = dataclasses.replace(settings, reconcile_seconds=0.5, broker_url=server.url)
+        settings = dataclasses.replace(settings, reconcile_seconds=0.1, broker_url=server.url)
         worker = start_worker(settings, [str(HERE / "worker_script.py"), "restless"])
         worker.wait_for("worker process ready")
         for spoil in (answer_read_only, answer_wrong_type, hold_nonsense):
@@ -448,7 +448,7 @@ def test_document_that_blocks_the_interpreter_fails_alone(
     # Leases that end before the time limit, and that the blocked process itself could not renew.
     settings = dataclasses.replace(
         settings,
-        reconcile_seconds=0.5,
+        reconcile_seconds=0.1,
         batch_items=5,
         lease_seconds=3.0,
         max_attempts=2,
@@ -475,7 +475,7 @@ def test_document_that_blocks_the_interpreter_fails_alone(
 def test_blocked_worker_is_killed_on_stop_and_the_next_one_resumes(
     database: Database, settings: Settings, start_worker: StartWorker, signals: list[signal.Signals]
 ) -> None:
-    settings = dataclasses.replace(settings, reconcile_seconds=0.5, batch_items=5)
+    settings = dataclasses.replace(settings, reconcile_seconds=0.1, batch_items=5)
     command = [str(HERE / "worker_script.py"), *(["hurried"] if len(signals) == 1 else [])]
     worker = start_worker(settings, command)
     (child,) = worker.children()
@@ -499,7 +499,7 @@ def test_blocked_worker_is_killed_on_stop_and_the_next_one_resumes(
 def test_killed_watchdog_is_restarted_and_exits_with_its_worker(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
-    settings = dataclasses.replace(settings, lease_seconds=15.0, reconcile_seconds=0.5, batch_items=5)
+    settings = dataclasses.replace(settings, lease_seconds=15.0, reconcile_seconds=0.1, batch_items=5)
     worker = start_worker(settings)
     worker.wait_for("worker process ready")
     job_id = upload(database, settings, stuck_at(2))

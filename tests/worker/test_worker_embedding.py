@@ -23,7 +23,7 @@ OPEN_EMBED_JOBS = f"{EMBED_JOBS} AND finished_at IS NULL"
 def test_documents_are_embedded_after_their_job(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
-    settings = dataclasses.replace(settings, reconcile_seconds=0.5, workers=2, embed=True)
+    settings = dataclasses.replace(settings, reconcile_seconds=0.1, workers=2, embed=True)
     worker = start_worker(settings, [str(HERE / "worker_script.py"), "embedding"])
     worker.wait_for("worker process ready")
     job_id = upload(database, settings, [f"Rain falls on coast {number}." for number in range(30)])

@@ -38,7 +38,7 @@ CONTENTS = [
 
 
 LEARNING = Settings(
-    learning=True, wave_bytes=8_000, batch_items=4, reconcile_seconds=0.5, min_occurrences_long=2
+    learning=True, wave_bytes=8_000, batch_items=4, reconcile_seconds=0.1, min_occurrences_long=2
 )
 
 

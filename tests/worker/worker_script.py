@@ -24,7 +24,7 @@ from fake_encoder import FakeEncoder
 from fake_scorer import FakeScorer
 
 from shoal.encoders import opening
-from shoal.jobs.transport import filesystem_transport, rabbitmq_consumer
+from shoal.jobs.transport import filesystem_transport, rabbitmq_consumer, redis_transport
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal_worker import process, reconciler
@@ -65,7 +65,7 @@ if __name__ == "__main__":
     if "deaf" in sys.argv:
         ignore_messages()
     if "restless" in sys.argv:
-        reconciler.IDLE_CLAIM_SECONDS = 2.0
+        reconciler.IDLE_CLAIM_SECONDS = redis_transport.RETRY_SECONDS = 0.5
     if "patient" in sys.argv:
         reconciler.IDLE_CLAIM_SECONDS = math.inf
     if "embedding" in sys.argv:

@@ -455,13 +455,17 @@ def test_no_snapshot_is_held_while_the_encoder_works(
     assert set(seen) == {0}
 
 
-def test_an_unavailable_encoder_is_left_alone_for_a_while(opened: Callable[..., Engine]) -> None:
+def test_an_unavailable_encoder_is_left_alone_for_a_while(
+    opened: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
+    now = 0.0
+    monkeypatch.setattr("shoal.search.encoder_pause.monotonic", lambda: now)
 
     def embed(texts: Sequence[str]) -> Floats:
-        asked.append(time.monotonic())
+        asked.append(now)
         if len(asked) == 1:
-            raise EncoderUnavailableError("busy", retry_after=0.3)
+            raise EncoderUnavailableError("busy", retry_after=30)
         return FakeEncoder().embed(texts, TextKind.document)
 
     engine = opened(Broken(embed))
@@ -470,7 +474,7 @@ def test_an_unavailable_encoder_is_left_alone_for_a_while(opened: Callable[..., 
         assert response.rerank is not None
         assert response.rerank.fallback is RerankFallback.unavailable
     assert len(asked) == 1
-    time.sleep(0.35)
+    now = 30.0
     response = engine.search(QUERY, rerank=20)
     assert response.rerank is not None
     assert response.rerank.fallback is None
