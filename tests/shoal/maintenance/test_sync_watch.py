@@ -26,6 +26,9 @@ import shoal.engine
 original = shoal.engine.Engine
 shoal.engine.Engine = lambda **options: original(**options, scorer=FakeScorer())
 from shoal.cli.app import run
+from shoal.maintenance.sync import folder_watch
+folder_watch.QUIET_MS = folder_watch.WAKE_MS = 60
+folder_watch.SETTLE_SECONDS = 0.2
 sys.exit(run(sys.argv[1:]))
 """
 
@@ -130,6 +133,8 @@ def test_an_unchanged_folder_causes_no_sync(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("watchfiles")
+    monkeypatch.setattr(folder_watch, "QUIET_MS", 40)
+    monkeypatch.setattr(folder_watch, "WAKE_MS", 40)
     (folder / ".git").mkdir()
     (folder / "far").symlink_to(tmp_path)
     calls: list[float] = []
@@ -148,7 +153,7 @@ def test_an_unchanged_folder_causes_no_sync(
         signal.setitimer(signal.ITIMER_REAL, seconds)
         return raise_interrupt
 
-    previous = signal.signal(signal.SIGALRM, stop_after(4))
+    previous = signal.signal(signal.SIGALRM, stop_after(1))
     try:
         with pytest.raises(KeyboardInterrupt):
             folder_watch.follow_folder(
