@@ -107,6 +107,16 @@ Rerank = Annotated[
         "SHOAL_RERANK.",
     ),
 ]
+Shortlist = Annotated[
+    int,
+    typer.Option(
+        "--shortlist",
+        metavar="N",
+        min=0,
+        max=1000,
+        help="Rank documents first, as wholes, and then only passages of the best N of them; 0: of all.",
+    ),
+]
 TyposName = Annotated[
     str,
     typer.Option(

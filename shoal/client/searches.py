@@ -69,6 +69,7 @@ class SearchOperations(Requester):
         prompt: bool | None = None,
         synonyms: str | None = None,
         pins: str | None = None,
+        shortlist: int | None = None,
     ) -> Flow[SearchResponse]:
         """Search for the best matching chunks. Arguments and result are those of `Engine.search`.
 
@@ -105,6 +106,7 @@ class SearchOperations(Requester):
             prompt=prompt,
             synonyms=synonyms,
             pins=pins,
+            shortlist=shortlist,
         )
         return parse(SearchResponse, (yield from self._send(Request("POST", f"{API}/search", json=body))))
 

@@ -118,6 +118,8 @@ class SearchArguments(TypedDict, total=False):
                       (`SearchResult.folded`); default False
     synonyms          with `off`, words match without the synonyms of the library (`vocabulary.synonyms`)
     pins              with `off`, nothing comes first or is hidden by the pins of the library (`pins`)
+    shortlist         ranks documents first, as wholes, and then only passages of the best 1 to 1,000 of them;
+                      0, the default, ranks the passages of all documents
     """
 
     top_k: int
@@ -151,6 +153,7 @@ class SearchArguments(TypedDict, total=False):
     fold_similar: bool
     synonyms: str
     pins: str
+    shortlist: int
 
 
 @dataclass(frozen=True, slots=True)

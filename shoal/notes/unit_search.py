@@ -73,6 +73,7 @@ ONLY_FOR_PASSAGES = (
     "cursor",
     "max_tokens",
     "prompt",
+    "shortlist",
 )
 """Arguments of a search that notes cannot meet."""
 FIRST_NOTE = 1 << 62

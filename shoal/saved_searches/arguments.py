@@ -26,9 +26,9 @@ MIN_SECRET_CHARS, MAX_SECRET_CHARS = 16, 200
 NOT_SAVED = frozenset(
     {"query", "top_k", "offset", "cursor", "include_scores", "context", "expand", "facets"}
     | {"include", "exclude", "text", "max_tokens", "prompt", "facet_limit", "group_by", "fold_similar"}
-    | {"pins", "rerank"}
+    | {"pins", "rerank", "shortlist"}
 )
-"""Arguments of a search that only shape its answer."""
+"""Arguments of a search that only shape its answer, or that make a match depend on other documents."""
 DEFAULTS: Mapping[str, Any] = {
     name: inspect.signature(make_request).parameters[name].default
     for name in SEARCH_ARGUMENTS

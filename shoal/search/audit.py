@@ -67,7 +67,7 @@ REQUEST_FIELDS = (
     "pins",
 )
 
-ORDER_FIELDS = ("sort", "decay", "boosts", "group_by", "fold_similar")
+ORDER_FIELDS = ("sort", "decay", "boosts", "group_by", "fold_similar", "shortlist")
 """Further fields of the request, which an entry has only if they were given."""
 
 RESULT_FIELDS = (
@@ -216,6 +216,7 @@ def _order_arguments(request: SearchRequest) -> dict[str, Any]:
         "boosts": [boost.members for boost in request.boosts],
         "group_by": request.group_by.value if request.group_by is not GroupBy.chunk else None,
         "fold_similar": request.fold_similar,
+        "shortlist": request.shortlist,
     }
     return {name: value for name, value in given.items() if value}
 

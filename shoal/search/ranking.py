@@ -22,7 +22,7 @@ from shoal.search.dense_ranking import DenseCosines, add_dense, dense_signal, es
 from shoal.search.field_boost import field_counts
 from shoal.search.filters import CompiledFilters
 from shoal.search.fusion import NO_SIGNAL, Signal, blend, signal
-from shoal.search.lexical_ranking import UNIT, score_chunks
+from shoal.search.lexical_ranking import UNIT, score_chunks, weighted_terms
 from shoal.search.library_index import LibraryIndex
 from shoal.search.ordering import DocumentLimit, Order, Places
 from shoal.search.paging import first_after
@@ -31,6 +31,7 @@ from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.reef_ranking import UNIT as OVERLAP_UNIT
 from shoal.search.reef_ranking import other_data, overlaps
 from shoal.search.request import Fusion
+from shoal.search.shortlist import Shortlist, make_shortlist
 from shoal.search.sorting import Sorting
 from shoal.storage.database import Snapshot
 from shoal.support.presets import Weights
@@ -89,6 +90,7 @@ class Ranking:
     added     what the request adds to the scores of the matches; None without a decay and boosts
     sorting   what results are sorted by before their scores; None without `sort`
     pins      what comes first, and what is hidden; None without pins for the query
+    shortlist the documents that may have results; None if all may
     is_match  whether a signal found the chunk; a field boost alone finds none
     is_found  whether the chunk is a result without filters; a pinned one is, a hidden one is not
     order     the results and their order
@@ -106,6 +108,7 @@ class Ranking:
     added: AddedScores | None = None
     sorting: Sorting | None = None
     pins: AppliedPins | None = None
+    shortlist: Shortlist | None = None
 
     @property
     def lexical_raw(self) -> Ints:
@@ -246,8 +249,10 @@ def rank(
     fusion: Fusion,
     added: AddedScores | None = None,
     sorting: Sorting | None = None,
+    shortlist_size: int = 0,
 ) -> Ranking:
-    """Rank a library, given its index. `added` is for hybrid searches only."""
+    """Rank a library, given its index. `added` is for hybrid searches only. `shortlist_size`: how many
+    documents may have results; 0: all."""
     n = len(library)
     weights = analyzed_query.weights
     lexical_raw = reef_raw = np.zeros(n, dtype=np.int64)
@@ -289,13 +294,37 @@ def rank(
             added.add_to(keys, is_found)
     is_match = is_found
     is_met = compiled_filters.met_by(snapshot, library, analyzed_query.matches) if compiled_filters else None
+    shortlist = None
+    if shortlist_size:
+        shortlist = make_shortlist(
+            library.index,
+            shortlist_size,
+            mode,
+            weights,
+            weighted_terms(library, analyzed_query.parsed, analyzed_query.matches),
+            {"reef": reef_raw, "dense": signals.dense.raw},
+            is_found if is_met is None else is_found & is_met,
+        )
+        is_found = is_found & shortlist.mask
     levels, pins = () if sorting is None else sorting.levels(), None
     if analyzed_query.pins:
         pins = apply_pins(analyzed_query.pins, library.index, keys, is_found, is_met)
         is_found, levels = pins.is_found, (pins.level, *levels)
     order = Order(library.index, keys, is_found if is_met is None else is_found & is_met, levels)
     return Ranking(
-        library, mode, weights, signals, n_shared, is_match, is_found, order, cosines, added, sorting, pins
+        library,
+        mode,
+        weights,
+        signals,
+        n_shared,
+        is_match,
+        is_found,
+        order,
+        cosines,
+        added,
+        sorting,
+        pins,
+        shortlist,
     )
 
 

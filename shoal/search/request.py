@@ -46,6 +46,8 @@ MAX_METADATA = 16
 """Most keys in a metadata filter; each is searched in the metadata of all documents."""
 MAX_RERANK = 100
 """Most results that one search reads again."""
+MAX_SHORTLIST = 1_000
+"""Most documents on a shortlist."""
 MAX_TOKENS = 1_000_000
 """Largest token budget; the context windows of current models are not larger."""
 N_ARCHIPELAGOS = 4
@@ -97,10 +99,10 @@ class SearchRequest:
 
     `preset`, `weights` and `fusion` apply to hybrid searches only. `weights` replace those of the preset; a
     signal missing from them has weight 0. `max_per_document`: None stands for `BEST_FIRST`, 0 for no limit.
-    `min_relevance` removes results from a page of the
-    ranking, so the ranks on a page do not depend on it. `filter` and `filters` are both to be met. `rerank`:
-    the first results, counted from rank 1, that are reranked; 0: none. `cursor`: where the page begins, in
-    place of `offset`. `text`, `max_tokens` and `with_prompt` say what the results have of their texts.
+    `min_relevance` removes results from a page of the ranking, so the ranks on a page do not depend on it.
+    `filter` and `filters` are both to be met. `rerank`: the first results, counted from rank 1, that are
+    reranked; 0: none. `cursor`: where the page begins, in place of `offset`. `shortlist`: documents that may
+    have results; 0: all. `text`, `max_tokens` and `with_prompt` say what the results have of their texts.
     """
 
     query: str
@@ -132,6 +134,7 @@ class SearchRequest:
     fold_similar: bool = False
     synonyms: Synonyms = Synonyms.on
     pins: Pins = Pins.on
+    shortlist: int = 0
 
     @property
     def start(self) -> int:
@@ -194,6 +197,7 @@ def make_request(
     fold_similar: object = False,
     synonyms: object = Synonyms.on,
     pins: object = Pins.on,
+    shortlist: object = 0,
     **unknown: object,
 ) -> SearchRequest:
     """Validate the arguments of a search. Raises QueryError for the first invalid one.
@@ -233,6 +237,7 @@ def make_request(
         fold_similar=_flag("fold_similar", fold_similar),
         synonyms=check_choice("synonyms", synonyms, Synonyms),
         pins=check_choice("pins", pins, Pins),
+        shortlist=_whole("shortlist", shortlist, 0, MAX_SHORTLIST),
     )
     for name in ("decay", "boosts"):
         if getattr(request, name) and request.mode is not SearchMode.hybrid:

@@ -500,6 +500,7 @@ def rank_for(
         fusion=request.fusion,
         added=added,
         sorting=sorting,
+        shortlist_size=request.shortlist,
     )
 
 

@@ -37,7 +37,7 @@ COMMAND = {
 OF_PASSAGES = reasons(
     "notes cannot meet it; docs/notes.md",
     *("rerank", "sort", "decay", "boosts", "group_by", "fold_similar", "cursor", "max_tokens", "prompt"),
-    *("facets", "facet_limit", "text"),
+    *("facets", "facet_limit", "text", "shortlist"),
 )
 WITH_NOTES = {**OF_PASSAGES, "pins": "searches of notes are without pins; docs/pins.md"}
 SAVED = {
@@ -58,6 +58,7 @@ SAVED = {
         *("max_tokens", "prompt", "group_by", "fold_similar", "rerank"),
     ),
     "pins": "a match is what the query finds, not what somebody put first",
+    "shortlist": "whether a document is a match does not depend on better ones",
 }
 BY_HAND = "for people: the options that most saved searches need; the API takes the others"
 

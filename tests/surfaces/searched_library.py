@@ -123,6 +123,7 @@ CASES: dict[str, Case] = {
     "fold_similar": Case(True),
     "synonyms": Case("off", query="firemountain"),
     "pins": Case("off", query=PINNED),
+    "shortlist": Case(1),
     "filters.tags": Case(["sea"]),
     "filters.tags_match": Case("any", {"filters": {"tags": ["rock", "sea"]}}),
     "filters.min_confidence": Case(2.5),

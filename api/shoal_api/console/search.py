@@ -29,6 +29,8 @@ RESULTS = 10
 TAGS = 60
 RERANKS = (5, 10, 20, 50)
 """Numbers of first results that the form offers to rerank."""
+SHORTLISTS = (10, 20, 50, 100)
+"""Sizes of the shortlist that the form offers."""
 SORTS = {
     "-date": "newest first",
     "date": "oldest first",
@@ -66,7 +68,19 @@ SWITCHES = (
 """Parameters that switch something off, with the value that does, and what is said then."""
 FILTERS = ("tags", "archipelago", "format", "min_confidence", "min_relevance", "document", "filter")
 PARAMETERS = (
-    *("q", "page", "mode", "preset", "rerank", "sort", "decay", "boost", "group_by", "fold_similar"),
+    *(
+        "q",
+        "page",
+        "mode",
+        "preset",
+        "rerank",
+        "shortlist",
+        "sort",
+        "decay",
+        "boost",
+        "group_by",
+        "fold_similar",
+    ),
     *("typos", "synonyms", "pins", "nearest", "facets", "more"),
     *FILTERS,
 )
@@ -126,6 +140,7 @@ def search() -> tuple[str, Mapping[str, Any]] | Response:
         "presets": _presets(engine),
         "formats": [kind.value for kind in DocFormat],
         "archipelagos": engine.scorer.archipelagos,
+        "shortlists": SHORTLISTS,
         "reranks": RERANKS if engine.can_rerank else (),
         "default_rerank": engine.settings.rerank,
         "sorts": SORTS,
@@ -167,6 +182,7 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         mode=mode,
         preset=flask.request.args.get("preset") or DEFAULT_PRESET,
         rerank=query_params.whole("rerank", 0) if flask.request.args.get("rerank") else None,
+        shortlist=query_params.whole("shortlist", 0) if flask.request.args.get("shortlist") else 0,
         facets=asked_facets(),
         typos=flask.request.args.get("typos") or Typos.auto.value,
         synonyms=flask.request.args.get("synonyms") or Synonyms.on.value,
@@ -345,6 +361,9 @@ def _active_options(engine: Engine, args: Mapping[str, str]) -> Iterator[Active]
     if args.get("rerank"):
         is_off = args["rerank"] == "0"
         yield Active("not reranked" if is_off else f"first {args['rerank']} reranked", here(rerank=None))
+
+    if args.get("shortlist"):
+        yield Active(f"the best {args['shortlist']} documents", here(shortlist=None))
 
 
 def _active_order(args: Mapping[str, str]) -> Iterator[Active]:

@@ -17,6 +17,7 @@ from shoal.search.request import (
     MAX_OFFSET,
     MAX_PER_DOCUMENT,
     MAX_RERANK,
+    MAX_SHORTLIST,
     Expand,
     Fusion,
     Pins,
@@ -99,6 +100,8 @@ ABOUT: dict[str, str] = {
     "page; `offset` counts them. Not in mode `dense`, which ranks by vectors alone",
     "expand": "`time` adds `evidence` to each result: of a recording, the passages within 15 seconds, or 10 "
     "of a frame",
+    "shortlist": "documents are ranked first, as wholes, and then only passages of the best so many of them, "
+    "1 to 1,000; 0: of all",
     "rerank": "first results, counted from rank 1, that the encoder reads again and reorders, 0 to 100; by "
     "default the setting `SHOAL_RERANK`. If it fails or takes too long, they keep their order, with a "
     "warning",
@@ -186,6 +189,12 @@ class SearchArgumentsSchema(Schema):
         validate=between(0, MAX_RERANK),
         metadata={"description": ABOUT["rerank"]},
     )
+    shortlist = fields.Integer(
+        strict=True,
+        load_default=0,
+        validate=between(0, MAX_SHORTLIST),
+        metadata={"description": ABOUT["shortlist"]},
+    )
     typos = _choice("typos", TYPOS)
     prefix = StrictBoolean(load_default=DEFAULTS["prefix"], metadata={"description": ABOUT["prefix"]})
     filters = fields.Nested(
@@ -263,6 +272,9 @@ class SearchQuerySchema(AddressFiltersSchema, AnswerQuerySchema):
     pins = _choice("pins", PINS)
     rerank = fields.Integer(
         load_default=None, validate=between(0, MAX_RERANK), metadata={"description": ABOUT["rerank"]}
+    )
+    shortlist = fields.Integer(
+        load_default=0, validate=between(0, MAX_SHORTLIST), metadata={"description": ABOUT["shortlist"]}
     )
     typos = _choice("typos", TYPOS)
     prefix = fields.Boolean(load_default=DEFAULTS["prefix"], metadata={"description": ABOUT["prefix"]})

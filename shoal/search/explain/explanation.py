@@ -447,6 +447,12 @@ def _kept_out(
             reasons.append(KeptOut(name, f"{where} does not contain what the query requires: {missing}"))
     if ranking.pins is not None and place in ranking.pins.hidden_by:
         reasons.append(KeptOut("hidden", f"it is hidden by pin {ranking.pins.hidden_by[place]}"))
+    if ranking.shortlist is not None and not reasons and not chunk.is_pinned:
+        document_rank = ranking.shortlist.rank_of(chunk.document_id)
+        if document_rank is not None and document_rank > ranking.shortlist.size:
+            size = ranking.shortlist.size
+            message = f"its document has rank {document_rank:,}, and the shortlist has {size:,}"
+            reasons.append(KeptOut("shortlist", message))
     excluded = _terms_of(library, compiled_filters.excluded, chunk.chunk_id, are_held=True)
     if excluded:
         reasons.append(KeptOut(EXCLUDED, f"it contains what the query excludes: {excluded}"))
