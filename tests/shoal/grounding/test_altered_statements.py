@@ -229,6 +229,14 @@ Rivers feed the lake, the lake feeds the marsh, and the marsh feeds the birds.
 = Rivers feed the lake.
 = The lake is fed by rivers.
 
+Strikes are rare in the mining towns of the north, and the union is old.
+= Strikes are rare in the mining towns.
+! In the mining towns of the north, strikes are frequent.
+
+The tower has 300 steps, and the wall of the yard has a length of 40.
+= The wall of the yard has a length of 40.
+? The wall of the yard has a length of 40 metres.
+
 我们在2024年3月15日使用Docker部署应用程序。
 = 我们在2024年3月15日使用Docker部署应用程序。
 ! 我们在2024年3月16日使用Docker部署应用程序。
