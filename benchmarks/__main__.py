@@ -58,6 +58,7 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "Cost of learning during ingestion", _script("two_passes", texts[0])
     yield "Maintenance of a library", _script("operation", texts[0])
     yield "Search from a cold start", _script("cold_start", database)
+    yield "The retrieval query of the specification in SQL", _script("reef_query")
     yield "Costs and plans of the steps of a search", _script("search_plans", database)
     yield "Statements of searches", _module("search_statements", f"sqlite:///{database}")
     encoders = [folder for name in ("fp32", "int8") if (folder := Path("build/encoders") / name).is_dir()]

@@ -24,7 +24,7 @@ COLUMNS = """
     FROM chunks
 """
 SEGMENTS = "SELECT file_name FROM index_segments"
-LEARNING = {"word_observations", "word_evidence", "custom_words", "custom_word_reefs"}
+LEARNING = {"observed_words", "word_evidence", "custom_words", "word_reefs"}
 REEFS = {"reef_starts", "reef_ordinals", "reef_weights"}
 POSITIONS = {"positions", "is_far", "far_starts", "far_pages"}
 

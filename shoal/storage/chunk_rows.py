@@ -15,6 +15,7 @@ from shoal.models.documents import Chunk, ScoredDocument, Section
 from shoal.storage.database import Transaction, listed
 from shoal.storage.index_tables import note_changes
 from shoal.storage.json_text import compact_json
+from shoal.storage.profiles import reef_ids_of
 from shoal.storage.reef_names import write_reefs
 from shoal.storage.saved_search_changes import note_new_chunks
 from shoal.storage.source_files import place_to_json
@@ -34,8 +35,8 @@ SECTION_IDS = """
 _COLUMNS = """document_id, section_id, chunk_index, text_before, text, start_char, end_char,
                         start_line, end_line, sentence_count, confidence, coverage, matched_words,
                         top_reef_id, top_reef_name, top_reef_probability, arch_score_0, arch_score_1,
-                        arch_score_2, arch_score_3, norm, profile, vocabulary_version, data_checksum,
-                        locator"""
+                        arch_score_2, arch_score_3, norm, profile, reef_ids, vocabulary_version,
+                        data_checksum, locator, metadata"""
 _VALUES = ", ".join("?" for _ in _COLUMNS.split(","))
 INSERT_CHUNK = f"INSERT INTO chunks ({_COLUMNS}) VALUES ({_VALUES})"
 INSERT_KEPT_CHUNK = f"INSERT INTO chunks (id, {_COLUMNS}) VALUES (?, {_VALUES})"
@@ -131,12 +132,19 @@ def _chunk_rows(
             chunk.end_line,
             chunk.sentence_count,
             *score_columns(chunk),
+            reef_ids_of(chunk.profile),
             scored.vocabulary_version,
             scored.data_checksum,
             place_to_json(chunk.place),
+            metadata_of(compact_json(scored.sections[chunk.section].path)),
         )
         for end_before, chunk in zip(ends_before, scored.chunks, strict=False)
     ]
+
+
+def metadata_of(headings: str) -> str:
+    """Return the metadata of a chunk as JSON: the headings of its section, a JSON array, if it has any."""
+    return "{}" if headings == "[]" else f'{{"headings":{headings}}}'
 
 
 def score_columns(chunk: Chunk) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ from shoal.storage.database import Snapshot, Transaction, listed
 from shoal.storage.index_tables import note_changes
 from shoal.storage.json_text import compact_json
 from shoal.storage.passages import passages_to_json
+from shoal.storage.profiles import reef_ids_of
 from shoal.storage.reef_names import write_reefs
 from shoal.storage.staleness import store_scored
 from shoal.support.sha256 import sha256_of
@@ -69,7 +70,7 @@ OLDER_AMONG = """
 UPDATE_SCORES = """
     UPDATE chunks SET confidence = ?, coverage = ?, matched_words = ?, top_reef_id = ?, top_reef_name = ?,
         top_reef_probability = ?, arch_score_0 = ?, arch_score_1 = ?, arch_score_2 = ?, arch_score_3 = ?,
-        norm = ?, profile = ?, vocabulary_version = ?, data_checksum = ?
+        norm = ?, profile = ?, reef_ids = ?, vocabulary_version = ?, data_checksum = ?
     WHERE id = ?
 """
 UPDATE_VERSION = "UPDATE chunks SET vocabulary_version = ?, data_checksum = ? WHERE id = ?"
@@ -191,7 +192,16 @@ def rescore_chunks(
         return
     transaction.write_many(
         UPDATE_SCORES,
-        [(*score_columns(chunk), vocabulary_version, data_checksum, chunk_id) for chunk_id, chunk in changed],
+        [
+            (
+                *score_columns(chunk),
+                reef_ids_of(chunk.profile),
+                vocabulary_version,
+                data_checksum,
+                chunk_id,
+            )
+            for chunk_id, chunk in changed
+        ],
     )
     note_changes(transaction, [document_id])
 

@@ -52,7 +52,7 @@ CUSTOM_WORDS = """
     ORDER BY w.word
 """
 CUSTOM_WORD_REEFS = """
-    SELECT reef_id, bm25_q, association_strength, probability FROM custom_word_reefs
+    SELECT reef_id, bm25_q, association_strength, probability FROM word_reefs
     WHERE custom_word_id = :id ORDER BY reef_id
 """
 

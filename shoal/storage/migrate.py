@@ -20,7 +20,7 @@ from shoal.storage.database import Database, Snapshot, Transaction
 if TYPE_CHECKING:
     from alembic.script import Script
 
-HEAD = "0032"
+HEAD = "0033"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
 COPYING = "copying"
 """The revision of a library that `shoal copy` has not finished (`shoal.maintenance.copying`)."""

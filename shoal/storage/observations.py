@@ -1,4 +1,4 @@
-"""Observations of the discover stage by text: rows of `observed_documents` and `word_observations`.
+"""Observations of the discover stage by text: rows of `observed_documents` and `observed_words`.
 
 A text is `pending` from its discovery until its wave learns, then `learned`: included in the sums of
 `word_evidence`. It counts while its document is stored or while an item that will store it is open. Code that
@@ -43,21 +43,21 @@ INSERT_OBSERVED = """
     RETURNING id
 """
 INSERT_ROW = """
-    INSERT INTO word_observations (observed_id, kind, word, n_occurrences, n_short, n_chunks, parts, context)
+    INSERT INTO observed_words (observed_id, kind, word, n_occurrences, n_short, n_chunks, parts, context)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
 ROWS_OF = """
     SELECT kind, word, n_occurrences, n_short, 1, n_chunks, parts, context
-    FROM word_observations WHERE observed_id = :observed_id
+    FROM observed_words WHERE observed_id = :observed_id
 """
-HAS_ROWS = "SELECT 1 FROM word_observations WHERE observed_id = :observed_id LIMIT 1"
+HAS_ROWS = "SELECT 1 FROM observed_words WHERE observed_id = :observed_id LIMIT 1"
 
 # The text is not in the sums and never will be.
 DROP_PENDING = "UPDATE observed_documents SET state = 'removed' WHERE id = :id AND state = 'pending'"
 WITHDRAW = "UPDATE observed_documents SET state = 'withdrawn' WHERE id = :id AND state = 'learned'"
 # The words of a text that is in the sums and stored: they can be computed again from its content.
 PRUNE = """
-    DELETE FROM word_observations WHERE observed_id = (
+    DELETE FROM observed_words WHERE observed_id = (
         SELECT o.id FROM observed_documents o WHERE o.id = :id AND o.state = 'learned' AND o.stored = 1)
 """
 

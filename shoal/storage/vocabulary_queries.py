@@ -35,11 +35,11 @@ FIND_NEWEST = f"""
     FROM ({NEWEST}) n
     LEFT JOIN custom_words w ON w.word IN ({{words}}) AND w.from_version = (
         SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = w.word AND v.from_version <= n.version)
-    LEFT JOIN custom_word_reefs r ON r.custom_word_id = w.id AND w.retired = 0
+    LEFT JOIN word_reefs r ON r.custom_word_id = w.id AND w.retired = 0
     ORDER BY w.word_id, w.id, r.association_strength DESC, r.reef_id
 """
 REEFS_OF = """
-    SELECT custom_word_id, reef_id, bm25_q, association_strength, probability FROM custom_word_reefs
+    SELECT custom_word_id, reef_id, bm25_q, association_strength, probability FROM word_reefs
     WHERE custom_word_id IN ({ids}) ORDER BY custom_word_id, association_strength DESC, reef_id
 """
 CHANGED_NAMES = """
@@ -63,8 +63,8 @@ FROM_VERSIONS = f"""
 # not kept, 0 if the document does not use the word.
 USERS_AMONG = """
     SELECT d.id AS document_id, d.title,
-           (SELECT CASE WHEN EXISTS (SELECT 1 FROM word_observations t WHERE t.observed_id = o.id) THEN (
-                SELECT COALESCE(SUM(w.n_occurrences), 0) FROM word_observations w
+           (SELECT CASE WHEN EXISTS (SELECT 1 FROM observed_words t WHERE t.observed_id = o.id) THEN (
+                SELECT COALESCE(SUM(w.n_occurrences), 0) FROM observed_words w
                 WHERE w.observed_id = o.id AND w.kind = :kind AND w.word IN ({forms})) END
             FROM observed_documents o
             WHERE o.content_hash = d.content_hash AND o.state IN ('pending', 'learned')) AS n_occurrences

@@ -31,7 +31,7 @@ INSERT_WORD = """
 ROW_IDS_AFTER = "SELECT word, id FROM custom_words WHERE id > :last AND from_version = :version"
 LAST_ROW_ID = "SELECT COALESCE(MAX(id), 0) FROM custom_words"
 INSERT_REEF = """
-    INSERT INTO custom_word_reefs (custom_word_id, reef_id, bm25_q, association_strength, probability)
+    INSERT INTO word_reefs (custom_word_id, reef_id, bm25_q, association_strength, probability)
     VALUES (?, ?, ?, ?, ?)
 """
 # Rows of versions that were never published.

@@ -20,8 +20,9 @@ from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Seve
 from shoal.maintenance.stored_texts import Damaged, damaged_texts
 from shoal.models.documents import DocumentDraft, ScoredDocument
 from shoal.storage import document_writer
+from shoal.storage.chunk_rows import metadata_of
 from shoal.storage.document_queries import get_draft, tags_of
-from shoal.storage.profiles import BATCH, MAX_REEFS, PROBABILITY_STEPS, RECORD, Profiles
+from shoal.storage.profiles import BATCH, MAX_REEFS, PROBABILITY_STEPS, RECORD, Profiles, reef_ids_of
 from shoal.storage.reef_names import is_complete, write_all
 from shoal.storage.staleness import count_other_data, count_stale
 from shoal.support.clock import timestamp
@@ -30,7 +31,9 @@ NORM_TOLERANCE = 1e-3
 
 PLACES_OF = "SELECT id, start_char, end_char FROM chunks WHERE document_id = :document_id"
 SCORES = """
-    SELECT document_id, profile, top_reef_id, top_reef_probability, norm FROM chunks ORDER BY document_id
+    SELECT c.document_id, c.profile, c.reef_ids, c.top_reef_id, c.top_reef_probability, c.norm, c.metadata,
+           s.path
+    FROM chunks c JOIN sections s ON s.id = c.section_id ORDER BY c.document_id
 """
 DELETE_CHUNKS = "DELETE FROM chunks WHERE document_id = :document_id"
 
@@ -84,7 +87,7 @@ def _scores(context: CheckContext) -> Sequence[Finding]:
     return [
         Finding(
             "scores",
-            f"reefs of passages are missing or differ from their scores: {_shortened(ids)}",
+            f"reefs or headings of passages are missing or differ from their sources: {_shortened(ids)}",
             "these passages rank too low or too high, and their explanations are incomplete",
             "--repair scores these documents again",
             n=len(ids),
@@ -120,7 +123,8 @@ def _inconsistent(rows: Sequence[tuple[Any, ...]]) -> Iterator[int]:
     rises = (np.diff(profiles.z_scores) > 0) & (np.diff(profiles.chunks) == 0)
     is_unordered = np.isin(np.arange(len(rows)), profiles.chunks[1:][rises])
     tops, norms = profiles.top_records.tolist(), profiles.norms.tolist()
-    for i, (document_id, _, top_reef_id, probability, norm) in enumerate(rows):
+    for i, row in enumerate(rows):
+        document_id, profile, reef_ids, top_reef_id, probability, norm, metadata, headings = row
         record = None if tops[i] < 0 else profiles.records[tops[i]]
         expected: tuple[int | None, float] = (None, 0.0)
         if record is not None:
@@ -128,6 +132,8 @@ def _inconsistent(rows: Sequence[tuple[Any, ...]]) -> Iterator[int]:
         if (
             is_twice[i]
             or is_unordered[i]
+            or reef_ids != reef_ids_of(profile)
+            or metadata != metadata_of(headings)
             or (top_reef_id, probability) != expected
             or not isinstance(norm, float)
             or abs(norm - norms[i]) > NORM_TOLERANCE

@@ -28,12 +28,12 @@ FOREIGN_KEYS = "PRAGMA foreign_key_check"
 DELETE_ORPHANS = {
     "document_tags": "DELETE FROM document_tags WHERE document_id NOT IN (SELECT id FROM documents)",
     "sections": "DELETE FROM sections WHERE document_id NOT IN (SELECT id FROM documents)",
-    "custom_word_reefs": """
-        DELETE FROM custom_word_reefs WHERE custom_word_id NOT IN (SELECT id FROM custom_words)""",
+    "word_reefs": """
+        DELETE FROM word_reefs WHERE custom_word_id NOT IN (SELECT id FROM custom_words)""",
     "waves": "DELETE FROM waves WHERE job_id NOT IN (SELECT id FROM jobs)",
     "job_item_cuts": "DELETE FROM job_item_cuts WHERE item_id NOT IN (SELECT id FROM job_items)",
-    "word_observations": """
-        DELETE FROM word_observations WHERE observed_id NOT IN (SELECT id FROM observed_documents)""",
+    "observed_words": """
+        DELETE FROM observed_words WHERE observed_id NOT IN (SELECT id FROM observed_documents)""",
 }
 """Deletes rows whose parent row is missing, by table. These rows are unreachable and hold derived data.
 Chunks, which hold texts, and job items are not listed: a repair never removes accepted documents."""

@@ -26,7 +26,7 @@ IN_EVIDENCE = """
 # The number of these whose observations were pruned: their share of the evidence is unknown.
 PRUNED = f"""
     SELECT COUNT(*) FROM observed_documents o WHERE o.id IN ({IN_EVIDENCE})
-      AND NOT EXISTS (SELECT 1 FROM word_observations w WHERE w.observed_id = o.id)
+      AND NOT EXISTS (SELECT 1 FROM observed_words w WHERE w.observed_id = o.id)
 """
 WORDS = "SELECT DISTINCT word FROM word_evidence WHERE revision <= :revision ORDER BY word"
 N_LEARNING = "SELECT COUNT(*) FROM learning"
@@ -42,7 +42,7 @@ INVALIDATE_EVIDENCE = (
     "UPDATE observed_documents SET state = 'removed' WHERE state = 'withdrawn'",
     # Their observations were pruned: a rescore observes their documents again.
     """UPDATE observed_documents SET state = 'removed' WHERE state = 'learned'
-       AND NOT EXISTS (SELECT 1 FROM word_observations w WHERE w.observed_id = observed_documents.id)""",
+       AND NOT EXISTS (SELECT 1 FROM observed_words w WHERE w.observed_id = observed_documents.id)""",
     "UPDATE observed_documents SET state = 'pending' WHERE state = 'learned'",
 )
 

@@ -293,7 +293,7 @@ def test_words_of_a_deleted_document_are_removed(
 ) -> None:
     settings = dataclasses.replace(settings, observations=retention)
     ingest(database, settings, [FIRE, LAW])
-    kept = value(database, "SELECT COUNT(*) FROM word_observations")
+    kept = value(database, "SELECT COUNT(*) FROM observed_words")
     assert (kept == 0) is (retention == "prune")
     ingest(database, settings, [about("sea", "zorblat", 2)])
     assert learned(database)["zorblat"]["n_occurrences"] == 6
@@ -458,7 +458,7 @@ def observations(database: Database) -> list[tuple[Any, ...]]:
         database,
         "SELECT content_hash, job_id, wave, state, stored, title,"
         " kind, word, n_occurrences, n_short, n_chunks, parts, context"
-        " FROM observed_documents o JOIN word_observations w ON w.observed_id = o.id"
+        " FROM observed_documents o JOIN observed_words w ON w.observed_id = o.id"
         " ORDER BY content_hash, kind, word",
     )
 

@@ -28,7 +28,7 @@ GROWING = {
     "sections",
     "waves",
     "word_evidence",
-    "word_observations",
+    "observed_words",
 }
 """Tables that grow with the library or with the number of jobs."""
 OF_DOCUMENTS = {

@@ -208,12 +208,14 @@ def search_titles(path: Path, query: str) -> list[str]:
 REPAIRABLE: dict[str, tuple[str, ...]] = {
     "orphans": ("INSERT INTO document_tags VALUES (99, 'nobody')",),
     "texts": ("UPDATE chunks SET end_char = end_char - 1 WHERE id = 2",),
+    "scores: headings": ('UPDATE chunks SET metadata = \'{"headings":["x"]}\' WHERE id = 2',),
     "texts: an index": ("UPDATE chunks SET chunk_index = chunk_index + 1 WHERE id = 2",),
     "texts: a section": ("DELETE FROM sections WHERE document_id = 2",),
     "texts: a count": ("UPDATE documents SET n_chunks = 7 WHERE id = 2",),
     "texts: a size": ("UPDATE documents SET n_bytes = 7 WHERE id = 2",),
     "scores": ("UPDATE chunks SET profile = SUBSTR(profile, 8) WHERE id = 1",),
     "scores: all": ("UPDATE chunks SET profile = x''",),
+    "scores: reefs alone": ("UPDATE chunks SET reef_ids = SUBSTR(reef_ids, 2) WHERE id = 2",),
     "scores: half a record": ("UPDATE chunks SET profile = SUBSTR(profile, 2) WHERE id = 2",),
     "scores: a reef twice": (
         "UPDATE chunks SET profile = CAST(profile || SUBSTR(profile, -7) AS BLOB) WHERE id = 2",

@@ -112,7 +112,7 @@ def test_current_learned_words_are_exported(tmp_path: Path) -> None:
                     *(("tok", 3, 1, 7), ("new", 3, 0, 9)),
                 ],
             )
-            transaction.execute("INSERT INTO custom_word_reefs VALUES (2, 5, 100, 0.5, 0.75)")
+            transaction.execute("INSERT INTO word_reefs VALUES (2, 5, 100, 0.5, 0.75)")
         words = [
             record
             for record in map(json.loads, engine.maintenance.export())

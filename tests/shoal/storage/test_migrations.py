@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import shutil
@@ -227,6 +228,71 @@ def test_migrating_packs_the_contexts_of_observations_and_sums(empty: Database) 
             StoredRow(2, "frob tandle", 2, 0, 1, 1, "[9,2,2,2,2]", b""),
         ]
         assert list(evidence.in_force(snapshot, ["zorblat"], 1)) == [zorblat]
+
+
+def test_migrating_gives_the_tables_the_columns_of_the_specification(empty: Database) -> None:
+    with empty.write() as transaction:
+        migrate.apply(transaction.connection, "0032")
+        for statement in (
+            """INSERT INTO documents (id, title, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,
+                   created_at, updated_at, text_after)
+               VALUES (4, 'Old', 'abc', 'markdown', 1, 2, 1, 1, 'then', 'then', '')""",
+            """INSERT INTO sections (id, document_id, section_index, level, path, heading_start, heading_end,
+                   start_char, end_char)
+               VALUES (1, 4, 0, 0, '[]', 0, 0, 0, 9), (2, 4, 1, 2, '["Höhe","\\"A\\""]', 0, 0, 0, 9)""",
+            """INSERT INTO chunks (id, document_id, section_id, chunk_index, start_char, end_char, start_line,
+                   end_line, sentence_count, confidence, coverage, matched_words, top_reef_probability,
+                   arch_score_0, arch_score_1, arch_score_2, arch_score_3, norm, vocabulary_version,
+                   data_checksum, profile, text)
+               VALUES (1, 4, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 0, '', x'', 'a'),
+                   (2, 4, 2, 1, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 0, '',
+                    x'00fa000100026407060003000001', 'b')""",
+            "INSERT INTO vocabulary_versions (version, created_at, n_words) VALUES (1, 'then', 1), (2, 'then', 1)",
+            """INSERT INTO custom_words (id, word, from_version, retired, word_hash, word_id, specificity, idf_q,
+                   weight_q, n_occurrences, n_documents, created_at)
+               VALUES (1, 'zorblat', 1, 0, 5, 900, 1, 2, 3, 9, 1, 'then'),
+                   (2, 'zorblat', 2, 0, 5, 900, 1, 2, 3, 9, 1, 'then'),
+                   (3, 'gone', 1, 0, 6, 901, 1, 2, 3, 9, 1, 'then'),
+                   (4, 'gone', 2, 1, 6, 901, 1, 2, 3, 0, 0, 'then')""",
+            "INSERT INTO custom_word_reefs VALUES (1, 3, 10, 0.5, 0), (2, 7, 20, 0.25, 0.5), (3, 9, 1, 1, 0)",
+            """INSERT INTO observed_documents
+               VALUES (6, 'abc', 4, 0, 'learned', 1, 'data/2', 'Old', 'plaintext', '{}')""",
+        ):
+            transaction.execute(statement)
+        transaction.write_many(
+            "INSERT INTO word_observations VALUES (6, ?, ?, ?, 9, 2, '[]', ?)",
+            [
+                (0, "", 1, pack_context((1,), (1,))),
+                (1, "zorblat", 4, pack_context((3, 7), (64, 70016))),
+                (2, "frob tandle", 2, b""),
+            ],
+        )
+    migrate.upgrade(empty)
+    with sqlite3.connect(empty.path) as connection:
+
+        def rows(statement: str) -> list[tuple[Any, ...]]:
+            return connection.execute(statement).fetchall()
+
+        assert rows("SELECT word_id, reef_id, bm25_q, association_strength FROM custom_word_reefs") == [
+            (900, 7, 20, 0.25)
+        ]
+        observed = rows("SELECT id, word, document_id, sentence_idx, context_reefs FROM word_observations")
+        assert [row[:4] for row in observed] == [(1, "zorblat", 4, None), (2, "frob tandle", 4, None)]
+        assert [json.loads(row[4]) for row in observed] == [
+            [
+                {"reef_id": 3, "z_score": 0.25, "weight": 4},
+                {"reef_id": 7, "z_score": 273.5, "weight": 4},
+            ],
+            [],
+        ]
+        assert [json.loads(row[0]) for row in rows("SELECT metadata FROM chunks ORDER BY id")] == [
+            {},
+            {"headings": ["Höhe", '"A"']},
+        ]
+        assert rows("SELECT chunk_id, reef_id, rank, z_score FROM chunk_reefs ORDER BY rank") == [
+            (2, 0, 0, 1.0),
+            (2, 7, 1, 0.024),
+        ]
 
 
 def insert_with_content(transaction: Transaction, scored: ScoredDocument) -> int:

@@ -136,9 +136,10 @@ def test_later_revision_is_applied_once(empty: Database, monkeypatch: pytest.Mon
         "DROP INDEX idx_chunks_confidence",
     )
     script = SimpleNamespace(revision="9000", module=module)
+    revisions_after = migration.revisions_after
 
     def later(revision: str) -> list[Any]:
-        return [script] if revision < "9000" else []
+        return [*revisions_after(revision), script] if revision < "9000" else []
 
     monkeypatch.setattr(migration, "revisions_after", later)
     monkeypatch.setattr(migrate, "HEAD", "9000")

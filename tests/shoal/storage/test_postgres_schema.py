@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 from postgres_schemas import URL, new_schema
 
 from shoal.storage import migrate
+from shoal.storage.packed_contexts import pack_context
 from shoal.storage.postgres import baseline, migration
+from shoal.storage.profiles import reef_ids_of
 from shoal.storage.totals import TABLES
 
 psycopg = pytest.importorskip("psycopg")
@@ -102,13 +105,14 @@ def chunks(i: int, cells: list[tuple[int | None, int]], profile: bytes) -> str:
     profile = profile[: len(profile) // 7 * 7]
     values = ", ".join(
         f"({10 * i + k}, {i}, {i}, {k}, 0, 1, 1, 1, 1, 1, 1, 1, CAST({'NULL' if reef is None else reef} AS BIGINT), {percent / 1000},"
-        f" 0, 0, 0, 0, 1, 0, 'd', CAST('\\x{profile.hex()}' AS BYTEA), 'text {k}', '{k} ')"
+        f" 0, 0, 0, 0, 1, 0, 'd', CAST('\\x{profile.hex()}' AS BYTEA), CAST('\\x{reef_ids_of(profile).hex()}' AS BYTEA), 'text {k}', '{k} ')"
         for k, (reef, percent) in enumerate(cells)
     )
     return (
         "INSERT INTO chunks (id, document_id, section_id, chunk_index, start_char, end_char, start_line, end_line,"
         " sentence_count, confidence, coverage, matched_words, top_reef_id, top_reef_probability, arch_score_0,"
-        " arch_score_1, arch_score_2, arch_score_3, norm, vocabulary_version, data_checksum, profile, text,"
+        " arch_score_1, arch_score_2, arch_score_3, norm, vocabulary_version, data_checksum, profile, reef_ids,"
+        " text,"
         f" text_before) SELECT * FROM (VALUES {values}) v"
         f" WHERE EXISTS (SELECT 1 FROM sections WHERE id = {i}) ON CONFLICT DO NOTHING"
     )
@@ -321,3 +325,42 @@ def test_both_stores_have_the_same_columns_and_first_rows(stores: Stores) -> Non
 def test_the_baseline_is_a_revision_and_the_library_is_at_the_newest(stores: Stores) -> None:
     assert baseline.REVISION <= migrate.HEAD
     assert stores.rows("alembic_version")[1] == [(migrate.HEAD,)]
+
+
+def test_views_of_learned_and_observed_words_are_the_same(stores: Stores) -> None:
+    context, empty = pack_context((3, 7, 200), (64, 70016, 1)).hex(), ""
+    statements = (
+        document(4, 1),
+        "INSERT INTO vocabulary_versions (version, created_at, n_words) VALUES (1, 'then', 1), (2, 'then', 1)",
+        (
+            "INSERT INTO custom_words (id, word, from_version, word_hash, word_id, specificity, idf_q, weight_q,"
+            " n_occurrences, n_documents, created_at) VALUES (1, 'zorblat', 1, 5, 900, 1, 2, 3, 9, 1, 'then'),"
+            " (2, 'zorblat', 2, 5, 900, 1, 2, 3, 9, 1, 'then'), (3, 'soon', 3, 6, 901, 1, 2, 3, 9, 1, 'then')"
+        ),
+        "INSERT INTO word_reefs VALUES (1, 3, 10, 0.5, 0), (2, 7, 20, 0.25, 0.5), (3, 9, 1, 1, 0)",
+        (
+            "INSERT INTO observed_documents VALUES (6, 'hash 4', 4, 0, 'pending', 1, 'd', 'Old', 'plaintext', '{}'),"
+            " (7, 'hash 9', 4, 0, 'pending', 0, 'd', 'Old', 'plaintext', '{}')"
+        ),
+        (
+            f"INSERT INTO observed_words VALUES (6, 0, '', 1, 1, 1, '[]', CAST('\\x{empty}' AS BYTEA)),"
+            f" (6, 1, 'zorblat', 4, 1, 1, '[]', CAST('\\x{context}' AS BYTEA)),"
+            f" (7, 2, 'frob tandle', 2, 1, 1, '[]', CAST('\\x{empty}' AS BYTEA))"
+        ),
+    )
+    try:
+        for statement in statements:
+            stores.execute(statement)
+        ours, theirs = stores.rows("custom_word_reefs")
+        assert ours == theirs == [(900, 7, 20, 0.25, 0.5)]
+        ours, theirs = (
+            [(*row[:4], json.loads(row[4])) for row in rows] for rows in stores.rows("word_observations")
+        )
+        assert ours == theirs
+        assert [(row[1], row[2], len(row[4])) for row in ours] == [
+            ("zorblat", 4, 3),
+            ("frob tandle", None, 0),
+        ]
+    finally:
+        for table in ("documents", "observed_documents", "custom_words", "vocabulary_versions"):
+            stores.execute(f"DELETE FROM {table}")
