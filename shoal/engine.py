@@ -507,13 +507,15 @@ class Engine:
         """The passages of `search` as plain content with metadata and a similarity, their `relevance`.
 
         At most 50, each at least `threshold` similar. `filters` are values of the documents' metadata;
-        `source` is their source path. `filter` is as in `search`. Raises QueryError.
+        `source` is what a result shows as its source: the path of the document, without one `source` of its
+        metadata or its title. Pinned passages come first, then the most similar. `filter` is as in `search`.
+        Raises QueryError.
         """
         from shoal.search.retrieval import as_retrieval, own_name, search_arguments
 
-        arguments = search_arguments(top_k, threshold, filters)
+        arguments = search_arguments(top_k, threshold, filters, filter)
         try:
-            response = self.search(query, filter=filter, trace_id=trace_id, **arguments)
+            response = self.search(query, trace_id=trace_id, **arguments)
         except FilterError:
             raise
         except QueryError as error:

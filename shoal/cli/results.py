@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.cli.snippet import Piece, snippet
 from shoal.cli.terminal import display_path, quantity
 from shoal.formats.headings import headings_below
-from shoal.models.recordings import Modality, evidence_line
+from shoal.models.recordings import Modality, ShownChunk, ShownEvidence
 from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -44,14 +44,22 @@ def print_search(
     """Print the first `limit` results of a search, best first, and how the query was analyzed."""
     documents = answer.get("documents")
     results = (answer["results"] if documents is None else documents)[:limit]
+    shown = ShownEvidence()
     for number, result in enumerate(results, start=1):
         weights = answer.get("weights") or {}
         if documents is None:
-            print_result(console, number, result, with_scores=with_scores, weights=weights)
+            print_result(console, number, result, with_scores=with_scores, weights=weights, shown=shown)
             continue
         print_document(console, number, result)
         for rank, passage in enumerate(result["passages"], start=1):
-            print_result(console, f"{number}.{rank}", passage, with_scores=with_scores, weights=weights)
+            print_result(
+                console,
+                f"{number}.{rank}",
+                passage,
+                with_scores=with_scores,
+                weights=weights,
+                shown=shown,
+            )
     left_out = (answer.get("tokens") or {}).get("n_left_out")
     if not results:
         console.print("No result fits." if left_out else f"Nothing found for “{one_line(query)}”.")
@@ -99,8 +107,12 @@ def print_result(
     *,
     with_scores: bool,
     weights: Mapping[str, float] | None = None,
+    shown: ShownEvidence | None = None,
 ) -> None:
-    """Print one result; `with_scores` adds the parts of its score and the reasons among the shared reefs."""
+    """Print one result; `with_scores` adds the parts of its score and the reasons among the shared reefs.
+
+    `shown`: the evidence that the results before it have shown.
+    """
     from rich.text import Text
 
     note = result.get("note")
@@ -123,7 +135,8 @@ def print_result(
     if with_scores and result.get("shared_reefs"):
         console.print(_indented(reasons(result["shared_reefs"])))
     if result.get("evidence"):
-        console.print(_indented(Text("\n".join(_evidence_lines(result["evidence"])))))
+        lines = (shown or ShownEvidence()).lines(number, map(_shown_chunk, result["evidence"]["chunks"]))
+        console.print(_indented(Text("\n".join(lines))))
     else:
         nearest = result.get("nearest_sentence")
         spans = result.get("highlights") or ([[nearest["start"], nearest["end"]]] if nearest else ())
@@ -145,11 +158,15 @@ def _note_place(note: Mapping[str, Any]) -> str:
     )
 
 
-def _evidence_lines(evidence: Mapping[str, Any]) -> Iterable[str]:
-    """The passages of a recording around a result, one a line."""
-    for chunk in evidence["chunks"]:
-        text = one_line(chunk["text"])
-        yield evidence_line(chunk["modality"], chunk["time_start"], chunk["time_end"], text)
+def _shown_chunk(chunk: Mapping[str, Any]) -> ShownChunk:
+    return ShownChunk(
+        chunk_id=chunk["chunk_id"],
+        modality=chunk["modality"],
+        time_start=chunk["time_start"],
+        time_end=chunk["time_end"],
+        text=one_line(chunk["text"]),
+        is_anchor=chunk["is_anchor"],
+    )
 
 
 def print_query_info(console: Console, info: Mapping[str, Any]) -> None:

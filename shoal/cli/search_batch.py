@@ -114,6 +114,7 @@ def _as_json(response: BatchResponse, selected: SelectedFields) -> dict[str, Any
 
 def _print(session: Session, response: BatchResponse, *, with_scores: bool) -> None:
     from shoal.cli.results import print_result, print_search
+    from shoal.models.recordings import ShownEvidence
 
     _warn(session, response)
     answers = [each for each in response.answers if each.response is not None]
@@ -125,8 +126,9 @@ def _print(session: Session, response: BatchResponse, *, with_scores: bool) -> N
         else:
             print_search(session.out, values, with_scores=with_scores, query=answer.query)
         print_facets(session.out, values["facets"] or ())
+    shown = ShownEvidence()
     for number, each in enumerate(response.fused or (), start=1):
-        print_result(session.out, number, json_form(each.result), with_scores=with_scores)
+        print_result(session.out, number, json_form(each.result), with_scores=with_scores, shown=shown)
         finders = "; ".join(
             f"number {finder.rank} for “{one_line(finder.query)}” ({finder.part:.2f})"
             for finder in each.found_by

@@ -9,20 +9,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from shoal.formats.headings import headings_below
 from shoal.mcp.backend import Backend
 from shoal.mcp.document_results import Citation
 from shoal.mcp.quoting import NOTICE, quoted
-from shoal.models.recordings import Modality, evidence_line
+from shoal.models.recordings import Modality, ShownEvidence
 from shoal.models.search import SearchResult
 from shoal.support.quoting import INDENT, clean, in_line
 
 
-def citation_of(number: int, result: SearchResult, backend: Backend) -> Citation:
-    """Return a result as a citation; its number counts from 1."""
+def citations_of(results: Iterable[SearchResult], backend: Backend) -> list[Citation]:
+    """Return results as citations, numbered from 1. A passage of a recording is evidence once."""
+    shown = ShownEvidence()
+    return [_citation(number, result, backend, shown) for number, result in enumerate(results, start=1)]
+
+
+def _citation(number: int, result: SearchResult, backend: Backend, shown: ShownEvidence) -> Citation:
     evidence = result.evidence.chunks if result.evidence else ()
     return Citation(
         number=number,
@@ -48,10 +53,7 @@ def citation_of(number: int, result: SearchResult, backend: Backend) -> Citation
         time_start=result.time_start,
         time_end=result.time_end,
         text=clean(result.text),
-        evidence=[
-            evidence_line(chunk.modality, chunk.time_start, chunk.time_end, clean(chunk.text))
-            for chunk in evidence
-        ],
+        evidence=shown.lines(number, (chunk.shown(clean(chunk.text)) for chunk in evidence)),
         relevance=result.relevance,
         score=result.match_score,
         labels=[label.reef_name for label in result.labels],

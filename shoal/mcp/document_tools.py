@@ -10,7 +10,7 @@ from pydantic import Field
 
 from shoal.mcp.answers import answer
 from shoal.mcp.backend import Backend
-from shoal.mcp.citations import citation_list, citation_of, head, name_of
+from shoal.mcp.citations import citation_list, citations_of, head, name_of
 from shoal.mcp.document_results import (
     DocumentList,
     ExplainedResult,
@@ -138,7 +138,7 @@ class DocumentTools:
             rerank=rerank,
             facets=facets or None,
         )
-        citations = [citation_of(i, result, self._backend) for i, result in enumerate(response.results, 1)]
+        citations = citations_of(response.results, self._backend)
         warnings = [in_line(warning) for warning in response.warnings]
         found_of = f"{len(citations)} of {count(response.total, 'matching passage')}"
         message = found_of if citations else nothing_found(query, filters, filter)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from shoal.mcp.answers import answer
 from shoal.mcp.backend import Backend
-from shoal.mcp.citations import citation_list, citation_of
+from shoal.mcp.citations import citation_list, citations_of
 from shoal.mcp.document_results import FoundPassages, SynonymEntry, SynonymList
 from shoal.mcp.document_tools import MAX_LISTED, TopK, nothing_found, warning_lines
 from shoal.mcp.quoting import count
@@ -44,7 +44,7 @@ class QueryTools:
             if each.error is not None:
                 raise each.error
         fused = [each.result for each in response.fused or ()]
-        citations = [citation_of(i, result, self._backend) for i, result in enumerate(fused, 1)]
+        citations = citations_of(fused, self._backend)
         warnings = [
             in_line(warning)
             for each in response.answers

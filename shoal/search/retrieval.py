@@ -13,7 +13,8 @@ from shoal.models.search import SearchResult
 DEFAULT_TOP_K = 5
 MAX_TOP_K = 50
 SOURCE = "source"
-"""The filter that is about the document's source path; the others are about its metadata."""
+"""The filter that is about what a result shows as its source; the others are about its metadata."""
+MAX_SOURCE_CHARS = 4_096
 SUMMARY_CHARS = 120
 """Most characters of a passage in the summary."""
 
@@ -29,7 +30,7 @@ class Retrieved:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """Passages, best first, and the same in words."""
+    """Passages, pinned ones first and then the most similar, and the same in words."""
 
     results: tuple[Retrieved, ...]
     query: str
@@ -38,7 +39,12 @@ class Retrieval:
     results_summary: str
 
 
-def search_arguments(top_k: object, threshold: object, filters: Mapping[str, Any] | None) -> dict[str, Any]:
+def search_arguments(
+    top_k: object,
+    threshold: object,
+    filters: Mapping[str, Any] | None,
+    filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field
+) -> dict[str, Any]:
     """Return the arguments of `Engine.search`. Raises QueryError, which names the argument of a retrieval."""
     if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
         raise QueryError("top_k", f"must be a whole number from 1 to {MAX_TOP_K}")
@@ -49,16 +55,36 @@ def search_arguments(top_k: object, threshold: object, filters: Mapping[str, Any
         raise QueryError("filters", "must be an object")
     given = dict(filters or {})
     source = given.pop(SOURCE, None)
-    if source is not None and not isinstance(source, str):
-        raise QueryError(f"filters.{SOURCE}", "must be a text")
-    paths = {"source_path": (source,)} if source is not None else {}
-    metadata = {"metadata": given} if given else {}
-    return {"top_k": top_k, "min_relevance": threshold, "filters": {**paths, **metadata} or None}
+    if source is not None:
+        if not isinstance(source, str):
+            raise QueryError(f"filters.{SOURCE}", "must be a text")
+        if not 0 < len(source) <= MAX_SOURCE_CHARS:
+            raise QueryError(f"filters.{SOURCE}", f"must have 1 to {MAX_SOURCE_CHARS:,} characters")
+        filter = _with_source(filter, source)  # noqa: A001 - the name of the field
+    return {
+        "top_k": top_k,
+        "min_relevance": threshold,
+        "filters": {"metadata": given} if given else None,
+        "filter": filter,
+    }
+
+
+def _with_source(given: str | Mapping[str, Any] | None, source: str) -> str:
+    """Return the filter that is met where `given` is, and a result shows this source. Raises FilterError."""
+    from shoal.search.filtering.objects import make_filter
+    from shoal.search.filtering.tree import both, text_of
+
+    of_title = {f"metadata.{SOURCE}": {"$exists": False}, "title": source}
+    of_metadata = {"$or": [{f"metadata.{SOURCE}": source}, of_title]}
+    of_source = {"$or": [{"source_path": source}, {"source_path": {"$exists": False}, **of_metadata}]}
+    node = both(make_filter(given), make_filter(of_source))
+    assert node is not None, "it has the conditions of the source"
+    return text_of(node)
 
 
 def own_name(field: str) -> str:
     """Return the name that an argument of a search has in a retrieval."""
-    return field.replace("filters.metadata", "filters").replace("filters.source_path", f"filters.{SOURCE}")
+    return field.replace("filters.metadata", "filters")
 
 
 def as_retrieval(query: str, results: Sequence[SearchResult], threshold: float) -> Retrieval:
@@ -70,7 +96,7 @@ def as_retrieval(query: str, results: Sequence[SearchResult], threshold: float) 
 
     retrieved = tuple(
         Retrieved(result.text, _metadata(result), round(result.relevance, 4))
-        for result in results
+        for result in sorted(results, key=lambda result: (not result.pinned, -result.relevance))
         if is_relevant_enough(result.relevance, threshold)
     )
     noun = "document" if len(retrieved) == 1 else "documents"
@@ -84,11 +110,16 @@ def as_retrieval(query: str, results: Sequence[SearchResult], threshold: float) 
     return Retrieval(retrieved, query, len(retrieved), message, summary)
 
 
+def _named_source(result: SearchResult) -> str | None:
+    named = result.metadata.get(SOURCE)
+    return named if isinstance(named, str) else None
+
+
 def _metadata(result: SearchResult) -> dict[str, Any]:
     """Return the document's metadata with the place of a passage, which wins over a key of the same name."""
     metadata = {
         **result.metadata,
-        SOURCE: result.source_path or result.document_title,
+        SOURCE: result.source_path or _named_source(result) or result.document_title,
         "title": result.document_title,
         "section": " > ".join(result.section_path),
         "start_line": result.start_line,

@@ -56,6 +56,36 @@ def test_retrieve_filters_by_source_metadata_and_threshold(client: FlaskClient, 
     assert nothing["message"] == "No relevant content found for 'qwrtp'"
 
 
+def test_source_finds_what_results_show_as_their_source(client: FlaskClient, store: Store) -> None:
+    store(VOLCANO, title="api.md")
+    store(f"{VOLCANO} More.", title="Manual", metadata={"source": "api.md"})
+    store(f"{VOLCANO} Most.", title="api.md", source_path="other.md")
+    store(f"{VOLCANO} Less.", title="api.md", metadata={"source": "elsewhere.md"})
+
+    def found(**options: Any) -> list[tuple[str, str]]:
+        results = client.post(f"{API}/retrieve", json={"query": "lava", **options}).get_json()["results"]
+        return sorted((each["metadata"]["source"], each["metadata"]["title"]) for each in results)
+
+    everything = found()
+    assert len(everything) == 4
+    for source in ("api.md", "other.md", "elsewhere.md"):
+        assert found(filters={"source": source}) == [each for each in everything if each[0] == source]
+    assert len(found(filters={"source": "api.md"})) == 2
+    only_title = {"filters": {"source": "api.md"}, "filter": 'title = "Manual" OR title = "x"'}
+    assert found(**only_title) == [("api.md", "Manual")]
+    assert found(filters={"source": 'a "quoted" \\ name'}) == []
+
+
+def test_results_are_ordered_by_similarity(client: FlaskClient, store: Store) -> None:
+    """The order of a search is that of its scores; `similarity` is the relevance."""
+    for i in range(6):
+        store(f"{VOLCANO} " + "Rain falls on the coast. " * (6 - i) + "Lava. " * i)
+    results = client.post(f"{API}/retrieve", json={"query": "lava rain"}).get_json()["results"]
+    similarities = [result["similarity"] for result in results]
+    assert len(similarities) > 3
+    assert similarities == sorted(similarities, reverse=True)
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

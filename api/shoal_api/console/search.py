@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import flask
@@ -210,6 +210,7 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         "response": response,
         "ranked_by_vectors": mode is SearchMode.dense,
         "results": results,
+        "evidence_lines": _evidence_lines(results),
         "kept_files": engine.documents.kept_files(result.document_id for result in results),
         # A score of passages is relative to the best one of the library, so 1 is a full bar on every page.
         "best": max((1.0 if mode is SearchMode.hybrid else 0.0, *(result.match_score for result in results))),
@@ -224,6 +225,18 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         "facets": shown_facets(response.facets or (), flask.request.args.get("filter")),
         "unfiltered": here(**dict.fromkeys(FILTERS)) if set(FILTERS) & flask.request.args.keys() else None,
     }
+
+
+def _evidence_lines(results: Sequence[SearchResult]) -> Mapping[int, Sequence[str]]:
+    """Return the passages of recordings around each result, by its chunk: those that the page does not show
+    elsewhere, as a result or around an earlier one."""
+    shown = {result.chunk_id for result in results}
+    lines: dict[int, list[str]] = {}
+    for result in results:
+        around = [] if result.evidence is None else result.evidence.chunks
+        lines[result.chunk_id] = [chunk.line for chunk in around if chunk.chunk_id not in shown]
+        shown.update(chunk.chunk_id for chunk in around)
+    return lines
 
 
 def _awaited(engine: Engine, results: Iterable[SearchResult]) -> frozenset[int]:

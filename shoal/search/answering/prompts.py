@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from shoal.formats.headings import headings_below
 from shoal.models.prompts import Prompt, Reference
+from shoal.models.recordings import ShownEvidence
 from shoal.models.search import SearchResult
 from shoal.support.plain_text import line_range
 from shoal.support.quoting import in_line, indented
@@ -25,15 +26,19 @@ def make_prompt(results: Sequence[SearchResult]) -> Prompt:
 
     A passage is the text of a result between its neighbours; of a recording with evidence, the lines of that.
     """
-    passages = [_passage(number, result) for number, result in enumerate(results, start=1)]
+    shown = ShownEvidence()
+    passages = [_passage(number, result, shown) for number, result in enumerate(results, start=1)]
     text = SEPARATOR.join([HEAD, *passages])
     references = tuple(_reference(number, result) for number, result in enumerate(results, start=1))
     return Prompt(text, references, count_tokens(text), TOKENIZER)
 
 
 def prompt_cost(number: int, result: SearchResult) -> int:
-    """Return the tokens that a result adds to a prompt, as number `number`."""
-    return count_tokens(SEPARATOR + _passage(number, result))
+    """Return the most tokens that a result adds to a prompt, as number `number`.
+
+    Evidence that an earlier result has shown costs less.
+    """
+    return count_tokens(SEPARATOR + _passage(number, result, ShownEvidence()))
 
 
 def place_of(result: SearchResult) -> str:
@@ -44,9 +49,9 @@ def place_of(result: SearchResult) -> str:
     return in_line(f"{' > '.join(names)}, {place}")
 
 
-def _passage(number: int, result: SearchResult) -> str:
+def _passage(number: int, result: SearchResult, shown: ShownEvidence) -> str:
     if result.evidence:
-        text = result.evidence.text
+        text = "\n".join(shown.lines(number, (chunk.shown() for chunk in result.evidence.chunks)))
     else:
         before, after = ([chunk.text for chunk in chunks] for chunks in (result.before, result.after))
         text = SEPARATOR.join([*before, result.text, *after])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from fake_scorer import FakeScorer
 
+from shoal.cli import main
 from shoal.cli.json_form import json_form
 from shoal.client.decoding import decode
 from shoal.engine import Engine
@@ -20,11 +22,12 @@ from shoal.formats.parsing import parse
 from shoal.formats.windows import find_windows
 from shoal.integrations.passages import passages_of
 from shoal.models.files import FilePlace, Locator, LocatorKind, SourceFile, timecode
-from shoal.models.recordings import Modality
+from shoal.models.recordings import Modality, ShownChunk, ShownEvidence
 from shoal.models.search import SearchResponse
 from shoal.settings import Settings
 from shoal.storage import timed_media
 from shoal.storage.timed_media import modality_of
+from shoal_api import create_app
 
 SUBJECTS = (
     "Rain falls on the monsoon coast.",
@@ -272,3 +275,59 @@ def test_modality(
 ) -> None:
     place = FilePlace.of(kind, "", 1, 2) if kind else None
     assert modality_of(place, headings, metadata, path) == modality
+
+
+def test_a_prompt_has_the_evidence_of_close_results_once(engine: Engine, tmp_path: Path) -> None:
+    store(engine, tmp_path, transcript({65: "A diagram of a volcano."}))
+    response = engine.search("minute1 minute2 diagram", mode="lexical", expand="time", prompt=True, top_k=3)
+    repeated = [chunk.text for result in response.results for chunk in result.evidence.chunks]  # type: ignore[union-attr]
+    assert len(repeated) > len(set(repeated))
+    text = response.prompt.text  # type: ignore[union-attr]
+    for shown in set(repeated):
+        assert text.count(" ".join(shown.split())) == 1
+    assert re.search(r"\n    00:01:05 \(Screen\): see \[\d\]", text)
+
+
+def test_evidence_that_an_earlier_result_has_shown_is_left_out() -> None:
+    def passage(chunk_id: int, minute: int, *, is_anchor: bool = False) -> ShownChunk:
+        times = {"time_start": f"00:0{minute}:00", "time_end": f"00:0{minute + 1}:00"}
+        return ShownChunk(
+            chunk_id=chunk_id,
+            modality="video_transcript",
+            text=f"Part {minute}.",
+            is_anchor=is_anchor,
+            **times,
+        )
+
+    shown = ShownEvidence()
+    assert shown.lines(1, [passage(7, 0), passage(8, 1, is_anchor=True)]) == [
+        '00:00:00–00:01:00 (Audio): "Part 0."',
+        '00:01:00–00:02:00 (Audio): "Part 1."',
+    ]
+    assert shown.lines(2, [passage(7, 0, is_anchor=True), passage(8, 1)]) == [
+        "00:00:00–00:01:00 (Audio): see [1]"
+    ]
+    assert shown.lines(3, [passage(8, 1), passage(9, 2, is_anchor=True)]) == [
+        '00:02:00–00:03:00 (Audio): "Part 2."'
+    ]
+
+
+def test_the_command_line_prints_the_evidence_of_close_results_once(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store(engine, tmp_path, transcript({}))
+    with pytest.raises(SystemExit):
+        main(["--db", str(engine.settings.database_path), "search", "minute1 minute2", "--expand", "time"])
+    printed = " ".join(capsys.readouterr().out.split())
+    quoted = re.findall(r'(\d\d:\d\d:\d\d)–\d\d:\d\d:\d\d \(Audio\): "', printed)
+    assert sorted(quoted) == sorted(set(quoted))
+    assert "(Audio): see [1]" in printed
+
+
+def test_the_console_shows_the_evidence_of_close_results_once(engine: Engine, tmp_path: Path) -> None:
+    store(engine, tmp_path, transcript({}))
+    client = create_app(engine.settings, engine=engine).test_client()
+    page = client.get("/?q=minute1+minute2&mode=lexical").get_data(as_text=True)
+    lines = re.findall(r"<p>(\d\d:\d\d:\d\d)–\d\d:\d\d:\d\d \(Audio\): ", page)
+    # Minutes 1 and 2 are results; around them are minutes 0 and 3.
+    assert sorted(lines) == ["00:00:00", "00:03:00"]
