@@ -58,8 +58,9 @@ def choose_weights(
 
     Given weights are used as they are; missing ones are 0. If the preset is adaptive, its reef weight is
     multiplied by the trust factor of `strength`, the z-score of the query's strongest reef, and falls to
-    REEFS_BESIDE_VECTORS with `vector_share`, the share of chunks with a vector, 0..1. If `strength` is 0, the
-    query has no reefs and the reef weight is 0; if `vector_share` is None, that of `dense` is 0.
+    REEFS_BESIDE_VECTORS with `vector_share`, the share of chunks with a vector, 0..1. If its vectors take
+    from reefs, they get the weight that reefs lose in this way. If `strength` is 0, the query has no reefs
+    and the reef weight is 0; if `vector_share` is None, that of `dense` is 0.
     """
     if given is not None:
         chosen = Weights(**{name: given.get(name, 0.0) for name in Weights._fields})
@@ -67,9 +68,11 @@ def choose_weights(
         chosen = RRF_WEIGHTS
     else:
         chosen = preset.weights
+        left = 1.0 - (1.0 - REEFS_BESIDE_VECTORS) * (vector_share or 0.0)
         if preset.is_adaptive:
-            left = 1.0 - (1.0 - REEFS_BESIDE_VECTORS) * (vector_share or 0.0)
             chosen = chosen._replace(reef=chosen.reef * trust(strength) * left)
+        elif preset.vectors_take_from_reefs:
+            chosen = chosen._replace(reef=chosen.reef * left, dense=chosen.reef * (1.0 - left))
     return chosen._replace(
         reef=chosen.reef if strength else 0.0, dense=0.0 if vector_share is None else chosen.dense
     ).normalized()

@@ -34,10 +34,12 @@ class Weights(NamedTuple):
 
 class Preset(NamedTuple):
     """`is_adaptive`: whether the reef weight counts less for a query without a clear subject, and beside
-    vectors (see `shoal.search.fusion.choose_weights`). The weights of other presets count as they are."""
+    vectors (see `shoal.search.fusion.choose_weights`). `vectors_take_from_reefs`: whether vectors get most of
+    the reef weight, and none beside it. The weights of other presets count as they are."""
 
     weights: Weights
     is_adaptive: bool = False
+    vectors_take_from_reefs: bool = False
 
 
 DEFAULT = "balanced"
@@ -46,15 +48,17 @@ BUILT_IN: Mapping[str, Preset] = MappingProxyType(
         "balanced": Preset(Weights(lexical=0.475, reef=0.475, field_boost=0.05, dense=0.4), is_adaptive=True),
         "precise": Preset(Weights(lexical=0.75, reef=0.20, field_boost=0.05, dense=0.2), is_adaptive=True),
         "conceptual": Preset(Weights(lexical=0.20, reef=0.75, field_boost=0.05, dense=0.4), is_adaptive=True),
-        "job_matching": Preset(Weights(lexical=0.55, reef=0.35, field_boost=0.10, dense=0.5)),
-        "corpus": Preset(Weights(lexical=0.35, reef=0.55, field_boost=0.10, dense=0.5)),
+        "job_matching": Preset(
+            Weights(lexical=0.55, reef=0.35, field_boost=0.10), vectors_take_from_reefs=True
+        ),
+        "corpus": Preset(Weights(lexical=0.35, reef=0.55, field_boost=0.10), vectors_take_from_reefs=True),
     }
 )
 """The weights of `balanced` scored best on four collections (docs/search-quality.md), before the trust
 factor, which lowers its reef weight by a third for a typical query. `precise` and `conceptual` favour one
-signal. The last two are fixed blends for matching requirements and for long-lived writing. Dense weights
-count beside the others, which add up to 1: on the same collections 0.4 was best where reefs count less beside
-vectors, and 0.5 where they do not (benchmarks/dense_blend.py).
+signal. Their dense weights count beside the others, which add up to 1: on the same collections 0.4 was best
+(benchmarks/dense_blend.py). The last two are fixed blends for matching requirements and for long-lived
+writing: words, meaning and field boost have the same weights with and without vectors.
 """
 
 

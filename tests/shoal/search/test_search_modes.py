@@ -223,10 +223,10 @@ def test_without_vectors_the_weights_are_what_they_were_before_there_were_any(pr
     assert chosen == (*TODAY[preset], 0.0)
 
 
-@pytest.mark.parametrize(("preset", "left"), [("balanced", 0.25), ("conceptual", 0.25), ("corpus", 1.0)])
-def test_reefs_of_adaptive_presets_count_less_the_more_passages_have_vectors(
-    preset: str, left: float
-) -> None:
+@pytest.mark.parametrize("preset", ["balanced", "conceptual"])
+def test_reefs_of_adaptive_presets_count_less_the_more_passages_have_vectors(preset: str) -> None:
+    left = 0.25
+
     def reef_to_lexical(vector_share: float | None) -> float:
         weights = fusion_module.choose_weights(
             BUILT_IN[preset], None, Fusion.blend, 8.0, vector_share=vector_share
@@ -239,6 +239,20 @@ def test_reefs_of_adaptive_presets_count_less_the_more_passages_have_vectors(
     assert reef_to_lexical(0.0) == pytest.approx(without)
     assert reef_to_lexical(0.5) == pytest.approx(without * (1 + left) / 2)
     assert reef_to_lexical(1.0) == pytest.approx(without * left)
+
+
+@pytest.mark.parametrize("preset", ["job_matching", "corpus"])
+@pytest.mark.parametrize("vector_share", [None, 0.0, 0.5, 1.0])
+def test_vectors_of_a_fixed_preset_take_their_weight_from_reefs(
+    preset: str, vector_share: float | None
+) -> None:
+    given = BUILT_IN[preset].weights
+    chosen = fusion_module.choose_weights(
+        BUILT_IN[preset], None, Fusion.blend, 8.0, vector_share=vector_share
+    )
+    assert (chosen.lexical, chosen.field_boost) == pytest.approx((given.lexical, given.field_boost))
+    assert chosen.reef + chosen.dense == pytest.approx(given.reef)
+    assert chosen.dense == pytest.approx(given.reef * 0.75 * (vector_share or 0.0))
 
 
 def test_given_weights_and_ranks_count_the_same_beside_vectors() -> None:
