@@ -31,12 +31,14 @@ from shoal.storage.profiles import MAX_REEFS, Profiles
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-FACETS = ("kind", "prerequisites", "tags", "categories", "relevance")
+FACETS = ("kind", "prerequisites", "tags", "categories", "relevance", "domain", "is_pinned")
 """What a filter or a factor is decided by. Notes with equal values share one number, so each value is decided
 once per search."""
 BYTES_PER_VALUE, BYTES_PER_PLACE = 200, 30
 """Memory of the objects that hold a value, and of what is derived for each place."""
 NO_RELEVANCE = "[]"
+PINNED = "yes"
+"""The value of `is_pinned` of a note whose pin counts everywhere."""
 BLOCK_FACTOR = 2
 """A block is merged with the next one if it has at most this many times its notes."""
 SMALL_BLOCK = 256
@@ -112,6 +114,11 @@ class Block:
     @property
     def n_bytes(self) -> int:
         return sum(getattr(self, name).nbytes for name in self.__dataclass_fields__)
+
+    def facet(self, name: str) -> NDArray[np.int32]:
+        """Return the number of each note's value of a facet."""
+        numbers: NDArray[np.int32] = self.facets[FACETS.index(name)]
+        return numbers
 
     def tokens_of(self, term: int) -> slice:
         """Return where the tokens of a term are in `positions` and `notes`."""
@@ -408,8 +415,7 @@ class NoteIndex:
 
     def facet(self, name: str) -> NDArray[np.int32]:
         """Return the number of each note's value of a facet."""
-        row = FACETS.index(name)
-        return np.concatenate([np.empty(0, dtype=np.int32), *(part.block.facets[row] for part in self.parts)])
+        return np.concatenate([np.empty(0, dtype=np.int32), *(part.block.facet(name) for part in self.parts)])
 
     @property
     def is_judged(self) -> bool:
@@ -425,7 +431,7 @@ class NoteIndex:
     def notes_by_tag(self) -> dict[str, int]:
         """Count the active notes that have each tag."""
         sets = self.tag_sets
-        numbers = [part.block.facets[FACETS.index("tags")][_shown(part)] for part in self.parts]
+        numbers = [part.block.facet("tags")[_shown(part)] for part in self.parts]
         n_notes = np.bincount(joined(numbers), minlength=len(self.facets.values("tags")))
         counts = np.bincount(sets.tag_of, weights=n_notes[sets.set_of], minlength=len(sets.tags))
         return dict(zip(sets.tags, counts.astype(np.int64).tolist(), strict=True))

@@ -1,6 +1,7 @@
 """One search in passages and notes, ranked by the same formulas (`shoal.search.ranking`).
 
-A note takes part as a document of one passage without headings. The notes of an owner are segments in memory,
+A note takes part as a document of one passage, under a heading of its domain and tags. A pin that counts
+everywhere gives a note the whole field boost. The notes of an owner are segments in memory,
 which stand beside those of the library in one index: its numbers of passages, of passages with a word and of
 words are those of both, and so is the best score that normalizes each signal. Feedback comes from passages.
 """
@@ -28,7 +29,7 @@ from shoal.index.terms import Terms
 from shoal.models.notes import NoteHit, UnitResponse
 from shoal.models.search import SearchMode, SearchResponse, SearchResult
 from shoal.notes.context import NoteContext
-from shoal.notes.note_index import Block, NoteIndex, Part, TermNumbers, parse_list
+from shoal.notes.note_index import PINNED, Block, NoteIndex, Part, parse_list
 from shoal.notes.texts import joined
 from shoal.search.answering.text_mode import TextMode
 from shoal.search.audit import AuditLog, complete_entry, make_entry
@@ -41,6 +42,7 @@ from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.matched_terms import format_term
 from shoal.search.ordering import Order
 from shoal.search.query_analysis import AnalyzedQuery, analyze_query
+from shoal.search.query_language import TERMS
 from shoal.search.ranking import Ranked, Ranking, rank
 from shoal.search.relevance import find_evidence, is_relevant_enough, relevance
 from shoal.search.request import SearchRequest, make_request
@@ -131,7 +133,13 @@ def search_units(
         library = _with_notes(passages, notes)
         analyzed = _analyze(context, snapshot, passages, library, request, embedded)
         ranking = rank(
-            snapshot, library, analyzed, CompiledFilters(), mode=request.mode, fusion=request.fusion
+            snapshot,
+            library,
+            analyzed,
+            CompiledFilters(),
+            mode=request.mode,
+            fusion=request.fusion,
+            has_whole_boost=_is_pinned(passages, notes),
         )
         is_met = _meets(snapshot, library, notes, analyzed, compiled, request, units)
         order = Order(library.index, ranking.order.keys, ranking.is_found & is_met)
@@ -188,17 +196,23 @@ def _audit_entry(
 
 def _with_notes(passages: LibraryIndex, notes: NoteIndex) -> LibraryIndex:
     """The index of a library and of notes. The places of passages stay, and those of notes follow."""
-    parts = [part for own in notes.parts for part in _index_parts(own, notes.terms)]
+    parts = [part for own in notes.parts for part in _index_parts(own, notes)]
     index = Index.of_parts([*passages.index.parts, *parts])
     return LibraryIndex(index, passages.n_missing, passages.fields, passages.vectors, passages.encoder)
 
 
-def _index_parts(part: Part, terms: TermNumbers) -> list[IndexPart]:
+def _is_pinned(passages: LibraryIndex, notes: NoteIndex) -> NDArray[np.bool_]:
+    """Whether the note at each place has a pin that counts everywhere."""
+    is_yes = np.array([value == PINNED for value in notes.facets.values("is_pinned")], dtype=np.bool_)
+    return np.concatenate([np.zeros(len(passages), dtype=np.bool_), is_yes[notes.facet("is_pinned")]])
+
+
+def _index_parts(part: Part, notes: NoteIndex) -> list[IndexPart]:
     segments = _SEGMENTS.get(part.block)
     if segments is None:
         n = len(part)
         ranges = [(first, min(first + MAX_CHUNKS, n)) for first in range(0, n, MAX_CHUNKS)]
-        segments = tuple(_segment(part.block, terms, first, end) for first, end in ranges)
+        segments = tuple(_segment(part.block, notes, first, end) for first, end in ranges)
         _SEGMENTS[part.block] = segments
     if part.live is None:
         return [IndexPart(segment) for segment in segments]
@@ -206,9 +220,13 @@ def _index_parts(part: Part, terms: TermNumbers) -> list[IndexPart]:
     return [IndexPart.without(segment, hidden.tolist()) for segment in segments]
 
 
-def _segment(block: Block, terms: TermNumbers, first: int, end: int) -> Segment:
+def _segment(block: Block, notes: NoteIndex, first: int, end: int) -> Segment:
     """A segment of the notes `first:end` of a block."""
-    names = terms.names(block.terms)
+    names = notes.terms.names(block.terms)
+    domains, tags = (
+        [notes.facets.values(name)[number] for number in block.facet(name).tolist()]
+        for name in ("domain", "tags")
+    )
     words = np.empty(len(block.positions), dtype=np.int64)
     words[block.positions] = np.repeat(np.arange(len(names)), np.diff(block.term_starts))
     by_note = np.argsort(block.reef_notes, kind="stable")
@@ -232,7 +250,7 @@ def _segment(block: Block, terms: TermNumbers, first: int, end: int) -> Segment:
                 words=Words(names, words[title_end:stop], np.array([0, stop - title_end])),
                 title=[names[word] for word in words[start:title_end].tolist()],
                 sections=one_section,
-                headings={},
+                headings={0: TERMS.of_text(" ".join((domains[ordinal], *parse_list(tags[ordinal]))))},
                 profiles=IndexedProfiles(
                     np.array([0, reefs.stop - reefs.start]), reef_ids[reefs], weights[reefs]
                 ),

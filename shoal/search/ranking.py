@@ -7,6 +7,7 @@ change no score.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.index import kernels
+from shoal.index.matching import Matches
 from shoal.models.scores import BoostPart
 from shoal.models.search import SearchMode, SortValue
 from shoal.search.added_scores import AddedScores
@@ -28,6 +30,7 @@ from shoal.search.ordering import DocumentLimit, Order, Places
 from shoal.search.paging import first_after
 from shoal.search.pins import AppliedPins, apply_pins
 from shoal.search.query_analysis import AnalyzedQuery
+from shoal.search.query_language import Term
 from shoal.search.reef_ranking import UNIT as OVERLAP_UNIT
 from shoal.search.reef_ranking import other_data, overlaps
 from shoal.search.request import Fusion
@@ -250,9 +253,10 @@ def rank(
     added: AddedScores | None = None,
     sorting: Sorting | None = None,
     shortlist_size: int = 0,
+    has_whole_boost: NDArray[np.bool_] | None = None,
 ) -> Ranking:
     """Rank a library, given its index. `added` is for hybrid searches only. `shortlist_size`: how many
-    documents may have results; 0: all."""
+    documents may have results; 0: all. `has_whole_boost`: whether each place has a field boost of 1."""
     n = len(library)
     weights = analyzed_query.weights
     lexical_raw = reef_raw = np.zeros(n, dtype=np.int64)
@@ -268,14 +272,14 @@ def rank(
         lexical_raw = (
             score_chunks(library, analyzed_query.parsed, analyzed_query.matches) if scores is None else scores
         )
-    counts, n_terms = np.zeros(n, dtype=np.uint16), float(max(len(analyzed_query.matches), 1))
+    boosts = NO_SIGNAL._replace(raw=np.zeros(n, dtype=np.uint16))
     if mode is SearchMode.hybrid and weights.field_boost:
-        counts = field_counts(snapshot, library, analyzed_query.matches)
+        boosts = _field_boosts(snapshot, library, analyzed_query.matches, has_whole_boost)
     cosines = analyzed_query.cosines if mode.uses("dense") and weights.dense else None
     signals = Signals(
         signal(lexical_raw, fusion),
         signal(reef_raw, fusion),
-        Signal(counts, n_terms, lambda some: some / n_terms),
+        boosts,
         NO_SIGNAL if cosines is None else dense_signal(cosines, fusion),
     )
     keys: NDArray[Any]
@@ -326,6 +330,18 @@ def rank(
         pins,
         shortlist,
     )
+
+
+def _field_boosts(
+    snapshot: Snapshot,
+    library: LibraryIndex,
+    matches: Mapping[Term, Matches],
+    is_whole: NDArray[np.bool_] | None,
+) -> Signal:
+    counts, n_terms = field_counts(snapshot, library, matches), float(max(len(matches), 1))
+    if is_whole is not None:
+        counts[is_whole] = n_terms
+    return Signal(counts, n_terms, lambda some: some / n_terms)
 
 
 def _blended(

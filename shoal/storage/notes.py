@@ -52,7 +52,8 @@ CHANGED_AFTER = """
            (SELECT json_group_array(tag) FROM note_tags WHERE note_id = n.id),
            (SELECT json_group_array(path) FROM note_categories WHERE note_id = n.id),
            (SELECT json_group_array(json_array(tag, score, n_positive, n_negative))
-            FROM note_tag_relevance WHERE note_id = n.id)
+            FROM note_tag_relevance WHERE note_id = n.id),
+           n.domain, CASE WHEN n.pinned_by IS NOT NULL AND n.pin_tags = '[]' THEN 'yes' ELSE 'no' END
     FROM notes n
     WHERE n.owner = :owner AND n.change_number > :after AND (:after > 0 OR n.deprecated_at IS NULL)
     ORDER BY n.change_number
@@ -225,7 +226,8 @@ class NoteState(NamedTuple):
 
 
 class IndexRow(NamedTuple):
-    """What an index stores of a note; the last four are JSON texts."""
+    """What an index stores of a note. `prerequisites` to `relevance` are JSON texts; `is_pinned`: "yes" if a
+    pin counts everywhere, else "no"."""
 
     id: int
     is_active: int
@@ -237,6 +239,8 @@ class IndexRow(NamedTuple):
     tags: str
     categories: str
     relevance: str
+    domain: str
+    is_pinned: str
 
 
 class PackedNote(NamedTuple):

@@ -58,6 +58,8 @@ class ModelNote:
             json.dumps(sorted(self.tags)),
             json.dumps(sorted(self.categories)),
             json.dumps(relevance, separators=(",", ":")),
+            "",
+            "no",
         )
 
 

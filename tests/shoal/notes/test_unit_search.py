@@ -197,3 +197,38 @@ def test_bad_units_are_refused(engine: Engine, units: Any) -> None:
     assert refused.value.field == "units"
     with pytest.raises(NoteError):
         engine.search_units("lava", owner="")
+
+
+def test_domain_and_tags_of_a_note_are_found_and_boost_it(engine: Engine) -> None:
+    notes = engine.notes.of("me")
+    notes.add("Led a crew across the ocean.", kind="atom", domain="seafaring", tags=["night-watch"])
+    notes.add("Led a crew across the desert.", kind="atom")
+    for query in ("seafaring", "watch"):
+        (found,) = engine.search_units(query, owner="me", units=["note"], mode="lexical").results
+        assert isinstance(found, NoteHit)
+        assert found.note.domain == "seafaring"
+    boosts = field_boosts(engine, "crew seafaring watch")
+    assert boosts == {"seafaring": pytest.approx(2 / 3), "": 0}
+
+
+def test_a_pin_that_counts_everywhere_is_the_whole_field_boost_of_a_note(engine: Engine) -> None:
+    notes = engine.notes.of("me")
+    ids = {
+        domain: notes.add(f"Led a crew in {domain}.", kind="atom", domain=domain).note.id
+        for domain in ("oceans", "deserts", "mountains")
+    }
+    assert field_boosts(engine, "crew leader") == dict.fromkeys(ids, 0)
+    notes.pin(ids["deserts"])
+    notes.pin(ids["mountains"], tags=["alps"])
+    assert field_boosts(engine, "crew leader") == {"oceans": 0, "deserts": 1, "mountains": 0}
+    first, *_ = engine.search_units("crew leader", owner="me", units=["note"]).results
+    assert isinstance(first, NoteHit)
+    assert first.note.id == ids["deserts"]
+    notes.unpin(ids["deserts"])
+    assert field_boosts(engine, "crew leader") == dict.fromkeys(ids, 0)
+    assert engine.search_units("volcano", owner="me", units=["note"]).results == ()
+
+
+def field_boosts(engine: Engine, query: str) -> dict[str, float]:
+    results = engine.search_units(query, owner="me", units=["note"], include_scores=True).results
+    return {r.note.domain: r.scores.field_boost for r in results if isinstance(r, NoteHit)}
