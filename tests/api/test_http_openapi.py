@@ -12,7 +12,7 @@ from surface import API, VOLCANO, Store
 OPERATIONS = {
     "addDocument", "listDocuments", "deleteDocuments", "getDocument", "deleteDocument", "replaceDocument",
     "getDocumentChunks", "getDocumentContent", "getDocumentFile", "setDocumentTags", "addDocuments", "getChunk", "listJobs", "addJob",
-    "getJob", "getJobEvents", "getJobItems", "cancelJob", "retryJob", "search", "searchByAddress", "searchBatch",
+    "getJob", "getJobEvents", "getJobItems", "cancelJob", "deleteJob", "retryJob", "search", "searchByAddress", "searchBatch",
     "facets", "facetsByAddress", "explain",
     "compareTexts", "verify",
     "addNote", "listNotes", "addNotes", "getNote", "updateNote", "deprecateNote", "restoreNote", "purgeNotes",

@@ -175,7 +175,9 @@ class CheckedPartSchema(Schema):
         allow_none=True,
         metadata={"description": "offset of `found` in the document's content, in code points"},
     )
-    found_end_char = fields.Integer(required=True, allow_none=True)
+    found_end_char = fields.Integer(
+        required=True, allow_none=True, metadata={"description": "offset of its end, exclusive"}
+    )
 
 
 class StatementVerdictSchema(Schema):
