@@ -11,6 +11,7 @@ from shoal.models.files import FilePlace, Removed
 from shoal.models.recordings import Modality
 from shoal.models.reefs import IslandScore, Label, ReefScore
 from shoal.models.search import ContextChunk
+from shoal.support.sha256 import sha256_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,11 @@ class StoredChunk:
     modality: Modality
     time_start: str | None
     time_end: str | None
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of the text, hex: it changes exactly if the text does."""
+        return sha256_of(self.text)
 
 
 @dataclass(frozen=True, slots=True)

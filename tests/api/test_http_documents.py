@@ -131,6 +131,7 @@ def test_chunk_offsets_give_its_text_in_the_content(client: FlaskClient, store: 
     assert page["total"] == len(page["chunks"]) >= 2
     for chunk in page["chunks"]:
         assert text[chunk["start_char"] : chunk["end_char"]] == chunk["text"]
+        assert chunk["content_hash"] == hashlib.sha256(chunk["text"].encode()).hexdigest()
         assert chunk["reefs"]
     assert {tuple(chunk["section_path"]) for chunk in page["chunks"]} == {("Fire",), ("Fire", "Growth")}
 

@@ -446,6 +446,9 @@ class ChunkSchema(ChunkSummarySchema):
     document_id = fields.Integer(required=True)
     section_index = fields.Integer(required=True)
     text = fields.String(required=True, metadata={"description": "content[start_char:end_char]"})
+    content_hash = fields.String(
+        required=True, metadata={"description": "SHA-256 of the UTF-8 of `text`, in hex"}
+    )
     sentence_count = fields.Integer(required=True)
     matched_words = fields.Integer(required=True)
     arch_scores = fields.List(
