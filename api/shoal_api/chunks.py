@@ -7,7 +7,9 @@ from typing import Any
 from shoal_api import service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import CHUNKS, ID
-from shoal_api.schemas.documents import ChunkDetailSchema, NeighboursSchema
+from shoal_api.schemas.documents import ChunkDetailSchema, ChunkSchema, NeighboursSchema
+
+_FIELDS = tuple(ChunkSchema().fields)
 
 blueprint = Blueprint("chunks", __name__, url_prefix=CHUNKS, description="Single chunks, as cited in results")
 
@@ -25,7 +27,7 @@ def get_chunk(query: dict[str, Any], chunk_id: int) -> dict[str, Any]:
     detail = service.current().engine.documents.chunk(chunk_id, context=query["context"])
     chunk = detail.chunk
     return {
-        **{name: getattr(chunk, name) for name in chunk.__slots__},
+        **{name: getattr(chunk, name) for name in _FIELDS},
         "document": detail.document,
         "before": detail.before,
         "after": detail.after,

@@ -242,7 +242,9 @@ def test_error_of_an_unknown_search_field_suggests_the_right_place(
 def test_error_of_an_unknown_field_lists_the_known_fields(empty: FlaskClient) -> None:
     problem = assert_problem(post(empty, f"{API}/documents", {"content": "a", "colour": "red"}), 422)
     [message] = problem["errors"]["colour"]
-    assert message == "is not known; known are title, content, url, format, tags, metadata, source_path"
+    assert message == (
+        "is not known; known are title, content, url, format, tags, metadata, source_path, chunk_tokens, chunks"
+    )
     assert_problem(post(empty, f"{API}/documents", {"content": "a", "": 1, "x" * 100_000: 2}), 422)
 
 

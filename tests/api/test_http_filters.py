@@ -42,6 +42,7 @@ def by_query_string(client: FlaskClient, parameters: str) -> list[str]:
         ({"lang": "en"}, ["Fire"]),
         ({"year": 1830}, ["Fire"]),
         ({"year": 1830.0}, ["Fire"]),
+        ({"year": 10**30}, []),
         ({"year": "1830"}, ["Flowers"]),
         ({"draft": False}, ["Fire"]),
         ({"draft": 0}, []),
@@ -93,7 +94,6 @@ def test_tags_in_a_query_string_may_repeat_and_contain_commas(
     [
         ({"metadata": ["lang"]}, "filters.metadata"),
         ({"metadata": {"lang": ["de", "en"]}}, "filters.metadata.lang"),
-        ({"metadata": {"year": 10**30}}, "filters.metadata.year"),
         ({"metadata": {str(i): i for i in range(17)}}, "filters.metadata"),
         ({"source_path": 7}, "filters.source_path"),
         ({"source_path": ["a", 7]}, "filters.source_path.1"),

@@ -292,7 +292,7 @@ def test_idle_reconciler_shrinks_the_file(database: Database, settings: Settings
         from shoal.jobs.queue.transitions import Outcome, finish_items
         from shoal.models.jobs import ItemStatus
 
-        finish_items(transaction, [(batch.items[0], Outcome(ItemStatus.canceled))], batch.owner)
+        finish_items(transaction, [(batch.items[0], Outcome(ItemStatus.duplicate))], batch.owner)
     for _ in range(5):
         reconcile(database, settings)
     assert int(str(value(database, "SELECT page_count FROM pragma_page_count"))) < int(str(size)) / 2

@@ -36,7 +36,17 @@ from shoal.storage.postgres.database import PostgresDatabase
 T = "2026-01-01T00:00:00.000Z"
 FEW = 4
 """Rows of the tables of a full library that are copied in several batches; the others have two."""
-IN_BATCHES = ("document", "section", "chunk", "job", "wave", "observed", "word_", "imported", "file_stamps")
+IN_BATCHES = (
+    "document",
+    "section",
+    "chunk",
+    "job",
+    "wave",
+    "observed",
+    "word_evidence",
+    "imported",
+    "file_stamps",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -201,7 +201,7 @@ def test_a_search_goes_on_without_the_encoder(
         with pytest.raises(EncoderUnavailableError):
             engine.search("rain", mode="dense")
         encoder.is_away = False
-        monkeypatch.setattr(encoder_pause.time, "monotonic", lambda: 1e9)
+        monkeypatch.setattr(encoder_pause, "monotonic", lambda: 1e9)
         assert engine.search("rain storm").weights["dense"] > 0
 
 
