@@ -50,6 +50,7 @@ from shoal.storage.packed_contexts import pack_context
 from shoal.storage.schema import foreign_triggers
 from shoal.storage.statistics import chunks_by_reef
 from shoal.storage.vocabulary_records import StoredRow
+from shoal.support.sha256 import sha256_of
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("SHOAL_TEST_POSTGRES") == "1", reason="SQLite's own; see test_postgres_database.py"
@@ -419,16 +420,21 @@ def script_of(revision: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return script.module
 
 
+PASSAGE = "Lava rose. "
+
+
 def library_of_0009(database: Database, n_chunks: int) -> None:
     """Store chunks with reefs of two builds of the scorer data; every third chunk has none."""
+    content = PASSAGE * n_chunks
     with database.write() as transaction:
         migrate.apply(transaction.connection, "0009")
         for statement in (
-            """INSERT INTO documents (id, title, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,
+            f"""INSERT INTO documents (id, title, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,
                    created_at, updated_at, content)
-               VALUES (7, 'Old', 'abc', 'plaintext', 900, 99, 1, 1.0, 'then', 'then', 'Lava rose')""",
-            """INSERT INTO sections (id, document_id, section_index, level, path, heading_start, heading_end,
-                   start_char, end_char) VALUES (3, 7, 0, 0, '[]', 0, 0, 0, 9)""",
+               VALUES (7, 'Old', '{sha256_of(content)}', 'plaintext', {len(content)}, {n_chunks}, {n_chunks},
+                   1.0, 'then', 'then', '{content}')""",
+            f"""INSERT INTO sections (id, document_id, section_index, level, path, heading_start, heading_end,
+                   start_char, end_char) VALUES (3, 7, 0, 0, '[]', 0, 0, 0, {len(content)})""",
         ):
             transaction.execute(statement)
         for i in range(1, n_chunks + 1):
@@ -442,8 +448,8 @@ def add_chunk_of_0009(transaction: Transaction, i: int) -> None:
                end_line, sentence_count, confidence, coverage, matched_words, top_reef_id, top_reef_name,
                arch_score_0, arch_score_1, arch_score_2, arch_score_3, norm, vocabulary_version,
                data_checksum, text)
-           VALUES (?, 7, 3, ?, 0, 9, 1, 1, 1, 1.0, 1.0, 2, NULL, NULL, 0, 0, 0, 0, 2.0, 0, ?, ?)""",
-        [(i, i, "old data" if i % 2 else "data", f"passage {i}")],
+           VALUES (?, 7, 3, ?, ?, ?, 1, 1, 1, 1.0, 1.0, 2, NULL, NULL, 0, 0, 0, 0, 2.0, 0, ?, ?)""",
+        [(i, i - 1, (i - 1) * len(PASSAGE), i * len(PASSAGE), "old data" if i % 2 else "data", PASSAGE)],
     )
     transaction.write_many(
         "INSERT INTO chunk_reefs VALUES (?, ?, ?, ?, 12.34, 300, ?, ?)",
