@@ -73,8 +73,9 @@ class Token:
 
     @property
     def is_common(self) -> bool:
-        """Whether it is a stop word; an acronym such as "WHO" is none."""
-        return self.kind is Kind.word and not self.key.isupper() and is_stop_word(self.form)
+        """Whether it is a stop word; an acronym such as "WHO" is none, nor is the month May."""
+        is_month = self.text == "May" and not self.initial
+        return self.kind is Kind.word and not is_month and not self.key.isupper() and is_stop_word(self.form)
 
 
 def same(one: Token, other: Token) -> bool | None:

@@ -32,6 +32,15 @@ The contract begins on 2024-03-15 and ends a year later.
 ! The contract begins on 2024-15-03.
 ! The contract begins on 15 May 2024.
 
+The ship left Nantucket in December with a crew of whalers.
+= The ship left Nantucket in December.
+! The ship left Nantucket in June.
+! The ship left Nantucket in May.
+
+The garden opens in May and may close in October.
+= The garden opens in May.
+= The garden may close in October.
+
 The counter is open 9:30–17:45 on weekdays.
 = The counter is open 9:30–17:45 on weekdays.
 = The counter is open from 9:30 a.m. to 5:45 p.m. on weekdays.
