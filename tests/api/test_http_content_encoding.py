@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import random
@@ -166,12 +167,17 @@ def test_limit_is_that_of_the_unpacked_body(settings: Settings, engine: Engine, 
     assert_problem(response, 413)
 
 
+@functools.cache
+def bomb_of(coding: str) -> bytes:
+    return CODINGS[coding](bytes(200 * MIB))
+
+
 @pytest.mark.parametrize("path", [f"{API}/search", f"{API}/documents", BULK, f"{API}/notes/bulk", "/verify"])
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 def test_bomb_is_refused_early_and_not_held_in_memory(
     empty: FlaskClient, path: str, coding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bomb = CODINGS[coding](bytes(200 * MIB))
+    bomb = bomb_of(coding)
     read = []
     real = inflating.Inflated.read
 

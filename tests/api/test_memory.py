@@ -13,9 +13,9 @@ from shoal_api.memory import HEAPS
 N_THREADS = 16
 SCRIPT = f"""
 import ctypes, sys, threading
-from shoal_api.memory import share_heaps
 
 if sys.argv[1] == "with":
+    from shoal_api.memory import share_heaps
     share_heaps()
 together = threading.Barrier({N_THREADS})
 
