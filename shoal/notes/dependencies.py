@@ -149,7 +149,8 @@ _PUBSPEC_NAME = re.compile(r"^ {2}([a-z0-9_]++):", re.MULTILINE)
 def tags_of_manifest(file_name: str, text: str) -> list[str]:
     """Return the tags of the dependencies that a file declares; `file_name` is a key of MANIFESTS."""
     try:
-        names = list(MANIFESTS[file_name](text))
+        # What a broken file declares may be anything.
+        names = [name for name in MANIFESTS[file_name](text) if isinstance(name, str)]
     except (ValueError, TypeError, AttributeError, RecursionError):
         return []
     tags = (tag for name in names for tag in DEPENDENCY_TAGS.get(name.lower(), ()))
