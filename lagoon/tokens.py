@@ -124,8 +124,8 @@ class TokenStream:
         return len(self.ids)
 
 
-def _fold(surface: str) -> str:
-    """Normal form of a token."""
+def fold(surface: str) -> str:
+    """Return the normal form of a token: lower case, with diacritics folded."""
     surface = surface.lower()
     if surface.isascii():
         return surface
@@ -185,7 +185,7 @@ def _forms(
     if odd.any():
         for index in np.flatnonzero(odd[first]).tolist():
             token = first[index]
-            forms[index] = _fold(text[starts[token] : ends[token]])
+            forms[index] = fold(text[starts[token] : ends[token]])
         form_ids: dict[str, int] = {}
         form_of = [form_ids.setdefault(form, len(form_ids)) for form in forms]
         return list(form_ids), np.array(form_of, dtype=np.int32)[ids]
