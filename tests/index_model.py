@@ -10,15 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from lagoon.tokens import token_list
 from shoal.index import kernels
-from shoal.index.building import IndexedDocument, Profiles, Words
-from shoal.index.lexical import SMALLEST_NORM, UNIT, Bm25
+from shoal.index.building import NEXT, IndexedDocument, Profiles, Words
+from shoal.index.lexical import SHORTEST, SMALLEST_NORM, UNIT, Bm25
 from shoal.index.matching import IndexTerm
 from shoal.index.overlaps import Z_UNIT
 from shoal.index.reef_weights import REEF_UNIT
 from shoal.index.segment import BLOCK
-from shoal.index.terms import Terms
+from shoal.words.analysis import words_of
+from shoal.words.terms import Terms
+from shoal.words.typed import terms_of
 
 TERMS = Terms()
 
@@ -39,21 +40,14 @@ class ModelDocument:
     chunks: Sequence[ModelChunk]
 
     def indexed(self) -> IndexedDocument:
-        words = [token_list(chunk.text) for chunk in self.chunks]
-        forms = list(dict.fromkeys(form for chunk in words for form in chunk))
-        numbers = {form: number for number, form in enumerate(forms)}
         reefs = [list(chunk.reefs.items()) for chunk in self.chunks]
         return IndexedDocument(
             document_id=self.document_id,
             chunk_ids=np.array([chunk.chunk_id for chunk in self.chunks]),
-            words=Words(
-                [*forms, "beyond"],
-                np.array([numbers[form] for chunk in words for form in chunk], dtype=np.int32),
-                np.cumsum([0, *map(len, words)]),
-            ),
-            title=token_list(self.title),
+            words=words_in([chunk.text for chunk in self.chunks]),
+            title=words_in([self.title]),
             sections=np.array([chunk.section for chunk in self.chunks]),
-            headings={key: token_list(text) for key, text in self.headings.items()},
+            headings={key: words_in([text]) for key, text in self.headings.items()},
             profiles=Profiles(
                 np.cumsum([0, *map(len, reefs)]),
                 np.array([reef for chunk in reefs for reef, _ in chunk], dtype=np.uint8),
@@ -61,6 +55,21 @@ class ModelDocument:
             ),
             confidence=np.array([0.25 for _ in self.chunks]),
         )
+
+
+def words_in(texts: Sequence[str]) -> Words:
+    """The words of units that advance."""
+    units = [[word.form for word in words_of(text) if word.advances] for text in texts]
+    forms = list(dict.fromkeys(form for unit in units for form in unit))
+    numbers = {form: number for number, form in enumerate(forms)}
+    ids = np.array([numbers[form] for unit in units for form in unit], dtype=np.int32)
+    return Words(
+        [*forms, "beyond"],
+        ids,
+        np.full(len(ids), NEXT, dtype=np.uint8),
+        np.cumsum([0, *map(len, units)]),
+        np.zeros(len(ids), dtype=np.bool_),
+    )
 
 
 @contextlib.contextmanager
@@ -78,9 +87,9 @@ class ModelIndex:
     def __init__(self, documents: Sequence[ModelDocument]) -> None:
         self.fields = {
             chunk.chunk_id: {
-                "text": TERMS.of_text(chunk.text),
-                "headings": TERMS.of_text(document.headings.get(chunk.section, "")),
-                "title": TERMS.of_text(document.title),
+                "text": terms_of(chunk.text),
+                "headings": terms_of(document.headings.get(chunk.section, "")),
+                "title": terms_of(document.title),
             }
             for document in documents
             for chunk in document.chunks
@@ -154,7 +163,7 @@ class ModelIndex:
 
     @staticmethod
     def _factor(weight: float, length: int, mean: float, bm25: Bm25) -> float:
-        norm = max(1 - bm25.b + bm25.b * (length / (mean or 1.0)), SMALLEST_NORM)
+        norm = max(1 - bm25.b + bm25.b * max(length / (mean or 1.0), SHORTEST), SMALLEST_NORM)
         return float(np.float32(weight / norm))
 
     @staticmethod

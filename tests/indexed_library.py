@@ -11,8 +11,9 @@ from shoal.index.matching import EVERYWHERE, IndexTerm, find
 from shoal.index.segment import Segment
 from shoal.search.indexing import read_documents
 from shoal.search.library_index import IndexCache
-from shoal.search.query_language import TERMS, stems_of, tokens_of
 from shoal.storage.database import Database, Snapshot
+from shoal.words.terms import TERMS
+from shoal.words.typed import stems_of, tokens_of
 
 ALL_DOCUMENTS = "SELECT id FROM documents ORDER BY id"
 
@@ -59,7 +60,7 @@ def contents(index: Index) -> Mapping[int, set[Any]]:
 def _terms(segment: Segment) -> Iterator[tuple[int, tuple[str, str, int]]]:
     """Each chunk, by ordinal, with a field, a term in it and the occurrences."""
     index = Index([(segment, [])])
-    for term in {term.decode() for field in segment.fields for term in field.terms()}:
+    for term in {term.decode() for field in segment.fields for term in field.terms.between()}:
         for name in EVERYWHERE:
             [matches] = find(index, [IndexTerm((term,), frozenset({name}))])[0].parts
             for ordinal, n in zip(matches.ordinals.tolist(), getattr(matches, name).tolist(), strict=True):

@@ -1,14 +1,14 @@
 """Build a segment from documents.
 
 The words of all documents are sorted together: an occurrence is one 64-bit number of term, unit and
-position, and the sorted numbers are the postings.
+position, and the sorted numbers are the postings. Of words of one term at one position, one counts.
 """
 
 from __future__ import annotations
 
 import io
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
@@ -26,26 +26,48 @@ from shoal.index.format import (
     PAGE,
     SegmentWriter,
 )
-from shoal.index.ragged import expand, firsts_of_runs, joined, starts_of
+from shoal.index.ragged import firsts_of_runs, joined, starts_of
 from shoal.index.reef_weights import reef_weights
-from shoal.index.terms import Terms
+from shoal.words.terms import Terms
 
 _UNIT_BITS = 16
 _TERM_BITS = 32
 _POSITION_MASK = (1 << _UNIT_BITS) - 1
 
 
-class Words(NamedTuple):
-    """The words of the chunks of a document, in order.
+SAME, NEXT, UNCOUNTED = range(3)
+"""How a word stands to the one before it: at the same position, or behind it; an uncounted one too, but it
+does not count in the length of its unit."""
+FIRST, LAST = "\x02", "\x03"
+"""Marks before the first and behind the last word of a title, heading or file name. With them, a phrase is
+all of it. No word has these characters."""
 
-    forms   distinct normal forms (`lagoon.tokens`)
-    ids     int (n_words,): index into `forms`
-    starts  int (n_chunks + 1,): where the words of each chunk start in `ids`, and the end
+
+class Words(NamedTuple):
+    """The words (`shoal.words.analysis`) of some units, in order.
+
+    forms     distinct forms
+    ids       int (n_words,): index into `forms`
+    advances  u8 (n_words,): SAME, NEXT or UNCOUNTED
+    starts    int (n_units + 1,): where the words of each unit start in `ids`, and the end
+    capitals  bool (n_words,): whether each begins with a capital letter
     """
 
     forms: Sequence[str]
     ids: NDArray[Any]
+    advances: NDArray[np.uint8]
     starts: NDArray[Any]
+    capitals: NDArray[np.bool_]
+
+
+NO_WORDS = Words(
+    (),
+    np.empty(0, dtype=np.int32),
+    np.empty(0, dtype=np.uint8),
+    np.zeros(2, dtype=np.int64),
+    np.empty(0, dtype=np.bool_),
+)
+"""The words of one unit without any."""
 
 
 class Profiles(NamedTuple):
@@ -67,17 +89,17 @@ class IndexedDocument:
 
     chunk_ids   int (n_chunks,), in the order of the text; at least one
     sections    int (n_chunks,): key of each chunk's section; neighbours with the same key are in one section
-    headings    normal forms of the headings above each section, by its key; may lack sections without any
-    title       normal forms of the title
-    confidence  float (n_chunks,), with six digits behind the point
+    headings    words of the headings above each section as one unit, by its key; may lack sections without
+    any title       words of the title as one unit confidence  float (n_chunks,), with six digits behind the
+    point
     """
 
     document_id: int
     chunk_ids: NDArray[Any]
     words: Words
-    title: Sequence[str]
+    title: Words
     sections: NDArray[Any]
-    headings: Mapping[int, Sequence[str]]
+    headings: Mapping[int, Words]
     profiles: Profiles
     confidence: NDArray[Any]
 
@@ -119,10 +141,10 @@ def write_segment(documents: Iterable[IndexedDocument], terms: Terms, file: Bina
     section_sizes: list[int] = []
     for document in ordered:
         text.add(document.words)
-        title.add_unit(document.title)
+        title.add(document.title)
         firsts = firsts_of_runs(np.asarray(document.sections))
         for key in np.asarray(document.sections)[firsts].tolist():
-            headings.add_unit(document.headings.get(key, ()))
+            headings.add(document.headings.get(key, NO_WORDS))
         section_sizes += np.diff(firsts, append=len(document.chunk_ids)).tolist()
     writer = SegmentWriter(file)
     writer.write("chunk_ids", chunk_ids)
@@ -137,11 +159,23 @@ def write_segment(documents: Iterable[IndexedDocument], terms: Terms, file: Bina
         write_dictionary(writer, name, arrays.lengths, encoded, arrays.posting_starts, arrays.position_starts)
         append_postings(writer, name, arrays.ordinals, arrays.frequencies, arrays.positions)
     _write_reefs(writer, [document.profiles for document in ordered], sizes)
+    counts, capitals = zip(*(field.count_forms() for field in (text, headings, title)), strict=True)
+    write_forms(writer, sum(counts, Counter()), sum(capitals, Counter()))
     for name, arrays in fields.items():
         exceptions = Exceptions()
         exceptions.add(arrays.frequencies, arrays.positions)
         exceptions.write(writer, name)
     return writer.finish()
+
+
+def write_forms(writer: SegmentWriter, counts: Mapping[str, int], capitals: Mapping[str, int]) -> None:
+    """Write the sections of the forms of words, each with how often it occurs, and how often with a capital
+    letter."""
+    encoded = sorted((form.encode(), form) for form in counts)
+    writer.write("forms", np.frombuffer(b"".join(content for content, _ in encoded), dtype=np.uint8))
+    writer.write("form_starts", starts_of(np.array([len(content) for content, _ in encoded], dtype=np.int64)))
+    for name, of_forms in (("form_counts", counts), ("form_capitals", capitals)):
+        writer.write(name, np.array([of_forms.get(form, 0) for _, form in encoded], dtype=np.int64))
 
 
 class Exceptions:
@@ -218,28 +252,30 @@ class _FieldBuilder:
         self._forms: Sequence[str] = ()
         self._numbers_of_forms = np.empty(0, dtype=np.int32)
         self._words: list[NDArray[np.int32]] = []
-        self._lengths: list[NDArray[np.int64]] = []
+        self._advances: list[NDArray[np.uint8]] = []
+        self._sizes: list[NDArray[np.int64]] = []
+        self._capitals: list[NDArray[np.bool_]] = []
 
     def add(self, words: Words) -> None:
-        """Add the chunks of a document as units."""
+        """Add units, such as the chunks of a document."""
         if words.forms is not self._forms:
             self._forms, self._numbers_of_forms = words.forms, self._numbered(words.forms)
         self._words.append(self._numbers_of_forms[words.ids])
-        self._lengths.append(np.diff(words.starts))
-
-    def add_unit(self, forms: Sequence[str]) -> None:
-        """Add one unit of these words."""
-        self._words.append(self._numbered(forms))
-        self._lengths.append(np.array([len(forms)]))
+        self._advances.append(words.advances)
+        self._sizes.append(np.diff(words.starts))
+        self._capitals.append(words.capitals)
 
     def arrays(self, terms: Terms) -> FieldArrays:
         """Return the postings of all units."""
-        names, ids, lengths = self._ranked_terms(terms)
+        words = np.concatenate([np.empty(0, dtype=np.int32), *self._words])
+        names, ids = self._ranked_terms(words, terms)
+        places, lengths = self._places()
         # Term, unit and position in one number each: sorting them sorts everything.
         keys = ids.astype(np.int64)
         keys <<= _TERM_BITS
-        keys |= _places(lengths)
+        keys |= places
         keys.sort()
+        keys = _without_repeated(keys)
         places = keys.astype(np.uint32)  # without the terms
         keys >>= _UNIT_BITS
         firsts = firsts_of_runs(keys)
@@ -254,46 +290,49 @@ class _FieldBuilder:
             positions=places.astype(np.uint16),
         )
 
+    def count_forms(self) -> tuple[Counter[str], Counter[str]]:
+        """Return how often each form occurs, and how often with a capital letter, without single letters and
+        marks."""
+        words = np.concatenate([np.empty(0, dtype=np.int32), *self._words])
+        in_capitals = words[np.concatenate([np.empty(0, dtype=np.bool_), *self._capitals])]
+        forms = [form if len(form) > 1 else "" for form in self._numbers]
+        all_counts, capitals = (
+            Counter({form: n for form, n in zip(forms, counts.tolist(), strict=True) if n and form})
+            for counts in (np.bincount(each, minlength=len(forms)) for each in (words, in_capitals))
+        )
+        return all_counts, capitals
+
     def _numbered(self, forms: Sequence[str]) -> NDArray[np.int32]:
         return np.fromiter(map(self._numbers.__getitem__, forms), dtype=np.int32, count=len(forms))
 
-    def _ranked_terms(self, terms: Terms) -> tuple[list[str], NDArray[np.int32], NDArray[np.int64]]:
-        """(all terms in order, the place of each occurrence's term among them, number of terms of each
-        unit)."""
-        words = np.concatenate([np.empty(0, dtype=np.int32), *self._words])
-        lengths = joined(self._lengths)
-        term_lists = terms.of_forms(list(self._numbers))
+    def _ranked_terms(self, words: NDArray[np.int32], terms: Terms) -> tuple[list[str], NDArray[np.int32]]:
+        """(all terms in order, the place of each occurrence's term among them)."""
+        of_forms = terms.of_forms(list(self._numbers))
         # A stream may have forms that occur outside its chunks only.
-        is_used = np.bincount(words, minlength=len(term_lists)) > 0
-        names = sorted({term for i in np.flatnonzero(is_used).tolist() for term in term_lists[i]})
+        is_used = np.bincount(words, minlength=len(of_forms)) > 0
+        names = sorted({of_forms[i] for i in np.flatnonzero(is_used).tolist()})
         ranks = dict(zip(names, range(len(names)), strict=True))
-        flat = np.array([ranks.get(term, 0) for terms_of in term_lists for term in terms_of], dtype=np.int32)
-        counts_of = np.fromiter(map(len, term_lists), dtype=np.int64, count=len(term_lists))
-        if (counts_of == 1).all():
-            return names, flat[words], lengths
-        counts, term_starts = counts_of[words], starts_of(counts_of)
-        starts = starts_of(counts)
-        # Most forms have one term, which needs no places of its own.
-        flat = np.append(flat, np.int32(0))
-        ids = np.repeat(flat[term_starts[words]], counts)
-        several = np.flatnonzero(counts > 1)
-        ids[expand(starts[several], counts[several])] = flat[
-            expand(term_starts[words[several]], counts[several])
-        ]
-        return names, ids, np.diff(starts[starts_of(lengths)])
+        ranked = np.array([ranks.get(term, 0) for term in of_forms], dtype=np.int32)
+        return names, ranked[words]
+
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(unit and position of each occurrence in one number, length of each unit)."""
+        sizes = joined(self._sizes)
+        advances = np.concatenate([np.empty(0, dtype=np.uint8), *self._advances])
+        starts = starts_of(sizes)
+        steps = np.concatenate([[0], np.cumsum(advances != SAME, dtype=np.int64)])
+        counted = np.concatenate([[0], np.cumsum(advances == NEXT, dtype=np.int64)])
+        positions = steps[1:] - np.repeat(steps[starts[:-1]], sizes)
+        np.minimum(positions, BEYOND, out=positions)
+        positions |= np.repeat(np.arange(len(sizes)) << _UNIT_BITS, sizes)
+        return positions, counted[starts[1:]] - counted[starts[:-1]]
 
 
-def _places(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Unit and position of each occurrence in one number."""
-    starts = starts_of(lengths)
-    units = np.arange(len(lengths)) << _UNIT_BITS
-    if lengths.max(initial=0) <= BEYOND:
-        places: NDArray[np.int64] = np.arange(int(starts[-1])) + np.repeat(units - starts[:-1], lengths)
-        return places
-    positions = np.arange(int(starts[-1])) - np.repeat(starts[:-1], lengths)
-    places = np.repeat(units, lengths)
-    places |= np.minimum(positions, BEYOND)
-    return places
+def _without_repeated(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sorted keys, each once, except those of words beyond the last position."""
+    is_kept = np.ones(len(keys), dtype=np.bool_)
+    is_kept[1:] = (keys[1:] != keys[:-1]) | (keys[1:] & _POSITION_MASK == BEYOND)
+    return keys if is_kept.all() else keys[is_kept]
 
 
 def _write_reefs(writer: SegmentWriter, profiles: Sequence[Profiles], sizes: NDArray[np.int64]) -> None:

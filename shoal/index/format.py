@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from shoal.errors import DamagedIndexError
 
 MAGIC = b"shoalidx"
-FORMAT = 2
+FORMAT = 3
 """Version of the format and of the definition of a word; a segment of another version is built anew."""
 MAX_CHUNKS = 65_536
 MAX_REEFS = 255
@@ -57,7 +57,7 @@ _DOCUMENT_SECTIONS = (
     ("confidence", "<u4"),  # of each chunk, in millionths
 )
 _FIELD_SECTIONS = (
-    ("lengths", "<u4"),  # words of each unit
+    ("lengths", "<u4"),  # words of each unit; those at one position count once
     ("terms", "u1"),  # UTF-8 of all terms, in ascending order
     ("term_starts", "<u4"),  # of each term in `terms`, and the end
     ("posting_starts", "<u4"),  # first posting of each term, and the number of postings
@@ -70,6 +70,12 @@ _REEF_SECTIONS = (
     ("reef_starts", "<u4"),  # first posting of each reef, and the number of postings
     ("reef_ordinals", "<u2"),  # chunk of each posting, ascending within a reef
     ("reef_weights", "<u2"),  # of each posting
+)
+_FORM_SECTIONS = (
+    ("forms", "u1"),  # UTF-8 of the forms of all words in all fields (`shoal.words`), in ascending order
+    ("form_starts", "<u4"),  # of each form in `forms`, and the end
+    ("form_counts", "<u4"),  # occurrences of each form; those in documents deleted since may count
+    ("form_capitals", "<u4"),  # likewise, those that begin with a capital letter
 )
 _EXCEPTION_SECTIONS = (
     ("long_places", "<u4"),  # postings of at least LONG occurrences, ascending
@@ -85,6 +91,7 @@ SECTIONS: Mapping[str, np.dtype[Any]] = {
         *_DOCUMENT_SECTIONS,
         *((f"{field}.{name}", kind) for field in FIELDS for name, kind in _FIELD_SECTIONS),
         *_REEF_SECTIONS,
+        *_FORM_SECTIONS,
         *((f"{field}.{name}", kind) for field in FIELDS for name, kind in _EXCEPTION_SECTIONS),
     )
 }

@@ -22,6 +22,8 @@ from shoal.index.kernels import Factors, Formula
 from shoal.index.matching import Matches
 from shoal.index.segment import Segment
 
+SHORTEST = 0.15
+"""Shorter texts count as long as this share of the mean: so few words say little about a subject."""
 SMALLEST_NORM = 1e-3
 """Only with b = 1 has an empty unit a smaller norm."""
 UNIT = 1_000_000_000
@@ -96,7 +98,8 @@ def _factors_of(segment: Segment, totals: Totals, bm25: Bm25) -> Factors:
     n_chunks = max(totals.n_chunks, 1)
 
     def factor(weight: float, lengths: NDArray[Any], mean: float) -> NDArray[np.float32]:
-        norms = 1 - bm25.b + bm25.b * (lengths.astype(np.float64) / (mean or 1.0))
+        shares = np.maximum(lengths.astype(np.float64) / (mean or 1.0), SHORTEST)
+        norms = 1 - bm25.b + bm25.b * shares
         # An empty unit has no occurrences.
         return (weight / np.maximum(norms, SMALLEST_NORM)).astype(np.float32)
 

@@ -30,7 +30,7 @@ _NO_POSTINGS = Postings(np.empty(0, dtype=np.uint16), _NO_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class IndexTerm:
-    """Stems side by side (`shoal.index.terms`), in some fields."""
+    """Stems side by side (`shoal.words.terms`), in some fields."""
 
     stems: tuple[str, ...]
     fields: frozenset[str] = EVERYWHERE
@@ -105,16 +105,6 @@ class Matches:
             found.append(part.segment.document_ids[documents])
         return np.unique(joined(found), return_counts=True)
 
-    def first_chunks(self, limit: int) -> NDArray[np.int64]:
-        """Return the ids of some live chunks that contain the term, at most `limit`."""
-        found: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
-        for part, matches in zip(self.index.parts, self.parts, strict=True):
-            ordinals = matches.ordinals
-            if part.live_chunks is not None:
-                ordinals = ordinals[part.live_chunks[ordinals]]
-            found.append(part.segment.chunk_ids[ordinals[:limit]])
-        return np.concatenate(found)[:limit]
-
 
 def find(index: Index, terms: Iterable[IndexTerm]) -> list[Matches]:
     """Return the matches of each term."""
@@ -130,7 +120,7 @@ def count_roughly(index: Index, stem: str) -> int:
     encoded, total = stem.encode(), 0
     for part in index.parts:
         field = part.segment.text
-        number = field.number(encoded)
+        number = field.terms.number(encoded)
         if number != NO_TERM:
             total += int(field.posting_starts[number + 1]) - int(field.posting_starts[number])
     return total
@@ -155,7 +145,7 @@ def _matches(segment: Segment, stems: Sequence[bytes], fields: frozenset[str]) -
 
 
 def _postings(field: Field, stems: Sequence[bytes]) -> Postings:
-    numbers = [field.number(stem) for stem in stems]
+    numbers = [field.terms.number(stem) for stem in stems]
     if not numbers or NO_TERM in numbers:
         return _NO_POSTINGS
     if len(numbers) == 1:

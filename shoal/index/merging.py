@@ -1,12 +1,14 @@
 """Merge segments into one, without their deleted documents.
 
-The result has the same bytes as a segment built from the remaining documents. Postings are merged in batches
+The result has the same bytes as a segment built from the remaining documents, except that forms of words of
+deleted documents may stay. Postings are merged in batches
 of terms, so the memory does not grow with the size of the segments: the dictionaries, the reefs, the
 exceptions and one batch are held at a time.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -15,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError
-from shoal.index.building import Exceptions, append_postings, write_dictionary
+from shoal.index.building import Exceptions, append_postings, write_dictionary, write_forms
 from shoal.index.format import FIELDS, MAX_CHUNKS, SegmentWriter
 from shoal.index.ragged import expand, joined, starts_of
 from shoal.index.segment import Field, Segment
@@ -92,6 +94,7 @@ def _merge(segments: Sequence[tuple[Segment, Collection[int]]], file: BinaryIO) 
     for name, n_units in zip(FIELDS, (n_chunks, n_sections, n_documents), strict=True):
         exceptions[name] = _merge_field(writer, name, n_units, sources)
     _merge_reefs(writer, sources)
+    _merge_forms(writer, segments)
     for name in FIELDS:
         exceptions[name].write(writer, name)
     return writer.finish()
@@ -167,7 +170,7 @@ def _merge_field(writer: SegmentWriter, name: str, n_units: int, sources: Sequen
         field.check_starts()
     sizes = [_live_sizes(field, ordinals) for field, ordinals in zip(fields, units, strict=True)]
     live_terms = [
-        [term for term, n in zip(field.terms(), n_postings.tolist(), strict=True) if n]
+        [term for term, n in zip(field.terms.between(), n_postings.tolist(), strict=True) if n]
         for field, (n_postings, _) in zip(fields, sizes, strict=True)
     ]
     terms = sorted(set().union(*live_terms))
@@ -178,7 +181,7 @@ def _merge_field(writer: SegmentWriter, name: str, n_units: int, sources: Sequen
         fields, units, live_terms, sizes, strict=True
     ):
         is_live = n_postings > 0
-        numbers = np.full(field.n_terms, len(terms), dtype=np.int64)
+        numbers = np.full(len(field.terms), len(terms), dtype=np.int64)
         numbers[is_live] = [ranks[term] for term in names]
         totals[0, numbers[is_live]] += n_postings[is_live]
         totals[1, numbers[is_live]] += n_positions[is_live]
@@ -202,7 +205,7 @@ def _live_sizes(field: Field, units: NDArray[np.int64]) -> tuple[NDArray[np.int6
     if (units != _GONE).all():
         return np.diff(field.posting_starts).astype(np.int64), np.diff(field.position_starts).astype(np.int64)
     is_live_unit = units != _GONE
-    n_postings, n_positions = (np.zeros(field.n_terms, dtype=np.int64) for _ in range(2))
+    n_postings, n_positions = (np.zeros(len(field.terms), dtype=np.int64) for _ in range(2))
     starts = field.posting_starts.astype(np.int64)
     for first, end in _batches(field.position_starts.astype(np.int64)):
         is_live = is_live_unit[field.ordinals[starts[first] : starts[end]]]
@@ -258,6 +261,17 @@ def _merge_batch(
         ordered,
         joined(positions)[expand(all_starts[order], ordered)],
     )
+
+
+def _merge_forms(writer: SegmentWriter, segments: Sequence[tuple[Segment, Collection[int]]]) -> None:
+    counts: Counter[str] = Counter()
+    capitals: Counter[str] = Counter()
+    for segment, deleted in segments:
+        if len(deleted) < segment.n_documents:
+            forms = [form.decode(errors="replace") for form in segment.forms.between()]
+            counts.update(dict(zip(forms, segment.form_counts.tolist(), strict=True)))
+            capitals.update(dict(zip(forms, segment.form_capitals.tolist(), strict=True)))
+    write_forms(writer, counts, capitals)
 
 
 def _merge_reefs(writer: SegmentWriter, sources: Sequence[_Source]) -> None:

@@ -56,13 +56,75 @@ class Lengths(NamedTuple):
 
 _BITS = np.zeros(256, dtype=np.uint32)
 for _letter in range(ord("a"), ord("z") + 1):
-    # The index has the y at the end of a stem as i.
-    _BITS[_letter] = 1 << (ord("i" if _letter == ord("y") else chr(_letter)) - ord("a"))
+    _BITS[_letter] = 1 << (_letter - ord("a"))
+_BITS[ord("0") : ord("9") + 1] = 1 << 26
 
 
 def letter_bits(text: str) -> int:
-    """Return the letters a to z of a text as a set of bits; i and y are one."""
+    """Return the letters a to z of a text as a set of bits; any digit is one more."""
     return int(np.bitwise_or.reduce(_BITS[np.frombuffer(text.encode(), dtype=np.uint8)], initial=0))
+
+
+class Dictionary:
+    """Texts in ascending order. The number of one is its place among all."""
+
+    def __init__(self, content: NDArray[np.uint8], starts: NDArray[np.uint32]) -> None:
+        """`content`: the UTF-8 of all; `starts`: of each, and the end. Raises DamagedIndexError."""
+        self.content, self.starts = content, starts
+        if not len(starts) or int(starts[0]) or int(starts[-1]) != len(content):
+            raise DamagedIndexError("its sections do not fit together")
+        self._bytes = content.data
+        self._starts = starts.data
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def number(self, term: bytes) -> int:
+        """Return the number of a text, or `NO_TERM`."""
+        found = self._place(term)
+        return found if found < len(self) and self.text(found) == term else NO_TERM
+
+    @functools.cached_property
+    def letters(self) -> NDArray[np.uint32]:
+        """The `letter_bits` of each term."""
+        # Every term has a byte, and reduceat takes no place beyond the last.
+        return np.bitwise_or.reduceat(_BITS[self.content], self.starts[:-1].astype(np.intp))
+
+    @functools.cached_property
+    def n_letters(self) -> NDArray[np.uint8]:
+        """The number of characters of each term, at most 255."""
+        is_first = (self.content & 0xC0) != 0x80
+        counts = np.add.reduceat(is_first, self.starts[:-1].astype(np.intp), dtype=np.uint32)
+        return np.minimum(counts, 255).astype(np.uint8)
+
+    def starting_with(self, prefix: bytes) -> tuple[int, int]:
+        """Return the number of the first term with a prefix, and that after the last."""
+        # No byte of UTF-8 is 0xff.
+        return self._place(prefix), self._place(prefix + b"\xff")
+
+    def _place(self, term: bytes) -> int:
+        """The number of the first term that is not before a term."""
+        run = bisect.bisect_right(self._first_texts, term) * TERMS_IN_RUN
+        low, high = max(run - TERMS_IN_RUN, 0), min(run, len(self))
+        return bisect.bisect_left(range(low, high), term, key=self.text) + low
+
+    @functools.cached_property
+    def _first_texts(self) -> list[bytes]:
+        """Every term whose number is a multiple of `TERMS_IN_RUN`."""
+        return [self.text(number) for number in range(0, len(self), TERMS_IN_RUN)]
+
+    def text(self, number: int) -> bytes:
+        """Return the text of a number."""
+        return self._bytes[self._starts[number] : self._starts[number + 1]].tobytes()
+
+    def between(self, first: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield the texts from number `first` up to `end`, ascending."""
+        starts = self.starts[first : (len(self) if end is None else end) + 1].tolist()
+        if any(start > stop for start, stop in pairwise(starts)):
+            raise DamagedIndexError("its terms are not in order")
+        content = self._bytes[starts[0] : starts[-1]].tobytes()
+        for start, stop in pairwise(starts):
+            yield content[start - starts[0] : stop - starts[0]]
 
 
 class Field:
@@ -74,8 +136,7 @@ class Field:
 
         self.lengths: NDArray[np.uint32] = section("lengths")
         """Words of each unit."""
-        self.term_bytes: NDArray[np.uint8] = section("terms")
-        self.term_starts: NDArray[np.uint32] = section("term_starts")
+        self.terms = Dictionary(section("terms"), section("term_starts"))
         self.posting_starts: NDArray[np.uint32] = section("posting_starts")
         self.position_starts: NDArray[np.uint32] = section("position_starts")
         self.ordinals: NDArray[np.uint16] = section("ordinals")
@@ -86,9 +147,6 @@ class Field:
         self.is_far: NDArray[np.uint8] = section("is_far")
         self.far_starts: NDArray[np.uint32] = section("far_starts")
         self.far_pages: NDArray[np.uint8] = section("far_pages")
-        self.n_terms = len(self.term_starts) - 1
-        self._bytes = self.term_bytes.data
-        self._starts = self.term_starts.data
         self._check()
 
     @functools.cached_property
@@ -100,53 +158,6 @@ class Field:
             return Lengths(np.arange(longest + 1), self.lengths)
         distinct, places = np.unique(self.lengths, return_inverse=True)
         return Lengths(distinct, places.astype(np.uint32))
-
-    def number(self, term: bytes) -> int:
-        """Return the number of a term, or `NO_TERM`."""
-        found = self._place(term)
-        return found if found < self.n_terms and self.term(found) == term else NO_TERM
-
-    @functools.cached_property
-    def letters(self) -> NDArray[np.uint32]:
-        """The `letter_bits` of each term."""
-        # Every term has a byte, and reduceat takes no place beyond the last.
-        return np.bitwise_or.reduceat(_BITS[self.term_bytes], self.term_starts[:-1].astype(np.intp))
-
-    @functools.cached_property
-    def n_letters(self) -> NDArray[np.uint8]:
-        """The number of characters of each term, at most 255."""
-        is_first = (self.term_bytes & 0xC0) != 0x80
-        counts = np.add.reduceat(is_first, self.term_starts[:-1].astype(np.intp), dtype=np.uint32)
-        return np.minimum(counts, 255).astype(np.uint8)
-
-    def starting_with(self, prefix: bytes) -> tuple[int, int]:
-        """Return the number of the first term with a prefix, and that after the last."""
-        # No byte of UTF-8 is 0xff.
-        return self._place(prefix), self._place(prefix + b"\xff")
-
-    def _place(self, term: bytes) -> int:
-        """The number of the first term that is not before a term."""
-        run = bisect.bisect_right(self._first_terms, term) * TERMS_IN_RUN
-        low, high = max(run - TERMS_IN_RUN, 0), min(run, self.n_terms)
-        return bisect.bisect_left(range(low, high), term, key=self.term) + low
-
-    @functools.cached_property
-    def _first_terms(self) -> list[bytes]:
-        """Every term whose number is a multiple of `TERMS_IN_RUN`."""
-        return [self.term(number) for number in range(0, self.n_terms, TERMS_IN_RUN)]
-
-    def term(self, number: int) -> bytes:
-        """Return the term of a number."""
-        return self._bytes[self._starts[number] : self._starts[number + 1]].tobytes()
-
-    def terms(self, first: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """Yield the terms from number `first` up to `end`, ascending."""
-        starts = self.term_starts[first : (self.n_terms if end is None else end) + 1].tolist()
-        if any(start > stop for start, stop in pairwise(starts)):
-            raise DamagedIndexError("its terms are not in order")
-        content = self._bytes[starts[0] : starts[-1]].tobytes()
-        for start, stop in pairwise(starts):
-            yield content[start - starts[0] : stop - starts[0]]
 
     def postings(self, number: int) -> Postings:
         """Return the postings of a term, without copying."""
@@ -205,7 +216,7 @@ class Field:
 
     def check_starts(self) -> None:
         """Check all lists of postings at once. Raises DamagedIndexError."""
-        for starts in (self.term_starts, self.posting_starts, self.position_starts):
+        for starts in (self.terms.starts, self.posting_starts, self.position_starts):
             if np.any(starts[1:] < starts[:-1]):
                 raise DamagedIndexError("its lists of postings overlap")
 
@@ -217,18 +228,16 @@ class Field:
 
     def _check(self) -> None:
         """Check the sizes, which lookups rely on; single values are checked where they are used."""
-        n = self.n_terms
+        n = len(self.terms)
         is_consistent = (
-            n >= 0
-            and len(self.posting_starts) == len(self.position_starts) == n + 1
+            len(self.posting_starts) == len(self.position_starts) == n + 1
             and len(self.frequencies) == len(self.ordinals)
             and len(self.long_places) == len(self.long_frequencies)
             and len(self.is_far) == (-(-len(self.positions) // 8) if len(self.far_pages) else 0)
             and len(self.far_starts) == (-(-len(self.positions) // FAR_BLOCK) if len(self.far_pages) else 0)
-            and int(self.term_starts[-1]) == len(self.term_bytes)
             and int(self.posting_starts[-1]) == len(self.ordinals)
             and int(self.position_starts[-1]) == len(self.positions)
-            and int(self.term_starts[0]) == int(self.posting_starts[0]) == int(self.position_starts[0]) == 0
+            and int(self.posting_starts[0]) == int(self.position_starts[0]) == 0
             and len(self.lengths) <= MAX_CHUNKS
         )
         if not is_consistent:
@@ -244,6 +253,9 @@ class Segment:
     document_starts  u32 (d + 1,): document i has the chunks starts[i]:starts[i + 1]
     section_starts   u32 (s + 1,): likewise for sections
     confidence       u32 (n,), in millionths
+    forms            the forms of the words in all fields
+    form_counts      u32: how often each occurs; those in documents deleted since may count
+    form_capitals    u32: how often each occurs with a capital letter; likewise
     """
 
     def __init__(self, data: Any, *, verify: bool = False) -> None:
@@ -262,6 +274,9 @@ class Segment:
         self.reef_ordinals: NDArray[np.uint16] = sections["reef_ordinals"]
         self.reef_weights: NDArray[np.uint16] = sections["reef_weights"]
         self.text, self.headings, self.title = (Field(sections, name) for name in FIELDS)
+        self.forms = Dictionary(sections["forms"], sections["form_starts"])
+        self.form_counts: NDArray[np.uint32] = sections["form_counts"]
+        self.form_capitals: NDArray[np.uint32] = sections["form_capitals"]
         self._check()
 
     @property
@@ -337,6 +352,7 @@ class Segment:
             and _splits(self.section_starts, n, len(self.headings.lengths))
             and len(self.text.lengths) == n
             and len(self.title.lengths) == self.n_documents
+            and len(self.form_counts) == len(self.form_capitals) == len(self.forms)
             and len(self.reef_starts) >= 1
             and len(self.reef_ordinals) == len(self.reef_weights) == int(self.reef_starts[-1])
             and bool(np.all(self.document_ids[1:] > self.document_ids[:-1]))

@@ -22,6 +22,7 @@ from shoal.index.matching import IndexTerm, find
 from shoal.index.merging import merge_segments
 from shoal.index.overlaps import overlaps
 from shoal.index.segment import Field, Segment
+from shoal.words.typed import terms_of
 
 
 def document(*texts: str, title: str = "Bees", document_id: int = 1) -> ModelDocument:
@@ -142,10 +143,10 @@ def test_every_occurrence_has_its_position(n: int) -> None:
     for field in (segment.text, Segment(merged.getvalue()).text):
         everywhere = np.ones(2, dtype=np.bool_)
         for word in set(words):
-            occurrences = field.occurrences(field.number(word.encode()), everywhere).tolist()
-            expected = [i for i, other in enumerate(words) if other == word]
+            occurrences = field.occurrences(field.terms.number(word.encode()), everywhere).tolist()
+            expected = [i for i, other in enumerate(words, 1) if other == word]
             if word == "sea":
-                expected += [(1 << 16) + i for i in range(300)]
+                expected += [(1 << 16) + i for i in range(1, 301)]
             assert occurrences == expected
 
 
@@ -154,14 +155,14 @@ def test_a_position_without_its_exception_is_damage() -> None:
     sections["text.far_starts"] = sections["text.far_starts"] + 100_000
     field = Field(sections, "text")
     with pytest.raises(DamagedIndexError, match="position"):
-        field.occurrences(field.number(b"sea"), np.ones(1, dtype=np.bool_))
+        field.occurrences(field.terms.number(b"sea"), np.ones(1, dtype=np.bool_))
 
 
 @pytest.mark.parametrize("kernel", ["numpy", "compiled"])
 def test_phrases_are_found_as_far_as_positions_go(kernel: str) -> None:
     text = "bee " * 65_000 + "the sea " + "bee " * 10_000 + "the plant"
     index = Index([(Segment(built(document(text))), [])])
-    plant = TERMS.of_text("plant")[0]
+    plant = terms_of("plant")[0]
     with kernels_of(kernel):
         sea, beyond = find(index, [IndexTerm(("the", "sea")), IndexTerm(("the", plant))])
         bees, over = find(index, [IndexTerm(("bee", "the")), IndexTerm(("bee", "sea"))])

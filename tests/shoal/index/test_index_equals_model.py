@@ -14,15 +14,17 @@ from index_model import TERMS, ModelChunk, ModelDocument, ModelIndex, kernels_of
 
 from shoal.index import kernels
 from shoal.index.building import segment_bytes
+from shoal.index.format import read_sections
 from shoal.index.index import NOWHERE, Index
 from shoal.index.lexical import Bm25, FieldWeights, WeightedTerm, scores
 from shoal.index.matching import EVERYWHERE, IndexTerm, find
 from shoal.index.merging import merge_segments
 from shoal.index.overlaps import overlaps
 from shoal.index.segment import Segment
+from shoal.words.typed import terms_of
 
 WORDS = ["plant", "plants", "bee", "Bées", "don't", "the", "U.S.", "sea"]
-STEMS = sorted({stem for word in WORDS for stem in TERMS.of_text(word)})
+STEMS = sorted({stem for word in WORDS for stem in terms_of(word)})
 
 texts = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 reefs = st.dictionaries(st.integers(0, 6), st.integers(1, 4000), max_size=4)
@@ -76,7 +78,14 @@ def test_merged_bytes_equal_those_built_at_once(data: st.DataObject, documents: 
         for number in range(n_segments)
     ]
     rest = [document for document in documents if document.document_id not in deleted]
-    assert merged(sources) == built(rest)
+    one, other = merged(sources), built(rest)
+    if not deleted:
+        assert one == other
+    # The forms of words of deleted documents may stay.
+    sections = read_sections(one, verify=True), read_sections(other, verify=True)
+    for name in sections[0]:
+        if not name.startswith("form"):
+            assert sections[0][name].tolist() == sections[1][name].tolist()
 
 
 @pytest.mark.usefixtures("kernel")
@@ -156,8 +165,6 @@ def test_masks_are_those_of_the_model(
         assert (
             dict(zip(*(column.tolist() for column in match.count_by_document()), strict=True)) == by_document
         )
-        assert set(match.first_chunks(100).tolist()) == expected
-        assert len(match.first_chunks(2)) == min(2, len(expected))
 
 
 @given(st.data(), libraries())

@@ -1,0 +1,207 @@
+"""Forms: which words an index has, as they are written, that are near a typed word or begin with it.
+
+An edit inserts, deletes or replaces a letter, or swaps two neighbours (Damerau, "A technique for computer
+detection and correction of spelling errors", CACM 7(3), 1964).
+
+Few forms are compared letter by letter. Those with the first letter of the word are a range of a segment's
+sorted forms, and a set of letters as bits rules out most of them: an edit adds or removes at most one letter.
+Forms with another first letter count only if none of these is one edit away.
+"""
+
+from __future__ import annotations
+
+import string
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon.tokens import STOP_WORDS
+from shoal.index.index import Index
+from shoal.index.segment import NO_TERM, Segment, letter_bits
+from shoal.words.terms import MAX_LETTERS
+
+ONE_EDIT_FROM, TWO_EDITS_FROM = 4, 8
+"""Letters of a word from which it is compared within one and two edits. A shorter word is one edit away from
+too many others."""
+MAX_COMPARED = 256
+"""Forms that are compared letter by letter: those with the fewest letters that differ."""
+NAME_SHARE = 0.8
+"""Share of the occurrences of a name that begin with a capital letter."""
+MAX_OF_TERM = 10_000
+"""Forms that begin like a term and are looked at."""
+_ONE, _MANY = np.int8(1), np.int8(MAX_LETTERS // 2)
+
+
+class NearForm(NamedTuple):
+    """A form of the index near a word.
+
+    edits        between the word and the form
+    keeps_first  whether it has the first letter of the word
+    n            occurrences; those in deleted documents may count
+    """
+
+    form: str
+    edits: int
+    keeps_first: bool
+    n: int
+
+    @property
+    def order(self) -> tuple[int, bool, int, str]:
+        """The key that sorts near forms, nearest first."""
+        return self.edits, not self.keeps_first, -self.n, self.form
+
+
+def max_edits(word: str) -> int:
+    """Return within how many edits a word is compared."""
+    return (len(word) >= ONE_EDIT_FROM) + (len(word) >= TWO_EDITS_FROM)
+
+
+def count_form(index: Index, form: str) -> int:
+    """Return how often a form occurs in an index; occurrences in deleted documents may count."""
+    return sum(_count(part.segment, form.encode()) for part in index.parts)
+
+
+def is_name(index: Index, form: str) -> bool:
+    """Return whether an index has a form mostly with a capital letter."""
+    places = [(part.segment, part.segment.forms.number(form.encode())) for part in index.parts]
+    found = [(segment, number) for segment, number in places if number != NO_TERM]
+    n = sum(int(segment.form_counts[number]) for segment, number in found)
+    return sum(int(segment.form_capitals[number]) for segment, number in found) > NAME_SHARE * n
+
+
+def near_codes(index: Index, code: str, limit: int) -> list[str]:
+    """Return the forms with digits that differ from a folded code by one edit, the most frequent first, at
+    most `limit`."""
+    if len(code) > MAX_LETTERS:
+        return []
+    near = [each for each in _near(index, code, 1, code[:1], are_codes=True) if each.edits]
+    return [each.form for each in sorted(near, key=lambda each: each.order)[:limit]]
+
+
+def near_forms(index: Index, word: str, limit: int) -> list[NearForm]:
+    """Return the forms of letters near a folded word, nearest first, those of equal distance by their
+    occurrences, at most `limit`; no stop words, and not the word itself.
+
+    None for a word of fewer than 4 letters or more than 64.
+    """
+    allowed = max_edits(word)
+    if not allowed or len(word) > MAX_LETTERS:
+        return []
+    found = _near(index, word, allowed, word[0])
+    if not any(near.edits == 1 for near in found):
+        found += _near(index, word, allowed, "") if allowed > 1 else _with_another_first_letter(index, word)
+    nearest = {near.form: near for near in sorted(found, key=lambda near: near.order)}
+    return [near for near in nearest.values() if near.edits][:limit]
+
+
+def forms_starting_with(index: Index, prefix: str, limit: int) -> list[tuple[str, int]]:
+    """Return the most frequent forms that begin with a folded text, at most `limit`, each with its number of
+    occurrences; no stop words."""
+    n = limit + sum(word.startswith(prefix) for word in STOP_WORDS)
+    counts: Counter[str] = Counter()
+    for part in index.parts:
+        segment = part.segment
+        low, high = segment.forms.starting_with(prefix.encode())
+        sizes = segment.form_counts[low:high].astype(np.int64)
+        if len(sizes) > n:
+            chosen = np.argpartition(sizes, len(sizes) - n)[len(sizes) - n :]
+        else:
+            chosen = np.arange(len(sizes))
+        for place in chosen.tolist():
+            counts[segment.forms.text(low + place).decode(errors="replace")] += int(sizes[place])
+    ranked = sorted(counts.keys() - STOP_WORDS, key=lambda form: (-counts[form], form))
+    return [(form, counts[form]) for form in ranked[:limit]]
+
+
+def forms_of_term(index: Index, term: str, stem_of: Callable[[Sequence[str]], Sequence[str]]) -> list[str]:
+    """Return the forms with a term, in ascending order. `stem_of` returns the terms of forms.
+
+    A stem and its forms have all but their last letters in common.
+    """
+    prefix = term[: max(len(term) - 1, 1)].encode()
+    forms: set[str] = set()
+    for part in index.parts:
+        dictionary = part.segment.forms
+        low, high = dictionary.starting_with(prefix)
+        forms.update(
+            form.decode(errors="replace") for form in dictionary.between(low, min(high, low + MAX_OF_TERM))
+        )
+    ordered = sorted(forms)
+    return [form for form, own in zip(ordered, stem_of(ordered), strict=True) if own == term]
+
+
+def count_edits(texts: Sequence[str], word: str) -> list[int]:
+    """Return the edits between each text and a word."""
+    return _compared(texts, word).tolist() if texts else []
+
+
+def _count(segment: Segment, form: bytes) -> int:
+    number = segment.forms.number(form)
+    return 0 if number == NO_TERM else int(segment.form_counts[number])
+
+
+def _near(index: Index, word: str, allowed: int, start: str, *, are_codes: bool = False) -> list[NearForm]:
+    """The forms of letters within some edits of a word that start with a text, or those with digits."""
+    counts: Counter[str] = Counter()
+    differences: dict[str, int] = {}
+    bits = np.uint32(letter_bits(word))
+    for part in index.parts:
+        forms = part.segment.forms
+        low, high = forms.starting_with(start.encode())
+        lengths = forms.n_letters[low:high].astype(np.int16)
+        letters = forms.letters[low:high]
+        extra, missing = np.bitwise_count(letters & ~bits), np.bitwise_count(bits & ~letters)
+        is_near = (np.abs(lengths - len(word)) <= allowed) & (np.maximum(extra, missing) <= allowed)
+        numbers = np.flatnonzero(is_near)
+        differing = (extra + missing)[numbers]
+        order = np.argsort(differing, kind="stable")[:MAX_COMPARED]
+        for number, difference in zip(numbers[order].tolist(), differing[order].tolist(), strict=True):
+            form = forms.text(low + number).decode(errors="replace")
+            counts[form] += int(part.segment.form_counts[low + number])
+            differences[form] = difference
+    chosen = sorted(counts, key=lambda form: (differences[form], form))[:MAX_COMPARED]
+    chosen = [form for form in chosen if form.isalpha() != are_codes and form not in STOP_WORDS]
+    return [
+        NearForm(form, edits, form[0] == word[0], counts[form])
+        for form, edits in zip(chosen, count_edits(chosen, word), strict=True)
+        if edits <= allowed
+    ]
+
+
+def _with_another_first_letter(index: Index, word: str) -> Iterator[NearForm]:
+    """The forms that differ by one edit of the first letter."""
+    variants = {word[1] + word[0] + word[2:], word[1:]}
+    variants.update(letter + rest for letter in string.ascii_lowercase for rest in (word, word[1:]))
+    for form in sorted(each for each in variants - STOP_WORDS if each[0] != word[0]):
+        count = count_form(index, form)
+        if count:
+            yield NearForm(form, 1, False, count)
+
+
+def _compared(texts: Sequence[str], word: str) -> NDArray[np.int8]:
+    """i8 (texts,): the edits between each text and a word, by optimal string alignment of all texts at
+    once."""
+    width = max(map(len, texts))
+    letters = np.array(texts, dtype=f"U{max(width, 1)}").view(np.uint32).reshape(len(texts), -1)
+    lengths = np.array([len(text) for text in texts])
+    typed = np.array([word]).view(np.uint32)
+    columns = np.arange(len(word) + 1, dtype=np.int8)
+    same = letters[:, :, None] == typed
+    replacing = np.ascontiguousarray((~same).view(np.int8).transpose(1, 0, 2))
+    swapping = np.where(same[:, 1:, :-1] & same[:, :-1, 1:], _ONE, _MANY).transpose(1, 0, 2)
+    rows = np.empty((width + 1, len(texts), len(columns)), dtype=np.int8)
+    rows[0] = columns
+    for i in range(width):
+        row = np.add(rows[i], _ONE, out=rows[i + 1])
+        np.minimum(row[:, 1:], rows[i, :, :-1] + replacing[i], out=row[:, 1:])
+        if i:
+            np.minimum(row[:, 2:], rows[i - 1, :, :-2] + swapping[i - 1], out=row[:, 2:])
+        # An insertion costs one for each column.
+        row -= columns
+        np.minimum.accumulate(row, axis=1, out=row)
+        row += columns
+    edits: NDArray[np.int8] = rows[lengths, np.arange(len(texts)), -1]
+    return edits
