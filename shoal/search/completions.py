@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.tokens import is_stop_word
-from shoal.search.query_language import folded, tokens_of
+from shoal.words.typed import folded, tokens_of
 
 MAX_TEXT = 160
 """Longest text that is offered, in characters; nobody reads a longer one while typing."""

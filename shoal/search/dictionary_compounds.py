@@ -10,7 +10,8 @@ from shoal.index.index import Index
 from shoal.index.matching import IN_TEXT, IndexTerm, count_roughly, find
 from shoal.search.completions import key_of
 from shoal.search.library_index import LibraryIndex
-from shoal.search.query_language import Term, stems_of, tokens_of
+from shoal.search.query_language import Term
+from shoal.words.typed import stems_of, tokens_of
 
 MIN_LETTERS = 3
 MAX_COMPARED = 400

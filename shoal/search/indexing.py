@@ -17,14 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.tokens import token_list, tokenise
 from shoal.errors import DamagedIndexError
 from shoal.index.building import IndexedDocument, Profiles, Words, write_segment
 from shoal.index.format import MAX_CHUNKS
 from shoal.index.merging import merge_segments
 from shoal.index.segment import Segment
 from shoal.search.index_files import IndexFiles
-from shoal.search.query_language import TERMS
+from shoal.search.names import NameTexts, name_texts, name_words
 from shoal.search.vector_files import join_vectors, write_vectors_of
 from shoal.storage.database import IDS_PER_STATEMENT, Database, Snapshot, listed
 from shoal.storage.index_records import (
@@ -37,6 +36,8 @@ from shoal.storage.index_records import (
 )
 from shoal.storage.index_tables import Changes, OpenChange, SegmentRow
 from shoal.storage.profiles import Profiles as StoredProfiles
+from shoal.words.analysis import analyze_texts
+from shoal.words.terms import TERMS
 
 DOCUMENTS_TOGETHER = 4_096
 BYTES_TOGETHER = 16 << 20
@@ -56,7 +57,7 @@ CHUNKS_OF = """
     SELECT c.id, c.document_id, c.section_id, c.confidence, c.profile, c.text
     FROM chunks c WHERE c.document_id IN ({ids}) ORDER BY c.document_id, c.chunk_index
 """
-TITLES_OF = "SELECT id, title FROM documents WHERE id IN ({ids})"
+TITLES_OF = "SELECT id, title, source_path FROM documents WHERE id IN ({ids})"
 HEADINGS_OF = "SELECT document_id, id, path FROM sections WHERE document_id IN ({ids}) AND path <> '[]'"
 
 log = logging.getLogger(__name__)
@@ -122,17 +123,24 @@ def read_documents(snapshot: Snapshot, document_ids: Sequence[int]) -> Iterator[
     parts."""
     for start in range(0, len(document_ids), IDS_PER_STATEMENT):
         ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
-        titles = dict(snapshot.tuples(TITLES_OF.format(ids=ids), parameters))
-        headings: dict[int, dict[int, list[str]]] = {}
-        for document_id, section_id, path in snapshot.tuples(HEADINGS_OF.format(ids=ids), parameters):
-            tokens = token_list("\n".join(json.loads(path)))
-            headings.setdefault(document_id, {})[section_id] = tokens
+        of_documents = {
+            row[0]: name_texts(*row[1:]) for row in snapshot.tuples(TITLES_OF.format(ids=ids), parameters)
+        }
+        of_sections = {
+            (document_id, section_id): json.loads(path)
+            for document_id, section_id, path in snapshot.tuples(HEADINGS_OF.format(ids=ids), parameters)
+        }
+        titles = dict(zip(of_documents, name_words(list(of_documents.values())), strict=True))
+        headings: dict[int, dict[int, Words]] = {}
+        for (document_id, section_id), words in zip(
+            of_sections, name_words([NameTexts(path) for path in of_sections.values()]), strict=True
+        ):
+            headings.setdefault(document_id, {})[section_id] = words
         rows = snapshot.tuples(CHUNKS_OF.format(ids=ids), parameters)
         for group in _read_together(rows):
             for part, words in zip(group, _words(group), strict=True):
                 document_id = part[0][1]
-                title = token_list(titles[document_id])
-                yield _document(part, words, title, headings.get(document_id, {}))
+                yield _document(part, words, titles[document_id], headings.get(document_id, {}))
 
 
 def _read_together(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[list[tuple[Any, ...]]]]:
@@ -152,19 +160,18 @@ def _read_together(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[list[tuple[
 
 def _words(parts: Sequence[Sequence[tuple[Any, ...]]]) -> Iterator[Words]:
     """Yield the words of the chunks of each part, read as one text with line ends between the chunks."""
-    texts = [row[-1] for part in parts for row in part]
-    stream = tokenise("\n".join(texts))
-    ends = np.cumsum([len(text) + 1 for text in texts])
-    starts = np.concatenate([[0], np.searchsorted(stream.starts, ends)])
+    stream, starts = analyze_texts([row[-1] for part in parts for row in part])
+    advances = stream.advances.astype(np.uint8)
     first = 0
     for part in parts:
         own = starts[first : first + len(part) + 1]
-        yield Words(stream.forms, stream.ids[own[0] : own[-1]], own - own[0])
+        words = slice(own[0], own[-1])
+        yield Words(stream.forms, stream.ids[words], advances[words], own - own[0], stream.capitals[words])
         first += len(part)
 
 
 def _document(
-    rows: Sequence[tuple[Any, ...]], words: Words, title: Sequence[str], headings: dict[int, list[str]]
+    rows: Sequence[tuple[Any, ...]], words: Words, title: Words, headings: dict[int, Words]
 ) -> IndexedDocument:
     chunk_ids, document_ids, sections, confidence, packed, _ = zip(*rows, strict=True)
     profiles = StoredProfiles.of(packed)

@@ -9,9 +9,9 @@ wrong stem (*goeth* and *Goethe*), so the spelling alone decides.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from shoal.search.query_language import stems_of
+from shoal.words.typed import stems_of
 
 # Endings of plurals, -ed and -ing, and what the base has instead.
 _ENDINGS = (
@@ -58,3 +58,27 @@ def base_forms(form: str) -> set[str]:
             if not restored and base[-1] == base[-2]:
                 bases.add(base[:-1])
     return bases
+
+
+def is_inflection(form: str, word: str) -> bool:
+    """Return whether a folded form is a word, or its regular plural, -ed or -ing, with the final consonant
+    doubled where English does so: *charring*, but not *charing*, of *char*."""
+    if form == word or form in (f"{word}s", f"{word}es"):
+        return True
+    if word.endswith("e"):
+        return form in (f"{word}d", f"{word[:-1]}ing", f"{word[:-2]}ying")
+    if word.endswith("y"):
+        return form in (f"{word[:-1]}ies", f"{word[:-1]}ied", f"{word}ing", f"{word}ed")
+    doubled = word + word[-1] if _doubles(word) else word
+    return form in (f"{doubled}ed", f"{doubled}ing")
+
+
+def with_doubled_letter(form: str) -> Iterator[str]:
+    """Yield a form with each of its letters doubled: *running* of *runing*."""
+    return (form[:i] + letter + form[i:] for i, letter in enumerate(form) if form[i - 1 : i] != letter)
+
+
+def _doubles(word: str) -> bool:
+    """Whether a word of one vowel ends in a vowel and a consonant that is doubled."""
+    is_vowel = [letter in "aeiou" for letter in word]
+    return sum(is_vowel) == 1 and len(word) > 2 and is_vowel[-2] and word[-1] not in "wxy"

@@ -1,11 +1,11 @@
 """Near words: what a query's words are searched as if they stand nowhere, or are the beginning of a word.
 
-A word with a typing error is in no chunk and unknown to the scorer. The nearest word of the library takes
-its place, with less weight, in the ranking by words and in the query's profile. Words that a chunk contains,
-words that the scorer knows, phrases, titles, exclusions and codes are never changed, so most queries have no
-near words. `benchmarks/typing_errors.py` chose the weights.
+A word with a typing error is in no chunk, as typed or inflected, and unknown to the scorer. The nearest word
+of the library takes its place, with less weight, in the ranking by words and in the query's profile. Words
+that a chunk contains, words that the scorer knows, phrases, titles, exclusions and codes are never changed,
+so most queries have no near words. `benchmarks/typing_errors.py` chose the weights.
 
-With `prefix`, the last word also stands for the words that begin with it.
+With `prefix`, the last word also stands for the words that begin with it, like synonyms.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
-from lagoon.tokens import is_stop_word
-from shoal.index.matching import IndexTerm, Matches, find
-from shoal.index.near_terms import count_edits, max_edits, near_terms, stems_starting_with
-from shoal.index.terms import word_pattern
+from shoal.index.forms import NearForm, count_form, forms_of_term, forms_starting_with, near_forms
+from shoal.index.groups import OTHER_SHARE
+from shoal.index.matching import IndexTerm, find
 from shoal.models.query_info import NearWord
+from shoal.search.inflections import find_inflections
 from shoal.search.library_index import LibraryIndex
-from shoal.search.query_language import ParsedQuery, Term, folded, stems_of, tokens_of
-from shoal.storage.database import Snapshot, listed
+from shoal.search.query_language import ParsedQuery, Term
+from shoal.words.terms import word_pattern
+from shoal.words.typed import folded, stems_of, tokens_of
 
 TYPO, PREFIX = "typo", "prefix"
 
@@ -31,26 +31,17 @@ REPLACED_WEIGHT = 0.8
 OTHER_WEIGHT = 0.4
 """Factor of the other words that are as near."""
 MAX_OTHERS = 2
-COMPLETION_WEIGHT = 0.5
-"""Factor of the words that begin with the last word."""
 MAX_COMPLETIONS = 8
 MIN_PREFIX = 2
+MAX_JOINED = 16
+"""Pairs of neighbouring words that are looked up as one."""
 
 MAX_CORRECTED = 8
 """Words of a query that near words are looked for; each takes a millisecond or two."""
 MAX_CANDIDATES = 5
-CHUNKS_READ = 3
-"""Chunks of a stem in which its forms are looked for."""
-
 _INSIDE = "-'’"
 """What may be between the letters of words."""
 _AROUND = "'\".,;:!?()[]{}“”‘’"
-
-TEXTS_OF = """
-    SELECT c.id, d.title, s.path, c.text
-    FROM chunks c JOIN documents d ON d.id = c.document_id JOIN sections s ON s.id = c.section_id
-    WHERE c.id IN ({ids})
-"""
 
 
 class Typos(enum.StrEnum):
@@ -61,61 +52,114 @@ class Typos(enum.StrEnum):
     off = "off"
 
 
-class Form(NamedTuple):
-    """A word of the library by its stem."""
-
-    edits: int
-    stem: str
-    word: str
-    matches: Matches
+def is_known(library: LibraryIndex, word: str) -> bool:
+    """Return whether an index has a folded word of letters as it is or in another inflection. A stem joins
+    other words, too: that of *invoces* is that of *invoices*."""
+    if count_form(library.index, word):
+        return True
+    (term,) = stems_of([word])
+    forms = forms_of_term(library.index, term, stems_of)
+    return bool(find_inflections([word], forms))
 
 
 def correct_typing_errors(
-    snapshot: Snapshot, library: LibraryIndex, parsed: ParsedQuery, missing: Sequence[Term]
+    library: LibraryIndex, parsed: ParsedQuery, missing: Sequence[Term]
 ) -> tuple[ParsedQuery, tuple[NearWord, ...]]:
     """Return a query with near words in place of missing terms, and what was changed.
 
-    `missing` are terms of the query that no chunk contains and the scorer does not know.
+    `missing` are terms of the query that no chunk contains as typed and the scorer does not know.
     """
     codes = _codes(parsed.about)
     near_words: list[NearWord] = []
     for term in missing[:MAX_CORRECTED]:
-        if len(term.tokens) == 1 and term not in parsed.required and term.text not in codes:
-            words = _near_words(snapshot, library, term.text)
+        is_exact = term in (*parsed.required, *parsed.identifiers) or term in parsed.parts
+        if len(term.tokens) == 1 and not is_exact and term.text not in codes:
+            words = _near_words(library, term.text)
             near_words += words
             parsed = _with_near_words(parsed, term, words)
     return parsed, tuple(near_words)
 
 
 def complete_last_word(
-    snapshot: Snapshot, library: LibraryIndex, parsed: ParsedQuery, counts: Mapping[Term, int]
+    library: LibraryIndex, parsed: ParsedQuery, counts: Mapping[Term, int]
 ) -> tuple[ParsedQuery, tuple[NearWord, ...]]:
-    """Return a query whose last word also stands for the words that begin with it, and these words.
+    """Return a query whose last word also stands for the words that begin with it, and these words, the most
+    frequent first. They count as the word itself.
 
     If no chunk contains the last word itself, the most frequent of them takes its place. A query that ends
     with white space or punctuation is complete, and so is a phrase.
     """
     tokens = tokens_of(parsed.about)
+    last = parsed.about.split()[-1:]
     if not tokens or parsed.is_text or not parsed.about.endswith(tokens[-1]):
         return parsed, ()
-    typed = Term((tokens[-1],))
+    # The beginning of a code is all of it: E10 of E1042, 2.0 of 2.0.1.
+    typed = Term((last[0].lstrip(_AROUND),)) if _is_code(last[0]) else Term((tokens[-1],))
     if Term(typed.tokens, in_title=True) in parsed.required:
         return parsed, ()
     prefix = folded(typed.text)
     if len(prefix) < MIN_PREFIX:
         return parsed, ()
     own = stems_of(typed.tokens)[0]
-    stems = [stem for stem in stems_starting_with(library.index, prefix, MAX_COMPLETIONS + 1) if stem != own]
-    forms = completing_forms(snapshot, library, stems[:MAX_COMPLETIONS], prefix)
-    is_missing = counts.get(typed) == 0
-    words = [
-        NearWord(typed.text, form.word, PREFIX, 0, COMPLETION_WEIGHT, form.matches.n_chunks, replaces=False)
-        for form in sorted(forms, key=lambda form: (-form.matches.n_chunks, form.word))
+    found = [form for form, _ in forms_starting_with(library.index, prefix, 2 * MAX_COMPLETIONS)]
+    forms = [
+        form for form, term in zip(found, stems_of(found), strict=True) if term != own and form != prefix
     ]
-    words = list({word.word: word for word in words}.values())
-    if words and is_missing:
+    matches = dict(
+        zip(forms, find(library.index, [IndexTerm(stems_of([form])) for form in forms]), strict=True)
+    )
+    words = [
+        NearWord(typed.text, form, PREFIX, 0, OTHER_SHARE, matches[form].n_chunks, replaces=False)
+        for form in sorted(forms, key=lambda form: (-matches[form].n_chunks, form))
+        if matches[form].n_chunks
+    ][:MAX_COMPLETIONS]
+    if not words:
+        return parsed, ()
+    about = parsed.about
+    if not counts.get(typed):
         words[0] = dataclasses.replace(words[0], replaces=True)
-    return _with_near_words(parsed, typed, words), tuple(words)
+        about = about[: len(about) - len(typed.text)] + words[0].word
+    parts = {Term((token,)) for token in tokens_of(typed.text)} - {typed}
+    terms = [term for term in parsed.terms if term not in parts]
+    completed = tuple(Term((word.word,)) for word in words)
+    return dataclasses.replace(
+        parsed,
+        about=about,
+        terms=tuple(terms if typed in terms else [*terms, typed]),
+        synonyms={**parsed.synonyms, typed: (*parsed.synonyms.get(typed, ()), *completed)},
+    ), tuple(words)
+
+
+def with_joined_words(library: LibraryIndex, parsed: ParsedQuery) -> ParsedQuery:
+    """Return a query whose neighbouring words also stand for the one word that they make, as far as the
+    library has it, and identifiers that it lacks for their parts side by side: *node js* for nodejs, *XR 300*
+    for XR300, TBX90 for *TBX 90*."""
+    synonyms = {term: list(others) for term, others in parsed.synonyms.items()}
+    for pair in parsed.pairs[:MAX_JOINED]:
+        first, second = (Term((token,)) for token in pair.tokens)
+        joined = "".join(map(folded, pair.tokens)).lower()
+        # *grade D* is not *graded*.
+        is_other = stems_of([joined]) != stems_of(first.tokens)
+        if (
+            joined.isalnum()
+            and is_other
+            and {first, second} <= {*parsed.terms}
+            and _is_in(library, (joined,))
+        ):
+            for term in (first, second):
+                synonyms.setdefault(term, []).append(Term((joined,)))
+    for term in parsed.identifiers[:MAX_JOINED]:
+        parts = tuple(tokens_of(term.text))
+        if len(parts) > 1 and not _is_in(library, term.tokens) and _is_in(library, parts):
+            synonyms.setdefault(term, []).append(Term(parts))
+    return dataclasses.replace(
+        parsed, synonyms={term: tuple(dict.fromkeys(others)) for term, others in synonyms.items()}
+    )
+
+
+def _is_in(library: LibraryIndex, tokens: Sequence[str]) -> bool:
+    (found,) = find(library.index, [IndexTerm(stems_of(tokens))])
+    return found.n_chunks > 0
 
 
 def describe_typing_errors(near_words: Sequence[NearWord]) -> list[str]:
@@ -127,64 +171,34 @@ def describe_typing_errors(near_words: Sequence[NearWord]) -> list[str]:
     ]
 
 
-def _near_words(snapshot: Snapshot, library: LibraryIndex, typed: str) -> list[NearWord]:
-    """The words of the library nearest to one that stands nowhere, the likeliest first."""
-    word = folded(typed)
-    near = {each.stem: each for each in near_terms(library.index, word, MAX_CANDIDATES)}
-    allowed = max_edits(word)
-    forms = forms_of(snapshot, library, list(near))
-    edits = count_edits([form.word for form in forms], word)
-    nearest: dict[str, tuple[tuple[int, bool, int, str], Form]] = {}
-    for form, n_edits in zip(forms, edits, strict=True):
-        order = (n_edits, form.word[0] != word[0], -form.matches.n_chunks, form.word)
-        if n_edits <= allowed and (form.stem not in nearest or order < nearest[form.stem][0]):
-            nearest[form.stem] = order, form
-    ranked = sorted(nearest.values(), key=lambda each: each[0])
+def _near_words(library: LibraryIndex, typed: str) -> list[NearWord]:
+    """The words of the library nearest to one that stands nowhere, the likeliest first; one of each stem."""
+    near = near_forms(library.index, folded(typed), MAX_CANDIDATES)
+    of_term: dict[str, NearForm] = {}
+    for each, term in zip(near, stems_of(each.form for each in near), strict=True):
+        of_term.setdefault(term, each)
+    matches = dict(zip(of_term, find(library.index, [IndexTerm((term,)) for term in of_term]), strict=True))
+    ranked = sorted(
+        (each for each in of_term.items() if matches[each[0]].n_chunks),
+        key=lambda each: (
+            each[1].edits,
+            not each[1].keeps_first,
+            -matches[each[0]].n_chunks,
+            each[1].form,
+        ),
+    )
     return [
         NearWord(
             typed,
-            form.word,
+            form.form,
             TYPO,
-            order[0],
+            form.edits,
             OTHER_WEIGHT if place else REPLACED_WEIGHT,
-            form.matches.n_chunks,
+            matches[term].n_chunks,
             replaces=not place,
         )
-        for place, (order, form) in enumerate(ranked[: 1 + MAX_OTHERS])
-        if order[0] == ranked[0][0][0]
-    ]
-
-
-def forms_of(snapshot: Snapshot, library: LibraryIndex, stems: Sequence[str]) -> list[Form]:
-    """The words of some stems, as far as a few chunks of each show them; the index has stems only."""
-    found = dict(zip(stems, find(library.index, [IndexTerm((stem,)) for stem in stems]), strict=True))
-    chunk_ids = {
-        chunk_id for matches in found.values() for chunk_id in matches.first_chunks(CHUNKS_READ).tolist()
-    }
-    if not chunk_ids:
-        return []
-    ids, parameters = listed("id", sorted(chunk_ids))
-    initials = {stem[0] for stem in stems}
-    words: set[str] = set()
-    for _, *texts in snapshot.rows(TEXTS_OF.format(ids=ids), parameters):
-        for text in texts:
-            words.update(tokens_of(text))
-    forms = sorted({form for form in map(folded, words) if form[:1] in initials})
-    return [
-        Form(0, stem, form, found[stem])
-        for form, stem in zip(forms, stems_of(forms), strict=True)
-        if stem in found
-    ]
-
-
-def completing_forms(
-    snapshot: Snapshot, library: LibraryIndex, stems: Sequence[str], beginning: str
-) -> list[Form]:
-    """The words of some stems that begin with a folded text, without stop words."""
-    return [
-        form
-        for form in forms_of(snapshot, library, stems)
-        if form.word.startswith(beginning) and not is_stop_word(form.word)
+        for place, (term, form) in enumerate(ranked[: 1 + MAX_OTHERS])
+        if form.edits == ranked[0][1].edits
     ]
 
 
@@ -215,6 +229,7 @@ def _with_near_words(parsed: ParsedQuery, typed: Term, words: Sequence[NearWord]
     return dataclasses.replace(
         parsed,
         about=_replace_word(parsed.about, typed.text, new.text),
+        plain=_replace_word(parsed.plain, typed.text, new.text),
         terms=replaced(parsed.terms),
         pairs=tuple(dict.fromkeys(pairs)),
         frequencies=frequencies if is_new else parsed.frequencies,

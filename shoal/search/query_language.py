@@ -1,30 +1,37 @@
-"""The query language: words, "exact phrases", -excluded, title:word.
+"""The query language: words, "exact phrases", -excluded, title:word. docs/searching.md has the rules.
 
-No text is an error. Everything outside this syntax is plain text. Only letters, digits and the marks on them
-reach the index.
+No text is an error. Everything outside this syntax is plain text, and so is everything with `Syntax.plain`.
 
-    words           rank; a chunk need not contain them
-    "a phrase"      its words side by side, in any inflection; a chunk must contain it
-    title:word      a word, or title:"a phrase", of the document's title; a chunk must have it
-    -word           excludes chunks that contain it; also -"a phrase", -title:word
+    words           rank; a passage need not contain them
+    "a phrase"      its words side by side, in any inflection; a passage must contain it
+    title:word      a word, or title:"a phrase", of the document's title; a passage must have it
+    -word           excludes passages that contain it; also -"a phrase", -title:word
 
-Operators count only at the start of a word, so 5"x3", well-known and a - b are plain text. A query with more
-than `MAX_WORDS_WITH_OPERATORS` other words is a text and has no operators: quotation marks are its author's
-then, and requiring what they enclose would leave no results.
+Operators count only at the start of a word, so 5"x3", well-known and a - b are plain text. A minus before a
+word excludes only if the word has letters alone, as in *jaguar -car*, and the query is no question and no
+command: *-40 degrees*, *tar -xzf* and *what does sort -unique do* are text. A query with more than
+`MAX_WORDS_WITH_OPERATORS` other words is a text and has no operators: quotation marks are its author's then,
+and requiring what they enclose would leave no results.
 
 The number of words searched for, including those of phrases and compounds, is limited: each costs time.
 """
 
 from __future__ import annotations
 
+import enum
 import itertools
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from lagoon.tokens import STOP_WORDS, is_stop_word, normalise, without_clitic
-from shoal.index.terms import Terms, word_pattern
+from lagoon.tokens import STOP_WORDS, token_list
+from shoal.words.analysis import words_of
+from shoal.words.characters import APOSTROPHES, HYPHENS
+from shoal.words.compounds import Word
+from shoal.words.typed import is_in_contraction, stems_of, surface, tokens_of
 
 MAX_WORDS_WITH_OPERATORS = 16
 """Longer queries are texts. The longest queries of cacm are paragraphs that cite titles; there lexical
@@ -38,31 +45,64 @@ MAX_PHRASE_WORDS = 32
 """Most words of a phrase that are searched for. The index reads the posting list of each word, so a
 phrase takes longer the more words it has and the more common they are. Two chunks hardly ever share 32
 consecutive words."""
+MIN_EXCLUDED_LETTERS = 3
+"""Letters of a word that a minus excludes; shorter ones are options, such as -rf."""
+MAX_PARTS_BEFORE = 12
+"""Words before a part of a compound among which its whole is looked for."""
+PART_WEIGHT = 0.1
+"""Factor of the BM25 of a part of an identifier, such as 17 of B-17."""
+COMPOUND_WEIGHT = 0.25
+"""Factor of the BM25 of a compound of words, such as *well-known*, beside its words."""
 
+_QUOTED = r"""
+    "(?P<straight>[^"]*)" | ＂(?P<wide>[^＂]*)＂ | [“„‟](?P<curly>[^“”„‟]*)[”“] | ”(?P<swedish>[^“”„‟]*)”
+  | «(?P<outward>[^«»]*)» | »(?P<inward>[^«»]*)« | ‹(?P<single>[^‹›]*)› | ›(?P<turned>[^‹›]*)‹
+"""
+_OPENING = '["＂“„‟”«»‹›]'
 _PIECE = re.compile(
-    r"""[(\[{]+(?=-?(?:title:)?["“])                # brackets around what follows
-      | (?<![^\s(\[{])                             # at the start of a word
-        (?P<sign>-(?=["“\w]))? (?P<title>title:(?=["“\w]))?
-        (?:"(?P<straight>[^"]*)" | “(?P<curly>[^“”]*)” | (?P<word>\S+))
-      | (?P<rest>\S+)                              # text behind a quotation mark
+    rf"""[(\[{{]+(?=-?(?:title:)?{_OPENING})           # brackets around what follows
+      | (?<![^\s(\[{{])                               # at the start of a word
+        (?P<sign>-(?=\w|{_OPENING}))? (?P<title>title:(?=\w|[.#@$]|{_OPENING}))?
+        (?:{_QUOTED} | (?P<word>[^\s「『]+))
+      | 「(?P<corner>[^「」]*)」 | 『(?P<double>[^『』]*)』
+      | (?P<rest>[^\s「『]+|[「『])                    # text behind a quotation mark
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_APOSTROPHES = str.maketrans({"’": "'", "ʼ": "'"})
+_PHRASES = (
+    "straight",
+    "wide",
+    "curly",
+    "swedish",
+    "outward",
+    "inward",
+    "single",
+    "turned",
+    "corner",
+    "double",
+)
+_QUESTION = re.compile(
+    r"\s*(?:what|how|why|when|where|which|who|whose|whom|is|are|was|were|do|does|did|can|could|should|would|will"
+    r"|may|must|has|have|had)\b(?=.*\s\S+\s)|.*[?？]\s*\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+_CAMEL = re.compile(r"[a-z][A-Z]")
+_VOWELS = frozenset("aeiouy")
+NEGATIONS = frozenset(("not", "no", "never", "without", "neither", "nor", "cannot", "none", "non"))
+_N_APOSTROPHES = frozenset(f"n{sign}" for sign in APOSTROPHES)
+_COMMAND = re.compile(r"(?<!\S)(?:-[a-zA-Z0-9]{1,2}(?!\S)|--\w|\.{0,2}/\S|\||[.$>](?!\S))")
 
-TERMS = Terms()
-"""The terms of this process; their cache is worth sharing."""
 
-MAX_STEMS = 50_000
-"""Tokens as written whose stems are kept, in 8 MB: those of several hundred searches."""
-MAX_KEPT_CHARS = 40
-"""Stems of longer tokens are not kept."""
-_STEMS: dict[str, str] = {}
+class Syntax(enum.StrEnum):
+    """How a query is read: with the operators of the query language, or as plain text."""
+
+    simple = "simple"
+    plain = "plain"
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One token (a word), or several side by side (a phrase). A token is a run of letters and digits."""
+    """One token (a word or compound), or several side by side (a phrase)."""
 
     tokens: tuple[str, ...]
     in_title: bool = False
@@ -78,6 +118,7 @@ class ParsedQuery:
 
     about           the query with operators and excluded parts replaced by spaces; same length as the query
     terms           distinct words, compounds, phrases and title terms, which rank; stop words only in phrases
+                    and in a query without other words
     required        those terms that a result must contain
     excluded        terms that no result contains
     n_ignored       number of terms beyond a limit, which neither rank nor are required
@@ -86,9 +127,14 @@ class ParsedQuery:
     is_text         whether the query is so long that operators count as plain text
     frequencies     how often each term that is a plain word occurs
     pairs           distinct neighbouring words of the query as typed, with no stop word between them
-    term_weights    factors of the BM25 of terms that were not typed; 1 for all others
+    term_weights    factors of the BM25 of terms that were not typed, and of parts; 1 for all others
     also            terms beside `terms` that rank by words alone, each with the factor of its BM25
     synonyms        other forms of terms, which count as the term itself (`shoal.search.synonyms`)
+    plain           the query with all operators, phrases and titles replaced by spaces; same length
+    identifiers     those terms that are codes, numbers, or stop words and letters in capitals
+    names           those terms that are written with a capital letter inside the query
+    negation        the first negating word of the query
+    parts           those terms that are parts of an identifier
     """
 
     about: str
@@ -104,46 +150,66 @@ class ParsedQuery:
     term_weights: Mapping[Term, float] = field(default_factory=dict)
     also: Mapping[Term, float] = field(default_factory=dict)
     synonyms: Mapping[Term, tuple[Term, ...]] = field(default_factory=dict)
+    plain: str = ""
+    identifiers: tuple[Term, ...] = ()
+    names: tuple[Term, ...] = ()
+    negation: str | None = None
+    parts: frozenset[Term] = frozenset()
 
 
-def parse_query(query: str, *, max_words: int) -> ParsedQuery:
+def parse_query(query: str, *, max_words: int, syntax: Syntax = Syntax.simple) -> ParsedQuery:
     """Parse a query. Its terms have at most `max_words` words in total, and so have its excluded terms.
 
     Raises nothing; takes time linear in the length of the query.
     """
-    about = list(query)
-    words: list[list[Term]] = []  # of each piece of the query; none for a stop word or an operator
+    if syntax is Syntax.plain:
+        return _parsed(query, query, [], [], max_words)
+    about, plain = list(query), list(query)
     required: list[Term] = []
     excluded: list[Term] = []
-    n_plain = 0
+    may_exclude = not (_QUESTION.match(query) or _COMMAND.search(query))
     for piece in _PIECE.finditer(query):
-        phrase = piece["straight"] if piece["straight"] is not None else piece["curly"]
+        phrase = next((piece[name] for name in _PHRASES if piece[name] is not None), None)
         text = phrase if phrase is not None else piece["word"] or piece["rest"] or ""
-        tokens = tuple(tokens_of(text))
         in_title = piece["title"] is not None
+        is_excluded = bool(piece["sign"]) and (
+            phrase is not None or in_title or (may_exclude and _is_excludable(text))
+        )
+        if phrase is None and not in_title and not is_excluded:
+            continue
+        tokens = tuple(tokens_of(text))
         if not tokens:
             continue
-        if piece["sign"]:
+        _blank(plain, piece.start(), piece.end())
+        if is_excluded:
             excluded.append(Term(tokens, in_title))
             _blank(about, piece.start(), piece.end())
-        elif in_title or phrase is not None:
+        else:
             required.append(Term(tokens, in_title))
             if in_title:
                 _blank(about, piece.start("title"), piece.end("title"))
-        else:
-            words.append(list(_words(text, tokens)))
-            n_plain += len(tokens)
-            continue
-        words.append([])
-    if n_plain > MAX_WORDS_WITH_OPERATORS and (required or excluded):
-        plain = [list(_words(text, tuple(tokens_of(text)))) for text in query.split()]
-        return _parsed(query, plain, [], [], max_words, is_text=True)
-    return _parsed("".join(about), words, required, excluded, max_words)
+    outside = "".join(plain)
+    if required or excluded:
+        n_plain = len(token_list(outside))
+        if n_plain > MAX_WORDS_WITH_OPERATORS:
+            return _parsed(query, query, [], [], max_words, is_text=True)
+    return _parsed("".join(about), outside, required, excluded, max_words)
+
+
+def _is_excludable(text: str) -> bool:
+    """Whether a minus before a text without white space excludes it."""
+    word = text.rstrip(".,;:!)]}")
+    letters = "".join(
+        char for char in word if char not in "-'’" and unicodedata.category(char) not in ("Mn", "Mc")
+    )
+    if not letters.isalpha() or len(letters) < MIN_EXCLUDED_LETTERS:
+        return not letters.isascii() and letters.isalpha()
+    return not letters.isascii() or not _VOWELS.isdisjoint(letters.lower())
 
 
 def _parsed(
     about: str,
-    pieces: list[list[Term]],
+    plain: str,
     required: list[Term],
     excluded: list[Term],
     max_words: int,
@@ -151,12 +217,17 @@ def _parsed(
     is_text: bool = False,
 ) -> ParsedQuery:
     longest = min(MAX_PHRASE_WORDS, max_words)
-    words = list(itertools.chain.from_iterable(pieces))
+    found = _plain_words(plain)
+    words, in_order, also = found.terms, found.in_order, found.compounds
+    if not words and not required:
+        words = _stop_words(plain)
+        in_order = []
     all_required = _distinct(_shortened(required, longest))
     all_excluded = _distinct(_shortened(excluded, longest))
     limited = _limit_phrases(all_required)
     all_terms = _distinct([*limited, *_shortened(words, longest)])
     terms = _first_words(all_terms, max_words)
+    parts = frozenset(found.parts).intersection(terms).difference(found.whole_words)
     limited_excluded = _first_words(_limit_phrases(all_excluded), max_words)
     return ParsedQuery(
         about=about,
@@ -168,8 +239,165 @@ def _parsed(
         is_cut=any(len(term.tokens) > longest for term in (*required, *words, *excluded)),
         is_text=is_text,
         frequencies=_frequencies(terms, words),
-        pairs=tuple(_pairs(terms, pieces)),
+        pairs=tuple(_pairs(terms, in_order)),
+        also=dict.fromkeys(_distinct(also)[:max_words], COMPOUND_WEIGHT),
+        plain=plain,
+        identifiers=tuple(each for each in _distinct(found.identifiers) if each in terms),
+        names=tuple(each for each in _distinct(found.names) if each in terms),
+        negation=found.negation,
+        parts=parts,
+        term_weights=dict.fromkeys(parts, PART_WEIGHT),
     )
+
+
+class _PlainWords(NamedTuple):
+    """The words of plain text.
+
+    terms        in order
+    in_order     the words that advance, None between words that are no neighbours
+    compounds    of words, which are no terms
+    identifiers, names, negation, parts   as in `ParsedQuery`
+    """
+
+    terms: list[Term]
+    in_order: list[Term | None]
+    compounds: list[Term]
+    identifiers: list[Term]
+    names: list[Term]
+    negation: str | None
+    parts: list[Term]
+
+    @property
+    def whole_words(self) -> list[Term]:
+        """The terms that also stand outside identifiers."""
+        counts = Counter(self.terms)
+        return [term for term in self.parts if counts[term] > self.parts.count(term)]
+
+
+def _plain_words(plain: str) -> _PlainWords:
+    """Return the words of plain text.
+
+    Codes such as `B-17`, `3.14` or `C++` are terms as a whole, beside their parts of several letters or
+    digits. For other compounds (`well-known`) the whole ranks worse as a term: nDCG@10 of lexical search is
+    lower by 0.001 to 0.005 on scifact, cranfield, medline and cacm.
+    """
+    words = words_of(plain)
+    terms: list[Term] = []
+    in_order: list[Term | None] = []
+    compounds: list[Term] = []
+    identifiers: list[Term] = []
+    names: list[Term] = []
+    parts: list[Term] = []
+    may_have_names = any(char.islower() for char in plain)
+    end = 0
+    for place, word in enumerate(words):
+        if "  " in plain[end : word.start]:
+            in_order.append(None)
+        end = max(end, word.end)
+        text = surface(plain, words, place)
+        if not word.advances:
+            whole = Term((plain[word.start : word.end],))
+            if _is_code(plain, words, place):
+                terms.append(whole)
+                if not _is_part(words, place):
+                    identifiers.append(whole)
+            elif _is_compound(plain, word):
+                compounds.append(whole)
+        elif _counts(plain, words, place, text):
+            terms.append(Term((text,)))
+            in_order.append(terms[-1])
+            if _is_part(words, place):
+                if any(_is_code(plain, words, at) for at in _wholes(words, place)):
+                    parts.append(terms[-1])
+                continue
+            if not word.form.isalpha() or len(text) == 1 or text.lower() in STOP_WORDS:
+                identifiers.append(terms[-1])
+            elif may_have_names and text[0].isupper() and (plain[: word.start].strip() or text.isupper()):
+                names.append(terms[-1])
+        else:
+            in_order.append(None)
+    return _PlainWords(terms, in_order, compounds, identifiers, names, _negation(plain, words), parts)
+
+
+def _negation(plain: str, words: Sequence[Word]) -> str | None:
+    """The first negating word."""
+    negating = (word for word in words if word.form in NEGATIONS or _is_contracted_not(plain, word))
+    return next((plain[word.start : word.end] for word in negating), None)
+
+
+def _is_contracted_not(plain: str, word: Word) -> bool:
+    return word.form == "t" and plain[max(word.start - 2, 0) : word.start].lower() in _N_APOSTROPHES
+
+
+def _is_code(plain: str, words: Sequence[Word], place: int) -> bool:
+    """Whether a word that shares its position is more than the words of letters in it."""
+    word = words[place]
+    if not word.form.isalpha() or word.form in STOP_WORDS:
+        return word.form not in STOP_WORDS and not _is_dashed_word(word.form)
+    if not _is_compound(plain, word):
+        return False
+    written = plain[word.start : word.end]
+    if "_" in written or _CAMEL.search(written):
+        return True
+    return any(
+        len(other.form) == 1 for other in words if other.advances and word.start <= other.start < word.end
+    )
+
+
+def _is_dashed_word(form: str) -> bool:
+    """Whether a form is a word with a minus before it, which may be a dash."""
+    return form[:1] in HYPHENS and form[1:2] not in HYPHENS and _is_excludable(form[1:])
+
+
+def _is_compound(plain: str, word: Word) -> bool:
+    """Whether a word that shares its position is a compound, and not a name in capitals or a letter of a
+    script without spaces."""
+    return len(word.form) > 1 and word.form not in (plain[word.start : word.end], *STOP_WORDS)
+
+
+def _counts(plain: str, words: Sequence[Word], place: int, text: str) -> bool:
+    """Whether a word that advances is a term of its own."""
+    word = words[place]
+    if len(word.form) == 1 and _is_inside(words, place):
+        return False
+    if text.lower() in STOP_WORDS:
+        return text.isupper()
+    return not is_in_contraction(plain, word)
+
+
+def _is_inside(words: Sequence[Word], place: int) -> bool:
+    """Whether a single letter or digit is part of another word, as in *U.S.* and *e-mail*."""
+    return any(other.end - other.start > 1 for other in _around(words, place))
+
+
+def _is_part(words: Sequence[Word], place: int) -> bool:
+    """Whether a word is part of a longer one."""
+    word = words[place]
+    return any(other.end - other.start > word.end - word.start for other in _around(words, place))
+
+
+def _wholes(words: Sequence[Word], place: int) -> list[int]:
+    """The places of the words that share a position and include one of the words."""
+    word = words[place]
+    return [
+        at
+        for at in range(max(place - MAX_PARTS_BEFORE, 0), min(place + 3, len(words)))
+        if not words[at].advances and words[at].start <= word.start and words[at].end >= word.end
+    ]
+
+
+def _around(words: Sequence[Word], place: int) -> list[Word]:
+    """The words that include one of them, itself among them."""
+    word = words[place]
+    near = words[max(place - MAX_PARTS_BEFORE, 0) : place + 3]
+    return [other for other in near if other.start <= word.start and other.end >= word.end]
+
+
+def _stop_words(plain: str) -> list[Term]:
+    """The terms of a text of stop words alone: all of it, and each."""
+    tokens = tuple(tokens_of(plain))
+    phrase = [Term(tokens)] if len(tokens) > 1 else []
+    return [*phrase, *(Term((token,)) for token in tokens)]
 
 
 def _frequencies(terms: Sequence[Term], words: Sequence[Term]) -> dict[Term, int]:
@@ -178,13 +406,12 @@ def _frequencies(terms: Sequence[Term], words: Sequence[Term]) -> dict[Term, int
     return {term: max(1, counts[stems_of(term.tokens)]) for term in terms}
 
 
-def _pairs(terms: Sequence[Term], pieces: Iterable[Sequence[Term]]) -> Iterator[Term]:
+def _pairs(terms: Sequence[Term], in_order: Sequence[Term | None]) -> Iterator[Term]:
     """Yield the neighbouring words that are terms, in their first spelling."""
     spelling = {stems_of(term.tokens): term for term in terms if len(term.tokens) == 1 and not term.in_title}
     pairs: dict[tuple[str, ...], Term] = {}
-    # A piece of several words, such as "well-known", holds neighbours too.
-    by_piece = [[spelling.get(stems_of(word.tokens)) for word in piece] or [None] for piece in pieces]
-    for first, second in itertools.pairwise(itertools.chain.from_iterable(by_piece)):
+    known = [None if word is None else spelling.get(stems_of(word.tokens)) for word in in_order]
+    for first, second in itertools.pairwise(known):
         if first is not None and second is not None and first != second:
             pair = Term((*first.tokens, *second.tokens))
             pairs.setdefault(stems_of(pair.tokens), pair)
@@ -210,94 +437,27 @@ def _first_words(terms: Sequence[Term], max_words: int) -> tuple[Term, ...]:
     return tuple(term for term, n in zip(terms, n_words, strict=True) if n <= max_words)
 
 
-def stems_of(tokens: Iterable[str]) -> tuple[str, ...]:
-    """Return the stem of each token as the index has it: without case, diacritics and inflection."""
-    tokens = list(tokens)
-    stems = list(map(_STEMS.get, tokens))
-    if None in stems:
-        missing = [token for token, stem in zip(tokens, stems, strict=True) if stem is None]
-        found = _find_stems(missing)
-        stems = [found[token] if stem is None else stem for token, stem in zip(tokens, stems, strict=True)]
-    return tuple(stems)  # type: ignore[arg-type]
-
-
-def _find_stems(tokens: Sequence[str]) -> dict[str, str]:
-    terms = TERMS.of_forms([folded(token) for token in tokens])
-    stems = {token: next(iter(found), "") for token, found in zip(tokens, terms, strict=True)}
-    kept = {token: stem for token, stem in stems.items() if len(token) <= MAX_KEPT_CHARS}
-    if len(_STEMS) + len(kept) > MAX_STEMS:
-        _STEMS.clear()
-    if len(kept) <= MAX_STEMS:
-        _STEMS.update(kept)
-    return stems
-
-
-def tokens_of(text: str) -> list[str]:
-    """Return the tokens of a text as written: the words of the index (`shoal.index.terms`)."""
-    return word_pattern(text).findall(text)
-
-
-def tokens_without_clitic(text: str) -> tuple[str, ...]:
-    """Return the tokens of a text without white space as written, without those of a clitic at its end."""
-    form = _form_of(text)
-    stem = without_clitic(form)
-    if stem != form:
-        text = text[: text.translate(_APOSTROPHES).lower().find(stem) + len(stem)]
-    return tuple(tokens_of(text))
-
-
-def folded(token: str) -> str:
-    """Return a token in lower case, without diacritics."""
-    return token.lower() if token.isascii() else normalise(token)
-
-
-def _words(text: str, tokens: tuple[str, ...]) -> Iterator[Term]:
-    """Yield the terms of plain text without white space: its words and, for codes such as `B-17`, `3.14` or
-    `U.S.`, also the phrase of all of them, which is more specific.
-
-    For other compounds (`well-known`) the phrase ranks worse: nDCG@10 of lexical search is lower by 0.001 to
-    0.005 on scifact, cranfield, medline and cacm.
-    """
-    form = _form_of(text)
-    if is_stop_word(form) or is_stop_word(f"{form}."):
-        return
-    if len(tokens) > 1:
-        tokens = tokens_without_clitic(text)
-    if _is_code(form, tokens):
-        yield Term(tokens)
-    for token in tokens:
-        # A single letter of "U.S." or "e-mail" counts only within the phrase.
-        if token.lower() not in STOP_WORDS and (len(tokens) == 1 or len(token) > 1):
-            yield Term((token,))
-
-
-def _form_of(text: str) -> str:
-    """A text without white space in lower case, without the punctuation around it."""
-    return text.translate(_APOSTROPHES).lower().strip("'\".,;:!?()[]{}")
-
-
-def _is_code(form: str, tokens: Sequence[str]) -> bool:
-    """Whether plain text without white space, in lower case, is a code such as `B-17`, `3.14` or `U.S.`"""
-    return len(tokens) > 1 and (any(map(str.isdigit, form)) or all(len(token) == 1 for token in tokens))
-
-
-def plain_runs(query: str, parsed: ParsedQuery) -> list[list[str]]:
-    """Return the words of a query outside quotation marks, codes and operators, in runs of neighbours."""
+def plain_runs(parsed: ParsedQuery) -> list[list[str]]:
+    """Return the words of a query outside quotation marks and operators, in runs of neighbours; a code is one
+    word."""
+    words = words_of(parsed.plain)
+    codes = {
+        (word.start, word.end)
+        for place, word in enumerate(words)
+        if not word.advances and _is_code(parsed.plain, words, place)
+    }
     runs: list[list[str]] = [[]]
-    for piece in _PIECE.finditer(query):
-        is_plain = piece["straight"] is None and piece["curly"] is None
-        text = piece["word"] or piece["rest"] or ""
-        if parsed.is_text:
-            is_plain, text = True, piece.group()
-        tokens = tokens_of(text)
-        if (
-            not is_plain
-            or ((piece["sign"] or piece["title"]) and not parsed.is_text)
-            or _is_code(text.lower(), tokens)
-        ):
+    end = 0
+    for place, word in enumerate(words):
+        is_code = (word.start, word.end) in codes
+        if not (is_code or word.advances) or word.start < end:
+            continue
+        covering = max((code for code in codes if code[0] <= word.start < code[1]), default=None)
+        start, stop = covering or (word.start, word.end)
+        if "  " in parsed.plain[end:start]:
             runs.append([])
-        else:
-            runs[-1] += tokens
+        runs[-1].append(parsed.plain[start:stop] if covering else surface(parsed.plain, words, place))
+        end = stop
     return [run for run in runs if run]
 
 

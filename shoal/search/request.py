@@ -22,6 +22,7 @@ from shoal.search.filtering.tree import Node
 from shoal.search.near_words import Typos
 from shoal.search.order_arguments import Boost, Decay, SortKey, make_boosts, make_decay, make_sort
 from shoal.search.ordering import BestFirst, DocumentLimit
+from shoal.search.query_language import Syntax
 from shoal.search.value_checks import check_characters, check_file_type, check_number
 from shoal.settings import Settings
 from shoal.storage.database import MAX_ID
@@ -133,6 +134,7 @@ class SearchRequest:
     group_by: GroupBy = GroupBy.chunk
     fold_similar: bool = False
     synonyms: Synonyms = Synonyms.on
+    syntax: Syntax = Syntax.simple
     pins: Pins = Pins.on
     shortlist: int = 0
 
@@ -196,6 +198,7 @@ def make_request(
     group_by: object = GroupBy.chunk,
     fold_similar: object = False,
     synonyms: object = Synonyms.on,
+    syntax: object = Syntax.simple,
     pins: object = Pins.on,
     shortlist: object = 0,
     **unknown: object,
@@ -236,6 +239,7 @@ def make_request(
         group_by=check_choice("group_by", group_by, GroupBy),
         fold_similar=_flag("fold_similar", fold_similar),
         synonyms=check_choice("synonyms", synonyms, Synonyms),
+        syntax=check_choice("syntax", syntax, Syntax),
         pins=check_choice("pins", pins, Pins),
         shortlist=_whole("shortlist", shortlist, 0, MAX_SHORTLIST),
     )

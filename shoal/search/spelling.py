@@ -1,54 +1,36 @@
 """Spelling suggestions for unknown words: words of the library that are a few edits away.
 
-They are found like the words that a search takes typing errors for (`shoal.index.near_terms`).
+They are found like the words that a search takes typing errors for (`shoal.index.forms`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from shoal.index.near_terms import NearTerm, count_edits, max_edits, near_terms
-from shoal.search.inflections import find_inflections
+from shoal.index.forms import near_forms
 from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import LibraryIndex
-from shoal.search.near_words import forms_of
-from shoal.search.query_language import MAX_PHRASE_WORDS, Term, tokens_of
-from shoal.storage.database import Snapshot
+from shoal.search.query_language import MAX_PHRASE_WORDS, Term
+from shoal.words.typed import stems_of, tokens_of
 
 MAX_SUGGESTIONS = 3
 """Most suggestions for a word."""
-MAX_CANDIDATES = 8
-"""Stems whose forms are looked for in the library; some are other words, or have none that is near."""
+MAX_CANDIDATES = 12
+"""Near forms that suggestions are chosen from; some are inflections of others."""
 
 
-def suggest(word: str, snapshot: Snapshot, library: LibraryIndex) -> tuple[str, ...]:
+def suggest(word: str, library: LibraryIndex) -> tuple[str, ...]:
     """Return suggestions for an unknown word in its normal form: words of the library, nearest first, those
-    of equal distance by their chunks.
+    of equal distance by their occurrences.
 
     Of several inflections of a word, one is returned. None for a word with digits, or of fewer than 4 letters
     or more than 64.
     """
     if not word.isalpha():
         return ()
-    near = near_terms(library.index, word, MAX_CANDIDATES)
-    of_stem: dict[str, list[str]] = {}
-    for form in forms_of(snapshot, library, [each.stem for each in near]):
-        of_stem.setdefault(form.stem, []).append(form.word)
-    suggestions = (_nearest_form(word, each, of_stem.get(each.stem, ())) for each in near)
-    return tuple(dict.fromkeys(filter(None, suggestions)))[:MAX_SUGGESTIONS]
-
-
-def _nearest_form(word: str, near: NearTerm, forms: Sequence[str]) -> str | None:
-    """The form of a stem that is nearest to a word, else the shortest inflection of what is near it.
-
-    The index has stems only, and a stem may join other words: *ill* and *illness*.
-    """
-    edits = dict(zip(forms, count_edits(list(forms), word), strict=True))
-    within = [form for form in forms if edits[form] <= max_edits(word)]
-    if within:
-        return min(within, key=lambda form: (edits[form], len(form), form))
-    inflections = find_inflections([near.form], forms)
-    return min(inflections, key=lambda form: (len(form), form), default=None)
+    near = [each.form for each in near_forms(library.index, word, MAX_CANDIDATES)]
+    of_term: dict[str, str] = {}
+    for form, term in zip(near, stems_of(near), strict=True):
+        of_term.setdefault(term, form)
+    return tuple(of_term.values())[:MAX_SUGGESTIONS]
 
 
 def count_chunks(library: LibraryIndex, words: str) -> int:

@@ -20,23 +20,25 @@ from dataclasses import dataclass
 
 from shoal.errors import QueryError
 from shoal.formats.headings import without_title_label
+from shoal.index.forms import forms_starting_with
 from shoal.index.index import Part
-from shoal.index.near_terms import stems_starting_with
+from shoal.index.matching import IndexTerm, find
 from shoal.index.segment import Segment
 from shoal.search.completions import Completions, Entry, Hit, key_of
 from shoal.search.dictionary_compounds import DictionaryCompounds, count_compounds, is_compound
 from shoal.search.library_index import LibraryIndex
-from shoal.search.near_words import completing_forms
-from shoal.search.query_language import folded, stems_of, tokens_of
 from shoal.search.value_checks import check_characters
 from shoal.storage import query_log, vocabulary_queries
 from shoal.storage.database import IDS_PER_STATEMENT, Database, Snapshot, listed
+from shoal.words.typed import folded, stems_of, tokens_of
 
 MAX_QUERY_CHARS = 200
 MAX_SUGGESTIONS = 20
 SUGGESTIONS = 8
 MAX_WORDS = 4
 """Completions of the last word."""
+FORMS_PER_WORD = 3
+"""Forms that are looked up for each completion, since some are inflections of others."""
 MAX_HEADINGS = 50_000
 """Headings kept for a part: those of most documents."""
 MAX_LEARNED = 50_000
@@ -138,7 +140,7 @@ class Suggester:
             is_start = key_of(compound).startswith(beginning)
             scored.append((_worth(n_chunks, COMPOUND, is_start=is_start), compound, COMPOUND, n_chunks))
         scored += self._frequent(snapshot, text, n)
-        for word, n_chunks in self._words(snapshot, library, text):
+        for word, n_chunks in self._words(library, text):
             scored.append((math.log2(1 + n_chunks), word, WORD, n_chunks))
         return Suggestions(tuple(itertools.islice(_distinct(scored, typed=text), n)))
 
@@ -163,21 +165,27 @@ class Suggester:
         for query, n in queries[:limit]:
             yield _worth(n, QUERY, is_start=True), _shown(query), QUERY, n
 
-    def _words(self, snapshot: Snapshot, library: LibraryIndex, text: str) -> Iterator[tuple[str, int]]:
+    def _words(self, library: LibraryIndex, text: str) -> Iterator[tuple[str, int]]:
         """The query with its last word completed, and in how many chunks that word is. Words that the query
         has before are left out."""
         tokens = tokens_of(text)
         if not tokens or not text.endswith(tokens[-1]):
             return
         before, beginning = text[: -len(tokens[-1])], folded(tokens[-1])
-        stems = stems_starting_with(library.index, beginning, 2 * MAX_WORDS)
-        forms = completing_forms(snapshot, library, stems, beginning)
+        forms = [
+            form for form, _ in forms_starting_with(library.index, beginning, FORMS_PER_WORD * MAX_WORDS)
+        ]
         typed = stems_of(tokens[:-1])
-        by_length = sorted(forms, key=lambda form: -len(form.word))
-        of_stem = {form.stem: form for form in by_length if form.stem not in typed}
-        best = sorted(of_stem.values(), key=lambda form: (-form.matches.n_chunks, form.word))[:MAX_WORDS]
-        for form in best:
-            yield before + form.word, form.matches.n_chunks
+        of_term = {
+            term: form
+            for form, term in sorted(zip(forms, stems_of(forms), strict=True), key=lambda each: -len(each[0]))
+            if term not in typed
+        }
+        matches = find(library.index, [IndexTerm((term,)) for term in of_term])
+        counted = [(form, found.n_chunks) for form, found in zip(of_term.values(), matches, strict=True)]
+        for form, n_chunks in sorted(counted, key=lambda each: (-each[1], each[0]))[:MAX_WORDS]:
+            if n_chunks:
+                yield before + form, n_chunks
 
     def _of_part(self, part: Part) -> Completions:
         segment = part.segment

@@ -3,9 +3,7 @@
 A word and its synonyms are one term (`shoal.index.groups`). If several words of the query are one entry, such
 as *world health organization*, each of them matches the synonyms of the entry. The longest entry at a place
 counts. Synonyms of synonyms are not looked up. Phrases, `title:` and excluded words, and codes are exact.
-
-The index does not tell "WHO" from "who". So an entry of a stop word alone is used only where the query has it
-in capitals among other letters, and is never searched for; the first of its synonyms takes its place.
+A stop word can be an entry in capitals: WHO is not *who*.
 """
 
 from __future__ import annotations
@@ -21,10 +19,11 @@ from shoal.index.matching import Matches
 from shoal.models.query_info import UsedSynonym
 from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import LibraryIndex
-from shoal.search.query_language import ParsedQuery, Term, folded, plain_runs, stems_of, tokens_of
+from shoal.search.query_language import ParsedQuery, Term, plain_runs
 from shoal.storage import synonyms as stored
 from shoal.storage.database import Snapshot
 from shoal.storage.synonym_records import Synonym
+from shoal.words.typed import folded, names_of, stems_of
 
 MAX_WORDS = 8
 """Most words of a phrase in an entry."""
@@ -52,57 +51,39 @@ def key_of(tokens: Sequence[str]) -> str:
 
 def is_stop_words(form: str) -> bool:
     """Whether a word or phrase has only words that are too common to be searched for."""
-    return all(folded(token) in STOP_WORDS for token in tokens_of(form))
+    return all(folded(token) in STOP_WORDS for token in names_of(form))
 
 
-def add_synonyms(
-    snapshot: Snapshot, query: str, parsed: ParsedQuery, *, max_words: int
-) -> tuple[ParsedQuery, tuple[Use, ...]]:
+def add_synonyms(snapshot: Snapshot, parsed: ParsedQuery) -> tuple[ParsedQuery, tuple[Use, ...]]:
     """Return a query whose terms have their synonyms, and what was used; the same query without any."""
     if not stored.any_synonyms(snapshot):
         return parsed, ()
-    runs = plain_runs(query, parsed)
+    runs = plain_runs(parsed)
     ends = itertools.accumulate(map(len, runs))
     runs = [run[: max(0, MAX_QUERY_WORDS + len(run) - end)] for run, end in zip(runs, ends, strict=True)]
     sources = _find_sources(snapshot, runs)
     if not sources:
         return parsed, ()
-    has_small_letters = any(letter.islower() for letter in query)
     forms: set[tuple[str, ...]] = set()
     synonyms = {term: list(others) for term, others in parsed.synonyms.items()}
-    terms = list(parsed.terms)
     plain = {stems_of(term.tokens): term for term in parsed.terms if _may_widen(parsed, term)}
     uses: list[Use] = []
     for tokens, key in _longest(runs, sources):
         own = list(dict.fromkeys(plain[stem] for stem in _stem_keys(tokens) if stem in plain))
         others = list(_forms(key, sources[key]))
         typed = " ".join(tokens)
-        if not own and is_stop_words(typed):
-            if not (typed.isupper() and has_small_letters) or not others:
-                continue
-            # The others stand in for it.
-            first, *others_of_first = others
-            n_words = sum(len(term.tokens) for term in terms) + len(first[0].tokens)
-            if n_words > max_words or not _is_taken(first[0], forms):
-                continue
-            uses.append(Use(typed, *first))
-            if first[0] not in terms:
-                terms.append(first[0])
-            own, others = [first[0]], others_of_first
         for form, synonym_id in others:
             if own and _is_taken(form, forms):
                 uses.append(Use(typed, form, synonym_id))
                 for term in own:
                     synonyms.setdefault(term, []).append(form)
     groups = {term: tuple(dict.fromkeys(others)) for term, others in synonyms.items() if others}
-    return dataclasses.replace(parsed, terms=tuple(terms), synonyms=groups), tuple(dict.fromkeys(uses))
+    return dataclasses.replace(parsed, synonyms=groups), tuple(dict.fromkeys(uses))
 
 
-def terms_with_synonyms(
-    snapshot: Snapshot, library: LibraryIndex, query: str, parsed: ParsedQuery, *, max_words: int
-) -> frozenset[Term]:
+def terms_with_synonyms(snapshot: Snapshot, library: LibraryIndex, parsed: ParsedQuery) -> frozenset[Term]:
     """Return the terms of a query with a synonym that some chunk contains."""
-    widened, _ = add_synonyms(snapshot, query, parsed, max_words=max_words)
+    widened, _ = add_synonyms(snapshot, parsed)
     forms = dict.fromkeys(form for others in widened.synonyms.values() for form in others)
     found = find_matches(library, list(forms))
     return frozenset(
@@ -114,9 +95,8 @@ def unite_forms(
     library: LibraryIndex, parsed: ParsedQuery, matches: dict[Term, Matches], uses: Sequence[Use]
 ) -> tuple[dict[Term, Matches], tuple[UsedSynonym, ...]]:
     """Return the matches of the terms with those of their synonyms, and what was used."""
-    if not uses:
-        return matches, ()
-    found = find_matches(library, list(dict.fromkeys(use.form for use in uses)))
+    forms = itertools.chain.from_iterable(parsed.synonyms.values())
+    found = find_matches(library, list(dict.fromkeys([*forms, *(use.form for use in uses)])))
     united = {
         term: unite(own, [found[form] for form in parsed.synonyms.get(term, ())])
         for term, own in matches.items()
@@ -196,6 +176,6 @@ def _forms(key: str, entries: Sequence[Synonym]) -> Iterator[tuple[Term, int]]:
     """The other words of some entries, without stop words, each with the entry."""
     for entry in entries:
         for word in entry.synonyms:
-            tokens = tuple(tokens_of(word))
+            tokens = tuple(names_of(word))
             if key_of(tokens) != key and not is_stop_words(word):
                 yield Term(tokens), entry.id
