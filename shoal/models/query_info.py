@@ -71,6 +71,15 @@ class UsedPin:
 
 
 @dataclass(frozen=True, slots=True)
+class ExcludedTerm:
+    """A word or phrase that the query excludes, as typed without the minus. `n_removed`: how many passages
+    that the query finds and the filters leave have it, and so are no results."""
+
+    term: str
+    n_removed: int
+
+
+@dataclass(frozen=True, slots=True)
 class QueryInfo:
     """The profile and the words of a query.
 
@@ -78,7 +87,7 @@ class QueryInfo:
     `confidence` is the lead of the first reef over the second. `missing_terms` are the words and phrases, as
     typed, that are in no chunk, nor a synonym of them; `near_words` say what a typing error or the beginning
     of a word was taken for. `synonyms` are those that were searched for, too; `pins` are those that apply to
-    the results, first those that come first.
+    the results, first those that come first. `excluded` is what a minus left out.
     """
 
     top_reef: str | None
@@ -91,3 +100,4 @@ class QueryInfo:
     near_words: tuple[NearWord, ...] = ()
     synonyms: tuple[UsedSynonym, ...] = ()
     pins: tuple[UsedPin, ...] = ()
+    excluded: tuple[ExcludedTerm, ...] = ()

@@ -61,7 +61,9 @@ class Scores:
     without a vector has None there, and `dense` is estimated from its other signals.
 
     `field_boost_parts`, on request, add up to `field_boost`. `decay` and the values of `boosts` are what the
-    decay and the boosts of the request add to the `final` score; None without them.
+    decay and the boosts of the request add to the `final` score; None without them. `exact_name` and
+    `identifiers` are what is added to it, also in a lexical search, because the title, a heading or the file
+    name is the query, and because the chunk has all identifiers and numbers of the query; else 0.
     """
 
     final: float
@@ -75,6 +77,8 @@ class Scores:
     dense_raw: float | None = None
     decay: float | None = None
     boosts: tuple[BoostPart, ...] | None = None
+    exact_name: float = 0.0
+    identifiers: float = 0.0
 
 
 class NearestSentence(NamedTuple):

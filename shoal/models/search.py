@@ -120,6 +120,8 @@ class SearchArguments(TypedDict, total=False):
     pins              with `off`, nothing comes first or is hidden by the pins of the library (`pins`)
     shortlist         ranks documents first, as wholes, and then only passages of the best 1 to 1,000 of them;
                       0, the default, ranks the passages of all documents
+    syntax            `simple` (the default) reads quotation marks, a minus before a word and `title:` as the
+                      query language; `plain` reads the query as text
     """
 
     top_k: int
@@ -154,6 +156,7 @@ class SearchArguments(TypedDict, total=False):
     synonyms: str
     pins: str
     shortlist: int
+    syntax: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +210,8 @@ class SearchResult:
     content of the document; else None. `folded`: the near-duplicates folded under it, best first; None
     without `fold_similar`. `pinned`: whether a pin of the library put it first (`QueryInfo.pins`), whatever
     its score. `further`: whether better passages of its document come before those of all others, so that
-    this one comes after them (`max_per_document`), also with a higher score.
+    this one comes after them (`max_per_document`), also with a higher score. `lacking`: what the query names
+    and the chunk does not contain: identifiers, numbers, names, a negation. Its relevance is low then.
     """
 
     text: str
@@ -251,6 +255,7 @@ class SearchResult:
     folded: tuple[FoldedResult, ...] | None = None
     pinned: bool = False
     further: bool = False
+    lacking: tuple[str, ...] = ()
 
 
 class DocumentReef(NamedTuple):

@@ -65,6 +65,7 @@ REQUEST_FIELDS = (
     "prefix",
     "synonyms",
     "pins",
+    "syntax",
 )
 
 ORDER_FIELDS = ("sort", "decay", "boosts", "group_by", "fold_similar", "shortlist")

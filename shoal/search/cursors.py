@@ -1,8 +1,12 @@
 """Cursors: where the next page of a search begins.
 
 A cursor names the last results before the page, so the page continues after them wherever they stand now. In
-an unchanged library that is the page that an offset would give. It is text for clients to send back; a
-checksum finds a damaged one, and a digest of the request one of another search.
+an unchanged library that is the page that an offset would give. If all of them are gone, the page begins
+where the raw scores of the last one would stand, and not behind its number less the results that are gone:
+results may come twice, but none is skipped.
+
+It is text for clients to send back; a checksum finds a damaged one, and a digest of the request one of
+another search.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from shoal.errors import QueryError
 
@@ -32,8 +36,8 @@ CHANGED = (
     "stands now"
 )
 CHANGED_WITHOUT_ANCHOR = (
-    "the library has changed since the page before, and its last results are gone: this page continues at "
-    "their number, so results may be missing or come twice"
+    "the library has changed since the page before, and its last results are gone: this page continues where "
+    "they stood, so results may come twice"
 )
 
 PAGE_FIELDS = frozenset(
@@ -44,11 +48,22 @@ PAGE_FIELDS = frozenset(
 )
 """Fields of a request that may differ between the pages of one search."""
 
-_VERSION = 1
-_HEAD = struct.Struct("<BIQQ")
+_VERSION = 2
+_HEAD = struct.Struct("<BIIQQqqqqd")
 _ANCHOR = struct.Struct("<q")
+_MAX_TOTAL = 2**32 - 1
 _CHECK_BYTES = 6
 _INVALID = "is not a cursor of this service: send `next_cursor` of the page before, unchanged"
+
+
+class RawScores(NamedTuple):
+    """What the key of a result is made of: its raw scores, and what is added to their blend."""
+
+    lexical: int = 0
+    reef: int = 0
+    fields: int = 0
+    dense: int = 0
+    added: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +71,25 @@ class Cursor:
     """The place between two pages.
 
     position  results before the next page, those left out by `min_relevance` included
+    total     results on all pages
+    last      raw scores of the last result before the next page
     state     of the library that the page before was read from, by `state_of`
     digest    of the request, without `PAGE_FIELDS`
     anchors   ids of the last chunks before the next page, the last one first
     """
 
     position: int
+    total: int
     state: int
     digest: int
+    last: RawScores
     anchors: tuple[int, ...] = ()
 
     def text(self) -> str:
         """Return the cursor as text for an address."""
-        packed = _HEAD.pack(_VERSION, self.position, self.state, self.digest)
+        packed = _HEAD.pack(
+            _VERSION, self.position, min(self.total, _MAX_TOTAL), self.state, self.digest, *self.last
+        )
         packed += b"".join(map(_ANCHOR.pack, self.anchors[:MAX_ANCHORS]))
         return base64.urlsafe_b64encode(packed + _check(packed)).rstrip(b"=").decode("ascii")
 
@@ -87,9 +108,9 @@ def make_cursor(value: object) -> Cursor | None:
     n_anchors, rest = divmod(len(packed) - _HEAD.size, _ANCHOR.size)
     if rest or not 0 <= n_anchors <= MAX_ANCHORS or check != _check(packed) or packed[0] != _VERSION:
         raise QueryError("cursor", _INVALID)
-    _, position, state, digest = _HEAD.unpack_from(packed)
+    _, position, total, state, digest, *last = _HEAD.unpack_from(packed)
     anchors = tuple(each for (each,) in _ANCHOR.iter_unpack(packed[_HEAD.size :]))
-    return Cursor(position, state, digest, anchors)
+    return Cursor(position, total, state, digest, RawScores(*last), anchors)
 
 
 def digest_of(request: SearchRequest) -> int:
@@ -115,9 +136,13 @@ def state_of(revision: int, synonyms: Sequence[UsedSynonym], pins: Sequence[PinR
     return _digest((revision, tuple(synonyms), tuple(pins)))
 
 
-def cursor_after(request: SearchRequest, state: int, position: int, chunk_ids: Sequence[int]) -> Cursor:
-    """Return the cursor of the page after `position`. `chunk_ids`: the last ones before it, in order."""
-    return Cursor(position, state, digest_of(request), tuple(reversed(chunk_ids[-MAX_ANCHORS:])))
+def cursor_after(
+    request: SearchRequest, state: int, position: int, total: int, last: RawScores, chunk_ids: Sequence[int]
+) -> Cursor:
+    """Return the cursor of the page after `position` of `total` results. `chunk_ids`: the last ones before
+    it, in order; `last`: the raw scores of the last one."""
+    anchors = tuple(reversed(chunk_ids[-MAX_ANCHORS:]))
+    return Cursor(position, total, state, digest_of(request), last, anchors)
 
 
 def check_cursor(request: SearchRequest) -> None:

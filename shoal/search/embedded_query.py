@@ -52,7 +52,9 @@ def embed_query(vectors: QueryVectors | None, settings: Settings, request: Searc
         return EmbeddedQuery(None, NO_ENCODER if request.weights and request.weights.get("dense") else None)
     if not is_alone and not _wants_vectors(settings, request):
         return NOT_EMBEDDED
-    text = embedded_query_text(parse_query(request.query, max_words=settings.max_query_terms))
+    text = embedded_query_text(
+        parse_query(request.query, max_words=settings.max_query_terms, syntax=request.syntax)
+    )
     if not text:
         return NOT_EMBEDDED
     try:

@@ -4,14 +4,15 @@ span."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lagoon.tokens import STOP_WORDS
-from shoal.index.terms import word_pattern
 from shoal.models.search import SearchMode
 from shoal.search.inflections import find_inflections
-from shoal.search.query_language import ParsedQuery, folded, stems_of, tokens_of
+from shoal.search.query_language import ParsedQuery
+from shoal.search.text_words import Occurrence, TextWords
+from shoal.words.typed import folded, stems_of, tokens_of
 
 Spans = tuple[tuple[int, int], ...]
 """Starts and ends in code points, end exclusive, in order, not overlapping."""
@@ -28,7 +29,8 @@ class Highlighter:
 def make_highlighter(parsed: ParsedQuery, mode: SearchMode) -> Highlighter:
     """Return what to highlight for a query. The words of a phrase count by themselves only in mode `reef`,
     where no result must have the phrase."""
-    forms = [*parsed.terms, *itertools.chain.from_iterable(parsed.synonyms.values())]
+    terms = [term for term in parsed.terms if term not in parsed.parts]
+    forms = [*terms, *parsed.also, *itertools.chain.from_iterable(parsed.synonyms.values())]
     words = [token for term in forms if len(term.tokens) == 1 for token in term.tokens]
     if mode is SearchMode.reef:
         about = (token for token in tokens_of(parsed.about) if len(token) > 1)
@@ -39,67 +41,52 @@ def make_highlighter(parsed: ParsedQuery, mode: SearchMode) -> Highlighter:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The words of texts.
-
-    pieces  each text in pieces that make it up: what is before its first word, this word, what is between it
-            and the next, and so on
-    stems   the stem in the index of each word, as written
-    """
-
-    pieces: list[list[str]]
-    stems: dict[str, str]
-
-    def in_order(self, text: int) -> list[str]:
-        """Return the words of one of the texts."""
-        return self.pieces[text][1::2]
-
-    def with_stems(self, stems: Collection[str]) -> dict[str, str]:
-        """Return the words with one of these stems, each with its stem."""
-        wanted = frozenset(stems)
-        return {word: stem for word, stem in self.stems.items() if stem in wanted}
-
-
-def read_words(texts: Sequence[str]) -> Words:
-    """Return the words of the texts."""
-    pieces = [word_pattern(text).split(text) for text in texts]
-    distinct = list(set().union(*(in_text[1::2] for in_text in pieces)))
-    return Words(pieces, dict(zip(distinct, stems_of(distinct), strict=True)))
-
-
 def find_highlights(
-    texts: Sequence[str], highlighter: Highlighter, words_of_texts: Words | None = None
+    texts: Sequence[str], highlighter: Highlighter, words_of_texts: TextWords | None = None
 ) -> list[Spans]:
     """Return the highlighted spans of each text; `words_of_texts` are its words, if already read."""
-    read = words_of_texts or read_words(texts)
-    words_of_query = highlighter.words.union(*highlighter.phrases)
-    forms = {word: folded(word) for word in read.with_stems(stems_of(words_of_query))}
-    inflections = find_inflections(words_of_query, set(forms.values()))
-    same = {word: inflections[form] for word, form in forms.items() if form in inflections}
-    highlighted = {word for word, words in same.items() if words & highlighter.words}
+    read = words_of_texts or TextWords(texts)
+    wanted = list(highlighter.words.union(*highlighter.phrases))
+    term_of = dict(zip(wanted, stems_of(wanted), strict=True))
+    terms = set(term_of.values())
+    inflections = find_inflections(wanted, read.forms(terms))
     highlights = []
-    for text, pieces in enumerate(read.pieces):
-        words = read.in_order(text)
-        in_order = [same.get(word, frozenset()) for word in words] if highlighter.phrases else []
-        spans = [(i, i) for i, word in enumerate(words) if word in highlighted]
-        spans += _find_phrases(in_order, highlighter.phrases)
-        # Words are every second piece.
-        bounds = list(itertools.accumulate(map(len, pieces))) if spans else []
-        highlights.append(_merge_spans((bounds[2 * first], bounds[2 * last + 1]) for first, last in spans))
+    for found in read.find(terms):
+        spans = [
+            (occurrence.start, occurrence.end)
+            for occurrences in found.values()
+            for occurrence in occurrences
+            if not highlighter.words.isdisjoint(inflections.get(occurrence.form, ()))
+        ]
+        for phrase in highlighter.phrases:
+            stems = [term_of[word] for word in phrase]
+            spans += _find_phrase(phrase, stems, found, inflections)
+        highlights.append(_merge_spans(spans))
     return highlights
 
 
-def _find_phrases(
-    in_order: Sequence[frozenset[str]], phrases: Iterable[tuple[str, ...]]
-) -> list[tuple[int, int]]:
-    """The first and last word of each phrase in a text, which is given by the query's words at each place."""
-    return [
-        (i, i + len(phrase) - 1)
-        for phrase in phrases
-        for i in range(len(in_order) - len(phrase) + 1)
-        if all(word in in_order[i + k] for k, word in enumerate(phrase))
-    ]
+def _find_phrase(
+    phrase: Sequence[str],
+    stems: Sequence[str],
+    found: Mapping[str, Sequence[Occurrence]],
+    inflections: Mapping[str, frozenset[str]],
+) -> Iterable[tuple[int, int]]:
+    """The places of a phrase in a text."""
+    if not all(stem in found for stem in stems):
+        return
+    ends: dict[int, int] = {}
+    for place in range(len(phrase) - 1, -1, -1):
+        starts = {
+            occurrence.position: occurrence
+            for occurrence in found[stems[place]]
+            if phrase[place] in inflections.get(occurrence.form, ())
+        }
+        if place == len(phrase) - 1:
+            ends = {position: occurrence.end for position, occurrence in starts.items()}
+        else:
+            ends = {position: ends[position + 1] for position in starts if position + 1 in ends}
+        if place == 0:
+            yield from ((starts[position].start, end) for position, end in ends.items())
 
 
 def _merge_spans(spans: Iterable[tuple[int, int]]) -> Spans:

@@ -17,7 +17,8 @@ from shoal.index import lexical
 from shoal.index.lexical import WeightedTerm
 from shoal.index.matching import EVERYWHERE, IN_TEXT, TITLE, IndexTerm, Matches, find
 from shoal.search.library_index import LibraryIndex
-from shoal.search.query_language import ParsedQuery, Term, stems_of
+from shoal.search.query_language import ParsedQuery, Term
+from shoal.words.typed import stems_of
 
 UNIT = lexical.UNIT
 """Scores are whole multiples of 1 / UNIT, so that equal scores compare as equal."""

@@ -26,12 +26,13 @@ from shoal.index.vectors import DenseScores, SegmentVectors, quantised_query
 from shoal.search.filtering.evaluation import Fields
 from shoal.search.index_files import IndexFiles
 from shoal.search.indexing import outdated_documents, read_documents, update_index
-from shoal.search.query_language import TERMS, stems_of, tokens_of
 from shoal.storage import vectors as stored_vectors
 from shoal.storage.database import Database, Query, Snapshot
 from shoal.storage.index_records import IndexView, Lag, Version, open_records
 from shoal.storage.topic_statistics import MainReef
 from shoal.storage.vectors import AGAIN, StoredEncoder
+from shoal.words.terms import TERMS
+from shoal.words.typed import stems_of, tokens_of
 
 MAX_CHUNKS_IN_MEMORY = 2_000
 """Chunks that a search indexes in memory, which takes a tenth of a second. If more have changed, it writes a

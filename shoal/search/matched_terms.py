@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from shoal.models.scores import MatchedTerm
 from shoal.search.inflections import find_inflections
-from shoal.search.query_language import Term, folded, stems_of, tokens_of
+from shoal.search.query_language import Term
+from shoal.search.text_words import Occurrence, TextWords
+from shoal.words.typed import folded, stems_of
 
 TITLE, HEADINGS, TEXT, TAG = "title", "headings", "text", "tag"
 BOOSTED_PLACES = frozenset({TITLE, HEADINGS, TAG})
@@ -34,32 +36,28 @@ def find_matched_terms(
     says if only the stem is the same. `synonyms`: other forms of terms."""
     if not terms:
         return [() for _ in chunks]
-    tokens = [
-        (tokens_of(chunk.title), [tokens_of(heading) for heading in chunk.headings], tokens_of(chunk.text))
-        for chunk in chunks
-    ]
-    forms = list(
-        {token for title, headings, text in tokens for field in (title, *headings, text) for token in field}
-    )
-    stems = dict(zip(forms, stems_of(forms), strict=True))
     term_stems = [(term, stems_of(term.tokens)) for term in terms]
     others = {
         term: [(other.text, stems_of(other.tokens)) for other in forms]
         for term, forms in (synonyms or {}).items()
     }
-    wanted = {stem for _, term_stem in term_stems for stem in term_stem}
+    wanted = {stem for _, stems in term_stems for stem in stems}
+    wanted.update(stem for forms in others.values() for _, stems in forms for stem in stems)
+    read = {
+        TITLE: TextWords([chunk.title for chunk in chunks]),
+        # The index holds the headings as one text.
+        HEADINGS: TextWords(["\n".join(chunk.headings) for chunk in chunks]),
+        TEXT: TextWords([chunk.text for chunk in chunks]),
+    }
     inflections = find_inflections(
         {folded(token) for term in terms for token in term.tokens},
-        {folded(form) for form in forms if stems[form] in wanted},
+        set().union(*(words.forms(wanted) for words in read.values())),
     )
+    by_place = [words.find(wanted) for words in read.values()]
     matched = []
-    for chunk, (title, headings, text) in zip(chunks, tokens, strict=True):
-        places = {
-            TITLE: _Stems([title], stems),
-            # The index holds the headings as one text.
-            HEADINGS: _Stems([[token for heading in headings for token in heading]], stems),
-            TEXT: _Stems([text], stems),
-        }
+    for chunk, *found in zip(chunks, *by_place, strict=True):
+        texts = chunk.title, "\n".join(chunk.headings), chunk.text
+        places = dict(zip(read, map(_Found, texts, found), strict=True))
         tags = set(chunk.tags)
         matched.append(tuple(_matched(term_stems, others, places, inflections, matching_tags, tags)))
     return matched
@@ -71,30 +69,33 @@ def format_term(term: Term) -> str:
     return f"title:{words}" if term.in_title else words
 
 
-class _Stems:
-    """The words of a text by their stems, for finding words and phrases."""
+class _Found:
+    """The words of a text by their terms, for finding words and phrases."""
 
-    def __init__(self, texts: Iterable[Sequence[str]], stems: Mapping[str, str]) -> None:
-        self._tokens = [token for text in texts for token in text]
-        self._stems = [stems[token] for token in self._tokens]
-        self._distinct = set(self._stems)
+    def __init__(self, text: str, found: Mapping[str, Sequence[Occurrence]]) -> None:
+        self._text = text
+        self._found = found
 
-    def find(self, phrase: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """The words wherever these stems are side by side."""
-        if not self._distinct.issuperset(phrase):
+    def find(self, phrase: tuple[str, ...]) -> list[tuple[Occurrence, ...]]:
+        """The words wherever these terms are side by side."""
+        if not all(term in self._found for term in phrase):
             return []
-        words, place, n = [], -1, len(phrase)
-        for _ in range(self._stems.count(phrase[0])):
-            place = self._stems.index(phrase[0], place + 1)
-            if n == 1 or tuple(self._stems[place : place + n]) == phrase:
-                words.append(tuple(self._tokens[place : place + n]))
-        return words
+        at = [{each.position: each for each in self._found[term]} for term in phrase]
+        return [
+            tuple(words[position + place] for place, words in enumerate(at))
+            for position in at[0]
+            if all(position + place in words for place, words in enumerate(at))
+        ]
+
+    def written(self, words: Sequence[Occurrence]) -> str:
+        """The words as the text has them."""
+        return " ".join(self._text[word.start : word.end] for word in words)
 
 
 def _matched(
     term_stems: Sequence[tuple[Term, tuple[str, ...]]],
     others: Mapping[Term, Sequence[tuple[str, tuple[str, ...]]]],
-    places: Mapping[str, _Stems],
+    places: Mapping[str, _Found],
     inflections: Mapping[str, frozenset[str]],
     matching_tags: Mapping[Term, Sequence[str]],
     tags: set[str],
@@ -109,10 +110,11 @@ def _matched(
         matched_places = [
             name for name in searched if words[name] or any(name in by_form for by_form in found.values())
         ]
-        distinct = dict.fromkeys(match for name in matched_places for match in words[name])
+        matches = [(name, match) for name in matched_places for match in words[name]]
         same_stem = None
-        if distinct and not any(_is_inflection(match, term, inflections) for match in distinct):
-            same_stem = " ".join(next(iter(distinct)))
+        if matches and not any(_is_inflection(match, term, inflections) for _, match in matches):
+            name, match = matches[0]
+            same_stem = places[name].written(match)
         if tags.intersection(matching_tags.get(term, ())):
             matched_places.append(TAG)
         if matched_places:
@@ -120,8 +122,8 @@ def _matched(
             yield MatchedTerm(format_term(term), tuple(matched_places), same_stem, present)
 
 
-def _is_inflection(words: Sequence[str], term: Term, inflections: Mapping[str, frozenset[str]]) -> bool:
-    return all(
-        folded(token) in inflections.get(folded(word), ())
-        for word, token in zip(words, term.tokens, strict=True)
-    )
+def _is_inflection(
+    words: Sequence[Occurrence], term: Term, inflections: Mapping[str, frozenset[str]]
+) -> bool:
+    pairs = zip(words, term.tokens, strict=True)
+    return all(folded(token) in inflections.get(word.form, ()) for word, token in pairs)

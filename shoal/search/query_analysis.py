@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from lagoon.tokens import without_clitic
+from shoal.index.forms import count_form
 from shoal.index.matching import Matches
 from shoal.learning.scorers import scorer_for, scorer_queries
-from shoal.models.query_info import NearWord, QueryInfo, QueryReef, UsedSynonym
+from shoal.models.query_info import ExcludedTerm, NearWord, QueryInfo, QueryReef, UsedSynonym
 from shoal.models.search import SearchMode
 from shoal.scorer import Scorer
 from shoal.search.dense_ranking import DenseCosines
@@ -20,24 +22,21 @@ from shoal.search.embedded_query import NOT_EMBEDDED, EmbeddedQuery, cosines_or_
 from shoal.search.feedback import MAX_REEFS, MAX_REEFS_WITH_WORDS, Feedback, apply_feedback
 from shoal.search.field_boost import tags_query
 from shoal.search.fusion import LOW_TRUST, choose_weights, trust
+from shoal.search.inflections import is_inflection, with_doubled_letter
 from shoal.search.lexical_ranking import find_matches, score_chunks
 from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import format_term
+from shoal.search.must_match import NOTHING, MustMatch, find_must_match
 from shoal.search.near_words import (
     Typos,
     complete_last_word,
     correct_typing_errors,
     describe_typing_errors,
+    is_known,
+    with_joined_words,
 )
 from shoal.search.pins import find_pins, used_pins
-from shoal.search.query_language import (
-    MAX_PHRASE_WORDS,
-    ParsedQuery,
-    Term,
-    parse_query,
-    stems_of,
-    tokens_without_clitic,
-)
+from shoal.search.query_language import MAX_PHRASE_WORDS, ParsedQuery, Term, parse_query
 from shoal.search.query_profile import QueryProfile, join_words, make_profile, with_reefs
 from shoal.search.request import Fusion, Pins, SearchRequest, Synonyms
 from shoal.search.synonyms import add_synonyms, describe, terms_with_synonyms, unite_forms
@@ -49,6 +48,7 @@ from shoal.storage.database import Query, Snapshot
 from shoal.storage.pin_records import PinRule
 from shoal.storage.staleness import ANY_OTHER_DATA, any_other_data, count_other_data
 from shoal.support.presets import Preset, Weights, all_presets
+from shoal.words.typed import folded, stems_of, tokens_of
 
 ONE_SIGNAL = {
     SearchMode.lexical: Weights(lexical=1.0, reef=0.0, field_boost=0.0),
@@ -77,6 +77,8 @@ class AnalyzedQuery:
     typed_about      `parsed.about` before its words were replaced
     synonyms         what words of the query were searched for as, too
     pins             those for the query, first those that come first
+    must_match       what a passage must have to answer the query
+    excluded         what the query leaves out
     """
 
     parsed: ParsedQuery
@@ -94,6 +96,8 @@ class AnalyzedQuery:
     typed_about: str = ""
     synonyms: tuple[UsedSynonym, ...] = ()
     pins: tuple[PinRule, ...] = ()
+    must_match: MustMatch = NOTHING
+    excluded: tuple[ExcludedTerm, ...] = ()
 
     @property
     def info(self) -> QueryInfo:
@@ -104,6 +108,7 @@ class AnalyzedQuery:
             near_words=self.near_words,
             synonyms=self.synonyms,
             pins=used_pins(self.pins),
+            excluded=self.excluded,
         )
         if self.feedback is None or not self.feedback.feedback_chunks:
             return info
@@ -117,7 +122,7 @@ class AnalyzedQuery:
 
 def first_queries(scorer: Scorer, settings: Settings, request: SearchRequest) -> Iterator[Query]:
     """Yield what `analyze_query` reads of every library."""
-    parsed = parse_query(request.query, max_words=settings.max_query_terms)
+    parsed = parse_query(request.query, max_words=settings.max_query_terms, syntax=request.syntax)
     yield from scorer_queries(parsed.about, scorer)
     if request.mode.uses("reef"):
         yield Query(ANY_OTHER_DATA, {"data_checksum": scorer.data_checksum})
@@ -138,24 +143,22 @@ def analyze_query(
     embedded: EmbeddedQuery = NOT_EMBEDDED,
 ) -> AnalyzedQuery:
     """Analyze a query in the state of the library that will be searched. `embedded`: its vector, if any."""
-    typed = parsed = parse_query(request.query, max_words=settings.max_query_terms)
+    typed = parsed = parse_query(request.query, max_words=settings.max_query_terms, syntax=request.syntax)
     query_scorer = scorer_for(parsed.about, snapshot, scorer)
     profile = make_profile(parsed.about, query_scorer, reefs_per_query=settings.reefs_per_query)
     matches = find_matches(library, parsed.terms)
-    term_statistics = find_term_statistics(library, matches)
+    term_statistics = find_term_statistics(library, matches, parsed.parts)
     has_synonyms: frozenset[Term] = frozenset()
     if term_statistics.missing and request.synonyms is Synonyms.on:
-        has_synonyms = terms_with_synonyms(
-            snapshot, library, request.query, parsed, max_words=settings.max_query_terms
-        )
+        has_synonyms = terms_with_synonyms(snapshot, library, parsed)
     parsed, near_words = with_near_words(
-        snapshot, library, parsed, term_statistics, profile.info.unknown_words, request, has_synonyms
+        snapshot, library, parsed, term_statistics, query_scorer, request, has_synonyms
     )
     if parsed.terms != typed.terms:
         query_scorer = scorer_for(parsed.about, snapshot, scorer)
         profile = make_profile(parsed.about, query_scorer, reefs_per_query=settings.reefs_per_query)
         matches = _matches_of(library, parsed.terms, matches)
-        term_statistics = find_term_statistics(library, matches)
+        term_statistics = find_term_statistics(library, matches, parsed.parts)
     preset = all_presets(settings.presets)[request.preset]
     cosines, dense_warnings = cosines_or_warning(library, embedded, request)
     weights = ONE_SIGNAL.get(request.mode) or choose_weights(
@@ -167,16 +170,13 @@ def analyze_query(
     )
     by_reefs = request.mode.uses("reef")
     other_data = scorer.data_checksum if by_reefs and any_other_data(snapshot, scorer.data_checksum) else None
-    parsed, uses = (
-        add_synonyms(snapshot, request.query, parsed, max_words=settings.max_query_terms)
-        if request.synonyms is Synonyms.on
-        else (parsed, ())
-    )
+    parsed, uses = add_synonyms(snapshot, parsed) if request.synonyms is Synonyms.on else (parsed, ())
+    parsed = with_joined_words(library, parsed)
     used: tuple[UsedSynonym, ...] = ()
-    if uses:
+    if parsed.synonyms:
         matches = _matches_of(library, parsed.terms, matches)
         matches, used = unite_forms(library, parsed, matches, uses)
-        term_statistics = find_term_statistics(library, matches)
+        term_statistics = find_term_statistics(library, matches, parsed.parts)
     warnings = [
         *describe_typing_errors(near_words),
         *describe(used),
@@ -222,6 +222,7 @@ def analyze_query(
         typed.about,
         used,
         find_pins(snapshot, typed.about, parsed.about) if request.pins is Pins.on else (),
+        find_must_match(library, parsed, term_statistics.counts),
     )
 
 
@@ -230,30 +231,54 @@ def with_near_words(
     library: LibraryIndex,
     parsed: ParsedQuery,
     term_statistics: TermStatistics,
-    unknown_words: Sequence[str],
+    scorer: Scorer,
     request: SearchRequest,
     has_synonyms: frozenset[Term] = frozenset(),
 ) -> tuple[ParsedQuery, tuple[NearWord, ...]]:
     """Return the query with near words, as far as the request wants them, and these words.
 
-    `has_synonyms`: terms that stand for their synonyms, so that no other word takes their place.
+    `scorer` knows the learned words of the query. `has_synonyms`: terms that stand for their synonyms, so
+    that no other word takes their place.
     """
     near_words: tuple[NearWord, ...] = ()
     if request.prefix:
         counts = {term: count or int(term in has_synonyms) for term, count in term_statistics.counts.items()}
-        parsed, near_words = complete_last_word(snapshot, library, parsed, counts)
-    if request.typos is Typos.off or not term_statistics.missing:
+        parsed, near_words = complete_last_word(library, parsed, counts)
+    if request.typos is Typos.off:
         return parsed, near_words
-    # A word that the scorer knows is no typing error: it has a profile, and this library just lacks it.
-    unknown = _only_in_missing_terms(unknown_words, term_statistics)
-    stems = {stems_of(tokens_without_clitic(word)) for word in unknown}
     missing = [
         term
-        for term in term_statistics.missing
-        if stems_of(term.tokens) in stems and term in parsed.terms and term not in has_synonyms
+        for term in parsed.terms
+        if term not in has_synonyms and _stands_nowhere(library, term, term_statistics.counts.get(term, 0))
     ]
-    parsed, corrected = correct_typing_errors(snapshot, library, parsed, missing)
-    return parsed, (*near_words, *corrected)
+    if missing:
+        parsed, corrected = correct_typing_errors(
+            library, parsed, _unknown(missing, parsed.about, scorer, library)
+        )
+        near_words = (*near_words, *corrected)
+    return parsed, near_words
+
+
+def _stands_nowhere(library: LibraryIndex, term: Term, n_chunks: int) -> bool:
+    """Whether a word of letters is in no passage, as typed or inflected. `n_chunks`: passages with its
+    stem."""
+    if len(term.tokens) > 1 or not term.text.isalpha():
+        return False
+    return not n_chunks or not is_known(library, folded(term.text))
+
+
+def _unknown(missing: Sequence[Term], about: str, scorer: Scorer, library: LibraryIndex) -> list[Term]:
+    """The terms that may be typing errors. A word that the scorer knows is none: it has a profile, and this
+    library just lacks it. The scorer knows words by their stems, too, which typing errors may share."""
+    words = {folded(match.token): match.word for match in scorer.explain_words(about)}
+    return [
+        term
+        for term in missing
+        for form in [folded(term.text)]
+        if (word := words.get(form)) is None
+        or not is_inflection(form, word)
+        or any(count_form(library.index, doubled) for doubled in with_doubled_letter(form))
+    ]
 
 
 def _matches_of(
@@ -274,18 +299,13 @@ def _warnings(
 ) -> list[str]:
     if parsed.excluded and not parsed.about.strip():
         return ["the query only says what to leave out, so there are no results"]
-    if not any(map(str.isalnum, parsed.about)):
+    if not parsed.terms and not any(map(str.isalnum, parsed.about)):
         return ["the query has no words"]
     if request.mode is SearchMode.reef:
         return [*_of_reefs(profile), *_of_limits(parsed, ranks_by_words=False)]
     if request.mode is SearchMode.dense:
         return _of_limits(parsed, ranks_by_words=False)
     warnings = _of_missing(parsed, profile, request, weights, term_statistics)
-    if not parsed.terms:
-        warnings.append(
-            "the query has only common words, which say nothing about a subject; "
-            "put them in quotation marks to search for the phrase"
-        )
     if parsed.is_text:
         warnings.append(
             "the query is a long text, so quotation marks, minus signs and title: have no special meaning"
@@ -323,14 +343,14 @@ def _of_missing(
     term_statistics: TermStatistics,
 ) -> list[str]:
     """Warnings about terms in no chunk; they come before all other warnings."""
-    missing = term_statistics.missing
+    missing = [term for term in term_statistics.missing if term not in parsed.parts]
     if not missing or not term_statistics.n_chunks:
         return []
     required = [term for term in missing if term in parsed.required]
     if required:
         what = f"what the query requires ({join_terms(required)})"
         return [f"no passage of this library contains {what}, so there are no results"]
-    if len(missing) == len(parsed.terms):
+    if len(term_statistics.missing) == len(parsed.terms):
         # Whether there are any is not known yet.
         kinds = (("share reefs with it", weights.reef), ("be near to it in meaning", weights.dense))
         others = " or ".join(name for name, weight in kinds if weight)
@@ -338,6 +358,7 @@ def _of_missing(
         return [f"no passage of this library contains a word of the query ({join_terms(missing)}){end}"]
     is_relevant = (
         request.mode is SearchMode.lexical
+        or not set(parsed.identifiers).isdisjoint(missing)
         or _only_in_missing_terms(profile.info.unknown_words, term_statistics)
         or math.fsum(term_statistics.weights[term] for term in missing) >= MIN_MISSING_SHARE
     )
@@ -349,12 +370,17 @@ def join_terms(terms: Sequence[Term]) -> str:
     return join_words([format_term(term) for term in terms])
 
 
+def _tokens_of_word(word: str) -> list[str]:
+    """The tokens of a word of the scorer."""
+    return tokens_of(without_clitic(word))
+
+
 def _only_in_missing_terms(words: Iterable[str], term_statistics: TermStatistics) -> list[str]:
     """The words that occur only in missing terms."""
     present, missing = set[str](), set[str]()
     for term, count in term_statistics.counts.items():
         (present if count else missing).update(stems_of(term.tokens))
-    stems = {word: set(stems_of(tokens_without_clitic(word))) for word in words}
+    stems = {word: set(stems_of(_tokens_of_word(word))) for word in words}
     return [word for word in words if stems[word] & missing and not stems[word] & present]
 
 

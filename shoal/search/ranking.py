@@ -7,7 +7,7 @@ change no score.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.index import kernels
-from shoal.index.matching import Matches
 from shoal.models.scores import BoostPart
 from shoal.models.search import SearchMode, SortValue
 from shoal.search.added_scores import AddedScores
+from shoal.search.cursors import RawScores
 from shoal.search.dense_ranking import UNIT as COSINE_UNIT
 from shoal.search.dense_ranking import DenseCosines, add_dense, dense_signal, estimate_factor
+from shoal.search.exact_matches import ExactMatches, find_exact_matches
 from shoal.search.field_boost import field_counts
 from shoal.search.filters import CompiledFilters
 from shoal.search.fusion import NO_SIGNAL, Signal, blend, signal
@@ -30,7 +31,6 @@ from shoal.search.ordering import DocumentLimit, Order, Places
 from shoal.search.paging import first_after
 from shoal.search.pins import AppliedPins, apply_pins
 from shoal.search.query_analysis import AnalyzedQuery
-from shoal.search.query_language import Term
 from shoal.search.reef_ranking import UNIT as OVERLAP_UNIT
 from shoal.search.reef_ranking import other_data, overlaps
 from shoal.search.request import Fusion
@@ -53,6 +53,7 @@ class Ranked:
     None without a vector, and then `dense` is an estimate. `decay` and `boosts` are what the request adds to
     the score, `sort_values` what it sorts by; None if it does neither. `is_pinned`: a pin put it first.
     `is_further`: the best of its document come first (`ordering.BestFirst`), and it is none of them.
+    `exact_name`, `identifiers`: what exact matches add to the score.
     """
 
     chunk_id: int
@@ -72,6 +73,8 @@ class Ranked:
     sort_values: tuple[SortValue, ...] | None = None
     is_pinned: bool = False
     is_further: bool = False
+    exact_name: float = 0.0
+    identifiers: float = 0.0
 
 
 class Signals(NamedTuple):
@@ -94,6 +97,7 @@ class Ranking:
     sorting   what results are sorted by before their scores; None without `sort`
     pins      what comes first, and what is hidden; None without pins for the query
     shortlist the documents that may have results; None if all may
+    exact     what exact matches add to the score; None if there are none
     is_match  whether a signal found the chunk; a field boost alone finds none
     is_found  whether the chunk is a result without filters; a pinned one is, a hidden one is not
     order     the results and their order
@@ -112,6 +116,7 @@ class Ranking:
     sorting: Sorting | None = None
     pins: AppliedPins | None = None
     shortlist: Shortlist | None = None
+    exact: ExactMatches | None = None
 
     @property
     def lexical_raw(self) -> Ints:
@@ -158,6 +163,35 @@ class Ranking:
         if place is None or not self.order.is_result[place]:
             return None
         return self.at(first_after(self.order, place, n, limit))
+
+    def raw_scores_of(self, chunk_id: int) -> RawScores:
+        """Return what the key of a result is made of."""
+        place = self.library.index.place_of(chunk_id)
+        if place is None:
+            return RawScores()
+        raw = [int(each.raw[place]) if len(each.raw) else 0 for each in self.signals]
+        key = float(self.order.keys[place])
+        without = RawScores(*raw)
+        return without._replace(added=key - self._key_of(without))
+
+    def start_after(self, last: RawScores, most: int) -> int:
+        """Return how many results come before those of the page after a result with these raw scores, at most
+        `most`; `most` for sorted results."""
+        if self.sorting is not None or self.pins is not None:
+            return max(most, 0)
+        ahead = np.count_nonzero(self.order.is_result & (self.order.keys > self._key_of(last) + last.added))
+        return max(min(most, int(ahead)), 0)
+
+    def _key_of(self, raw: RawScores) -> float:
+        """The key of a result with these raw scores, without what is added to their blend."""
+        if self.mode is not SearchMode.hybrid:
+            signal = {SearchMode.lexical: raw.lexical, SearchMode.reef: raw.reef, SearchMode.dense: raw.dense}
+            return float(signal[self.mode])
+        return math.fsum(
+            weight * float(each.normalize(np.array([value]))[0])
+            for weight, each, value in zip(self.weights, self.signals, raw[:4], strict=True)
+            if weight and len(each.raw)
+        )
 
     def of(self, chunk_id: int, document_id: int) -> Ranked:
         """Return one chunk, whether a result or not; all scores are 0 if no signal matched it."""
@@ -207,7 +241,13 @@ class Ranking:
         dense, cosine, is_near = self._dense(place, (lexical, reef, field_boost))
         lexical_raw = int(self.lexical_raw[place]) / UNIT
         reef_raw = int(self.reef_raw[place]) / OVERLAP_UNIT
-        score = {SearchMode.lexical: lexical_raw, SearchMode.reef: reef_raw, SearchMode.dense: cosine or 0.0}
+        exact_name = 0.0 if self.exact is None else self.exact.of_name(place)
+        identifiers = 0.0 if self.exact is None else self.exact.of_identifiers(place)
+        score = {
+            SearchMode.lexical: lexical_raw + exact_name + identifiers,
+            SearchMode.reef: reef_raw,
+            SearchMode.dense: cosine or 0.0,
+        }
         added = self.added if self.is_found[place] else None
         document_id = int(index.document_ids(here)[0])
         return Ranked(
@@ -227,6 +267,8 @@ class Ranking:
             added.boosts_of(place) if added is not None and added.boosts else None,
             None if self.sorting is None else self.sorting.values(document_id),
             self.pins is not None and place in self.pins.pin_of,
+            exact_name=exact_name,
+            identifiers=identifiers,
         )
 
     def _dense(self, place: int, others: tuple[float, float, float]) -> tuple[float, float | None, bool]:
@@ -272,14 +314,11 @@ def rank(
         lexical_raw = (
             score_chunks(library, analyzed_query.parsed, analyzed_query.matches) if scores is None else scores
         )
-    boosts = NO_SIGNAL._replace(raw=np.zeros(n, dtype=np.uint16))
-    if mode is SearchMode.hybrid and weights.field_boost:
-        boosts = _field_boosts(snapshot, library, analyzed_query.matches, has_whole_boost)
     cosines = analyzed_query.cosines if mode.uses("dense") and weights.dense else None
     signals = Signals(
         signal(lexical_raw, fusion),
         signal(reef_raw, fusion),
-        boosts,
+        _of_fields(snapshot, library, analyzed_query, mode, has_whole_boost),
         NO_SIGNAL if cosines is None else dense_signal(cosines, fusion),
     )
     keys: NDArray[Any]
@@ -297,6 +336,9 @@ def rank(
         if added is not None:
             added.add_to(keys, is_found)
     is_match = is_found
+    exact = _exact(library, analyzed_query, keys, is_found, mode)
+    if exact is not None:
+        keys = exact.added_to(keys, UNIT if mode is SearchMode.lexical else 1.0)
     is_met = compiled_filters.met_by(snapshot, library, analyzed_query.matches) if compiled_filters else None
     shortlist = None
     if shortlist_size:
@@ -329,19 +371,38 @@ def rank(
         sorting,
         pins,
         shortlist,
+        exact,
     )
 
 
-def _field_boosts(
+def _of_fields(
     snapshot: Snapshot,
     library: LibraryIndex,
-    matches: Mapping[Term, Matches],
+    analyzed_query: AnalyzedQuery,
+    mode: SearchMode,
     is_whole: NDArray[np.bool_] | None,
 ) -> Signal:
-    counts, n_terms = field_counts(snapshot, library, matches), float(max(len(matches), 1))
+    """The signal of the terms in titles, headings and tags. `is_whole`: chunks that have all of it."""
+    if mode is not SearchMode.hybrid or not analyzed_query.weights.field_boost:
+        return NO_SIGNAL._replace(raw=np.zeros(len(library), dtype=np.uint16))
+    counts = field_counts(snapshot, library, analyzed_query.matches)
+    n_terms = float(max(len(analyzed_query.matches), 1))
     if is_whole is not None:
         counts[is_whole] = n_terms
     return Signal(counts, n_terms, lambda some: some / n_terms)
+
+
+def _exact(
+    library: LibraryIndex,
+    analyzed_query: AnalyzedQuery,
+    keys: NDArray[Any],
+    is_found: NDArray[np.bool_],
+    mode: SearchMode,
+) -> ExactMatches | None:
+    """The exact matches of a search that ranks by words."""
+    if mode is SearchMode.lexical:
+        return find_exact_matches(library, analyzed_query, is_found, int(keys.max(initial=0)) / UNIT)
+    return find_exact_matches(library, analyzed_query, is_found, 1.0) if mode is SearchMode.hybrid else None
 
 
 def _blended(

@@ -10,26 +10,30 @@ encoder was not measured. So mode `dense` refuses a threshold of relevance.
     term coverage     share of the query's terms that the passage has, by rarity; missing terms weigh most
     adjacent terms    share of the query's neighbouring terms that stand close together in the passage too
     reef similarity   cosine of the profiles of passage and query, by the query's own words
+
+What must match (`shoal.search.must_match`) bounds it.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from shoal.models.query_info import QueryReef
 from shoal.models.scores import RelevancePart
-from shoal.search.highlights import Words
 from shoal.search.matched_terms import format_term
+from shoal.search.must_match import NO_BOUNDS, Bounds
 from shoal.search.query_analysis import AnalyzedQuery
-from shoal.search.query_language import Term, stems_of
+from shoal.search.query_language import Term
 from shoal.search.query_profile import join_words
+from shoal.search.text_words import Occurrence, TextWords
 from shoal.storage.chunk_queries import StoredProfiles
 from shoal.storage.profiles import MAX_REEFS, MILLIONTHS
+from shoal.words.typed import stems_of
 
 CLOSE = 3
 """Two terms are close if their places differ by at most this many words."""
@@ -67,29 +71,40 @@ REEFS_ALONE = Coefficients(-4.985, None, None, 7.656)
 
 
 class Evidence(NamedTuple):
-    """The evidence for one passage, each 0..1; None if the query has no terms or no reefs."""
+    """The evidence for one passage, each 0..1; None if the query has no terms or no reefs. `bounds` are those
+    of what must match."""
 
     term_coverage: float | None
     adjacent_terms: float | None
     reef_similarity: float | None
+    bounds: Bounds = NO_BOUNDS
 
 
-NO_EVIDENCE = Evidence(None, None, None)
+RATIOS = Evidence._fields[:3]
 
 
 def relevance(evidence: Evidence) -> float:
     """Return the probability of relevance, 0..1; 0 without any evidence."""
-    if evidence == NO_EVIDENCE:
+    if evidence[:3] == (None, None, None):
         return 0.0
+    probability = _probability(evidence)
+    return round(max(min(probability, evidence.bounds.most), evidence.bounds.least), 6)
+
+
+def _probability(evidence: Evidence) -> float:
     coefficients = _coefficients(evidence)
     log_odds = coefficients.start + math.fsum(_contributions(coefficients, evidence))
-    return round(1.0 / (1.0 + math.exp(-log_odds)), 6)
+    return 1.0 / (1.0 + math.exp(-log_odds))
+
+
+def _log_odds(probability: float) -> float:
+    return math.log(probability / (1.0 - probability))
 
 
 def describe(evidence: Evidence, missing: Sequence[Term]) -> tuple[RelevancePart, ...]:
     """Return the parts of a relevance; their contributions add up to its log odds. `missing`: the query's
     terms that are in no chunk."""
-    if evidence == NO_EVIDENCE:
+    if evidence[:3] == (None, None, None):
         return ()
     coefficients = _coefficients(evidence)
     names = join_words([format_term(term) for term in missing])
@@ -106,11 +121,25 @@ def describe(evidence: Evidence, missing: Sequence[Term]) -> tuple[RelevancePart
         *(
             RelevancePart(name, value, round(contribution, 6), text.format(value))
             for name, value, contribution, text in zip(
-                Evidence._fields, evidence, contributions, texts, strict=True
+                RATIOS, evidence[:3], contributions, texts, strict=True
             )
             if value is not None
         ),
+        *_of_bounds(evidence),
     )
+
+
+def _of_bounds(evidence: Evidence) -> Iterator[RelevancePart]:
+    """The part of what must match: what is missing to the bound that applies."""
+    bounds, probability = evidence.bounds, _probability(evidence)
+    if probability > bounds.most:
+        bound, text = bounds.most, f"it does not contain {join_words(list(bounds.lacking))}"
+    elif probability < bounds.least:
+        bound, text = bounds.least, "it contains all identifiers and numbers of the query"
+    else:
+        return
+    difference = _log_odds(bound) - _log_odds(min(max(probability, 1e-9), 1 - 1e-9))
+    yield RelevancePart("must_match", bound, round(difference, 6), text)
 
 
 def find_evidence(
@@ -118,8 +147,8 @@ def find_evidence(
     analyzed_query: AnalyzedQuery,
     chunk_ids: Sequence[int],
     coverage: Mapping[int, float],
-    texts: Words,
-    heads: Words,
+    texts: TextWords,
+    heads: TextWords,
 ) -> list[Evidence]:
     """Return the evidence for each chunk.
 
@@ -131,6 +160,13 @@ def find_evidence(
     statistics = analyzed_query.term_statistics
     if not statistics.counts:
         return [Evidence(None, None, similarity.get(chunk_id)) for chunk_id in chunk_ids]
+    must = analyzed_query.must_match
+    bounds = [
+        must.bounds({*in_head, *in_text}, coverage[chunk_id])
+        for chunk_id, in_head, in_text in zip(
+            chunk_ids, heads.find(must.stems), texts.find(must.stems), strict=True
+        )
+    ]
     terms = list(statistics.counts)
     stems = stems_of(term.tokens[0] for term in terms)
     pairs = [
@@ -138,15 +174,19 @@ def find_evidence(
         for i, (first, second) in enumerate(itertools.pairwise(stems))
     ]
     if not pairs:
-        return [Evidence(coverage[each], coverage[each], similarity.get(each)) for each in chunk_ids]
-    stem_of = heads.with_stems(stems) | texts.with_stems(stems)
+        return [
+            Evidence(coverage[each], coverage[each], similarity.get(each), bound)
+            for each, bound in zip(chunk_ids, bounds, strict=True)
+        ]
+    in_heads, in_texts = heads.find(stems), texts.find(stems)
     return [
         Evidence(
             coverage[chunk_id],
-            round(_close_share(pairs, _places(stem_of, heads.in_order(i) + texts.in_order(i))), 6),
+            round(_close_share(pairs, _positions(in_head), _positions(in_text)), 6),
             similarity.get(chunk_id),
+            bound,
         )
-        for i, chunk_id in enumerate(chunk_ids)
+        for chunk_id, in_head, in_text, bound in zip(chunk_ids, in_heads, in_texts, bounds, strict=True)
     ]
 
 
@@ -159,7 +199,7 @@ def _coefficients(evidence: Evidence) -> Coefficients:
 def _contributions(coefficients: Coefficients, evidence: Evidence) -> list[float]:
     """What each piece of evidence adds to the log odds; 0 for evidence that is not there."""
     return [
-        (factor or 0.0) * (value or 0.0) for factor, value in zip(coefficients[1:], evidence, strict=True)
+        (factor or 0.0) * (value or 0.0) for factor, value in zip(coefficients[1:], evidence[:3], strict=True)
     ]
 
 
@@ -182,20 +222,18 @@ def _reef_similarity(
     return similarity
 
 
-def _places(stem_of: Mapping[str, str], words: Iterable[str]) -> dict[str, list[int]]:
-    """The places of each stem in a text; `stem_of` has the words with a stem of the query."""
-    places = dict[str, list[int]]()
-    for place, word in [pair for pair in enumerate(words) if pair[1] in stem_of]:
-        places.setdefault(stem_of[word], []).append(place)
-    return places
+def _positions(found: Mapping[str, Sequence[Occurrence]]) -> dict[str, list[int]]:
+    return {term: [each.position for each in occurrences] for term, occurrences in found.items()}
 
 
-def _close_share(pairs: Sequence[tuple[str, str, float]], places: Mapping[str, list[int]]) -> float:
-    """The share of the pairs, by weight, whose two stems are close somewhere in a text."""
+def _close_share(pairs: Sequence[tuple[str, str, float]], *texts: Mapping[str, list[int]]) -> float:
+    """The share of the pairs, by weight, whose two terms are close somewhere in one of some texts."""
     total = math.fsum(weight for _, _, weight in pairs)
     return (
         math.fsum(
-            weight for first, second, weight in pairs if _are_close(places.get(first), places.get(second))
+            weight
+            for first, second, weight in pairs
+            if any(_are_close(positions.get(first), positions.get(second)) for positions in texts)
         )
         / total
     )

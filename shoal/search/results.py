@@ -17,7 +17,7 @@ from shoal.models.search import SearchMode, SearchResult
 from shoal.scorer import Scorer
 from shoal.search.boosts import field_boost_parts
 from shoal.search.field_boost import matching_tags
-from shoal.search.highlights import find_highlights, make_highlighter, read_words
+from shoal.search.highlights import find_highlights, make_highlighter
 from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import ChunkTexts, find_matched_terms
 from shoal.search.query_analysis import AnalyzedQuery
@@ -25,6 +25,7 @@ from shoal.search.ranking import Ranked
 from shoal.search.reasons import largest_words, order_reasons, reason_probability
 from shoal.search.relevance import Evidence, find_evidence, relevance
 from shoal.search.request import Expand, SearchRequest
+from shoal.search.text_words import TextWords
 from shoal.storage.chunk_queries import StoredProfiles, as_profiles, get_neighbours
 from shoal.storage.database import Query, Snapshot, listed
 from shoal.storage.document_queries import tags_of, tags_queries
@@ -81,9 +82,9 @@ def build_results(
     labels = stored.labels(snapshot, label_threshold, scorer)
     coverage = analyzed_query.term_statistics.term_coverage(library, analyzed_query.matches, chunk_ids)
     texts = [row["text"] for row in in_order]
-    words = read_words(texts)
+    words = TextWords(texts)
     highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode), words)
-    heads = read_words([title_and_headings(row) for row in in_order])
+    heads = TextWords([names_of(row) for row in in_order])
     evidence = find_evidence(comparable, analyzed_query, chunk_ids, coverage, words, heads)
     anchors = [_anchor(row) for row in in_order]
     bundles = find_evidence_bundles(snapshot, anchors) if request.expand is Expand.time else {}
@@ -152,6 +153,11 @@ def matched_terms(
     return find_matched_terms(parsed.terms, tags_of_terms, chunks, parsed.synonyms)
 
 
+def names_of(row: Any) -> str:
+    """Return the title, the headings and the path of a chunk, which are searched beside its text."""
+    return "\n".join([title_and_headings(row), row["source_path"] or ""])
+
+
 def title_and_headings(row: Any) -> str:
     """Return the title and the headings of a chunk as one text."""
     return "\n".join([row["title"], *json.loads(row["section_path"])])
@@ -191,6 +197,8 @@ def scores_of(
         dense_raw=ranked.dense_raw if by_vectors else None,
         decay=ranked.decay,
         boosts=ranked.boosts,
+        exact_name=ranked.exact_name,
+        identifiers=ranked.identifiers,
     )
 
 
@@ -345,4 +353,5 @@ def _result(
         sort_values=ranked.sort_values,
         pinned=ranked.is_pinned,
         further=ranked.is_further,
+        lacking=evidence.bounds.lacking,
     )

@@ -15,6 +15,8 @@ MAX_TOP_K = 50
 SOURCE = "source"
 """The filter that is about what a result shows as its source; the others are about its metadata."""
 MAX_SOURCE_CHARS = 4_096
+PLAIN = "plain"
+"""The syntax of the query: agents send text."""
 SUMMARY_CHARS = 120
 """Most characters of a passage in the summary."""
 
@@ -66,6 +68,7 @@ def search_arguments(
         "min_relevance": threshold,
         "filters": {"metadata": given} if given else None,
         "filter": filter,
+        "syntax": PLAIN,
     }
 
 

@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from shoal.models.facets import Facet
+from shoal.models.query_info import ExcludedTerm
 from shoal.models.search import FoldedResult, SearchMode, SearchResponse, SearchResult
 from shoal.scorer import Scorer
 from shoal.search.added_scores import find_added_scores
 from shoal.search.answering.budget import answer_texts
 from shoal.search.audit import AuditLog, complete_entry, make_entry, rerank_entry
-from shoal.search.cursors import CHANGED, CHANGED_WITHOUT_ANCHOR, cursor_after, state_of
+from shoal.search.cursors import CHANGED, CHANGED_WITHOUT_ANCHOR, RawScores, cursor_after, state_of
 from shoal.search.document_results import DocumentParts, further_passages, make_parts, parts_queries
 from shoal.search.embedded_query import EmbeddedQuery, embed_query, embedded_query_text
 from shoal.search.facets.answering import facets_of_ranking
@@ -25,7 +28,10 @@ from shoal.search.filter_warnings import find_filter_warnings
 from shoal.search.filtering.reef_names import ReefNames
 from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.folding import select
+from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import IndexCache, LibraryIndex
+from shoal.search.matched_terms import format_term
+from shoal.search.must_match import absent_warnings, lacking_warning
 from shoal.search.nearest_sentences import NO_TIME, mark_nearest_sentences
 from shoal.search.query_analysis import (
     IN_NO_PASSAGE,
@@ -205,6 +211,7 @@ def find(
         snapshot, library, analyzed_query, compiled_filters, request, is_met=total > 0
     )
     analyzed_query = with_order_warnings(analyzed_query, ranking)
+    analyzed_query = with_word_warnings(snapshot, library, analyzed_query, compiled_filters, ranking)
     folded: Mapping[int, tuple[FoldedResult, ...]] = {}
     warnings: tuple[str, ...] = ()
     state = state_of(library.revision, analyzed_query.synonyms, analyzed_query.pins)
@@ -303,6 +310,7 @@ def finish(
     whole_page = in_order[request.start - found.first :][: request.top_k]
     if request.start == 0:
         first_page = [result for result, _ in whole_page]
+        analyzed_query = with_lacking_warning(analyzed_query, first_page)
         analyzed_query = with_relevance_warning(analyzed_query, first_page, request.mode)
     page = [
         (result, chunk)
@@ -374,8 +382,10 @@ def read_page(
             page = ranking.first_after(chunk_id, last - first + 1, limit)
             if page is not None:
                 return page, (CHANGED,) if is_changed else ()
-    page = ranking.first(last + 1, limit)[first:]
-    return page, (CHANGED_WITHOUT_ANCHOR,) if is_changed else ()
+    if is_changed and cursor is not None and first > 0:
+        start = ranking.start_after(cursor.last, first - max(0, cursor.total - ranking.n_results))
+        return ranking.first(start + last - first + 1, limit)[start:], (CHANGED_WITHOUT_ANCHOR,)
+    return ranking.first(last + 1, limit)[first:], ()
 
 
 def _next_cursor(found: Found, end: int) -> str:
@@ -383,7 +393,8 @@ def _next_cursor(found: Found, end: int) -> str:
     request = found.prepared.request
     before = [chunk.chunk_id for chunk in found.ranked[: end - found.first]]
     earlier = [] if request.cursor is None or found.first == 0 else request.cursor.anchors[::-1]
-    return cursor_after(request, found.state, end, [*earlier, *before]).text()
+    last = found.ranking.raw_scores_of(before[-1]) if before else RawScores()
+    return cursor_after(request, found.state, end, found.total, last, [*earlier, *before]).text()
 
 
 def count_pinned(results: Sequence[SearchResult]) -> int:
@@ -476,6 +487,41 @@ def with_relevance_warning(
     judged = "judged by words and reefs, " if by_meaning else ""
     warning = f"{judged}nothing here seems to answer this{terms}"
     return dataclasses.replace(analyzed_query, warnings=(*analyzed_query.warnings, warning))
+
+
+def with_word_warnings(
+    snapshot: Snapshot,
+    library: LibraryIndex,
+    analyzed_query: AnalyzedQuery,
+    compiled_filters: CompiledFilters,
+    ranking: Ranking,
+) -> AnalyzedQuery:
+    """Add what the query excluded, and warnings of it and of identifiers in no passage."""
+    parsed, must = analyzed_query.parsed, analyzed_query.must_match
+    if not parsed.excluded and not must.absent:
+        return analyzed_query
+    is_met = compiled_filters.met_by(snapshot, library) if compiled_filters else None
+    may_be = ranking.is_match if is_met is None else ranking.is_match & is_met
+    excluded = tuple(
+        ExcludedTerm(format_term(term), int(np.count_nonzero(may_be & found.mask())))
+        for term, found in find_matches(library, parsed.excluded).items()
+    )
+    left_out = [
+        f"left out {each.n_removed:,} {'passage' if each.n_removed == 1 else 'passages'} with {each.term}"
+        for each in excluded
+        if each.n_removed
+    ]
+    warnings = (*analyzed_query.warnings, *absent_warnings(snapshot, library, must, is_met), *left_out)
+    return dataclasses.replace(analyzed_query, excluded=excluded, warnings=warnings)
+
+
+def with_lacking_warning(analyzed_query: AnalyzedQuery, results: Sequence[SearchResult]) -> AnalyzedQuery:
+    """Add a warning of what the first result lacks, unless the whole library does."""
+    absent = {format_term(term) for term in analyzed_query.must_match.absent}
+    lacking = [name for name in results[0].lacking if name not in absent] if results else []
+    if not lacking:
+        return analyzed_query
+    return dataclasses.replace(analyzed_query, warnings=(*analyzed_query.warnings, lacking_warning(lacking)))
 
 
 def rank_for(

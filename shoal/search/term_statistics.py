@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,8 +48,8 @@ class TermStatistics:
             return {}
         coverage = np.zeros(len(chunk_ids))
         places = library.index.places_of(chunk_ids)
-        for term, found in matches.items():
-            coverage += self.weights[term] * found.are_in(places)
+        for term, weight in self.weights.items():
+            coverage += weight * matches[term].are_in(places)
         # Rounding errors may lift sums slightly above 1.
         return dict(zip(chunk_ids, np.minimum(coverage.round(6), 1.0).tolist(), strict=True))
 
@@ -57,8 +57,10 @@ class TermStatistics:
 NO_STATISTICS = TermStatistics(0, {})
 
 
-def find_term_statistics(library: LibraryIndex, matches: Mapping[Term, Matches]) -> TermStatistics:
-    """Count the chunks that contain each term, in any inflection."""
-    if not matches:
-        return NO_STATISTICS
-    return TermStatistics(library.n_chunks, {term: found.n_chunks for term, found in matches.items()})
+def find_term_statistics(
+    library: LibraryIndex, matches: Mapping[Term, Matches], parts: Collection[Term] = ()
+) -> TermStatistics:
+    """Count the chunks that contain each term, in any inflection. `parts` of identifiers do not count beside
+    these."""
+    counts = {term: found.n_chunks for term, found in matches.items() if term not in parts}
+    return TermStatistics(library.n_chunks, counts) if counts else NO_STATISTICS

@@ -9,8 +9,8 @@ from shoal.index.lexical import WeightedTerm
 from shoal.index.matching import IN_TEXT, IndexTerm, find
 from shoal.search.library_index import LibraryIndex
 from shoal.search.ordering import Order
-from shoal.search.query_language import stems_of, tokens_of
 from shoal.storage.database import Snapshot, listed
+from shoal.words.typed import stems_of, tokens_of
 
 CHUNKS = """
     SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line,

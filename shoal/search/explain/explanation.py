@@ -32,7 +32,6 @@ from shoal.search.explain.query_words import Word, explain_words
 from shoal.search.filtering.reasons import unmet
 from shoal.search.filters import EXCLUDED, TITLE, CompiledFilters, compile_filters
 from shoal.search.folding import FOLD_DEPTH, select
-from shoal.search.highlights import read_words
 from shoal.search.lexical_ranking import UNIT, find_matches, term_weight
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.matched_terms import format_term
@@ -48,10 +47,10 @@ from shoal.search.results import (
     find_shared_reefs,
     matched_terms,
     name_words,
+    names_of,
     reef_part,
     scored_text,
     scores_of,
-    title_and_headings,
 )
 from shoal.search.searching import (
     answer_and_inspect,
@@ -61,7 +60,9 @@ from shoal.search.searching import (
     rerank_results,
     with_filter_warnings,
     with_order_warnings,
+    with_word_warnings,
 )
+from shoal.search.text_words import TextWords
 from shoal.settings import Settings
 from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Database, Snapshot
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
 CHUNK_OF = "SELECT id, document_id FROM chunks WHERE id = :chunk_id"
 CHECKSUM_OF = "SELECT data_checksum FROM chunks WHERE id = :chunk_id"
 CHUNK_TEXTS = """
-    SELECT c.document_id, d.title, s.path AS section_path, c.text
+    SELECT c.document_id, d.title, d.source_path, s.path AS section_path, c.text
     FROM chunks c JOIN documents d ON d.id = c.document_id JOIN sections s ON s.id = c.section_id
     WHERE c.id = :chunk_id
 """
@@ -195,13 +196,14 @@ def explain(
     with index_cache.searching(database, queries) as (snapshot, library):
         analyzed_query = analyze_query(snapshot, library, scorer, settings, request, embedded)
         analyzed_query = with_filter_warnings(snapshot, library, analyzed_query, compiled_filters, request)
+        ranking = rank_for(snapshot, library, analyzed_query, compiled_filters, request)
+        analyzed_query = with_word_warnings(snapshot, library, analyzed_query, compiled_filters, ranking)
         words = _words(snapshot, library, analyzed_query)
         target = None
         results: Sequence[SearchResult] = ()
         stored: StoredVectors | None = None
         n_pinned = 0
         if document_id is not None or chunk_id is not None:
-            ranking = rank_for(snapshot, library, analyzed_query, compiled_filters, request)
             analyzed_query = with_order_warnings(analyzed_query, ranking)
             chunk = _select_chunk(snapshot, ranking, document_id, chunk_id)
             all_filters = compiled_filters.and_of_query(
@@ -365,7 +367,7 @@ def _explain_chunk(
     coverage = analyzed_query.term_statistics.term_coverage(
         ranking.library, analyzed_query.matches, [chunk.chunk_id]
     )
-    words = read_words([row["text"]]), read_words([title_and_headings(row)])
+    words = TextWords([row["text"]]), TextWords([names_of(row)])
     (evidence,) = find_evidence(stored, analyzed_query, [chunk.chunk_id], coverage, *words)
     probability = relevance(evidence)
     if not is_relevant_enough(probability, request.min_relevance, is_pinned=chunk.is_pinned):

@@ -10,9 +10,9 @@ from shoal.learning.word_details import LearnedWord, find, normal_form
 from shoal.models.query_info import NearWord
 from shoal.scorer import Scorer
 from shoal.search.library_index import LibraryIndex
-from shoal.search.query_language import folded
 from shoal.search.spelling import count_chunks, suggest
 from shoal.storage.database import Snapshot
+from shoal.words.typed import folded
 
 REEFS_PER_WORD = 5
 """Reefs listed for each word; a word has up to a dozen, and the weakest matter little."""
@@ -75,7 +75,7 @@ def explain_words(
     missing = [match.token for match in matches if match.status == "unknown" and counts.get(match.token) == 0]
     missing = [token for token in missing if folded(token) not in searched_as]
     suggestions = {
-        token: suggest(without_clitic(normal_form(token)), snapshot, library)
+        token: suggest(without_clitic(normal_form(token)), library)
         for token in list(dict.fromkeys(missing))[:MAX_WORDS_WITH_SUGGESTIONS]
     }
     return tuple(
