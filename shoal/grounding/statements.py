@@ -22,7 +22,7 @@ from shoal.formats.blocks import BlockKind, assemble
 from shoal.formats.masking import mask
 from shoal.grounding.words import with_inner_underscores
 from shoal.models.documents import DocFormat, ParsedDocument
-from shoal.search.query_language import folded, tokens_of
+from shoal.words.typed import folded, tokens_of
 
 MAX_STATEMENTS = 5_000
 MAX_CITATIONS = 16

@@ -8,9 +8,8 @@ import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
 
-from lagoon.tokens import is_stop_word
+from lagoon.tokens import is_stop_word, normalise
 from shoal.grounding.notations import Unit
-from shoal.search.query_language import folded
 
 ORDINAL_END = re.compile(r"(?:\dst|\dnd|\drd|\dth|first|second|third|fifth|[a-z]th|\ds)\Z")
 """The end of an ordinal, or of a plural of digits: "20th", "third", "1990s"."""
@@ -145,5 +144,5 @@ def hour_of_day(hour: int, half: str | None) -> int:
 
 
 def make_word(text: str, at: int) -> Token:
-    form = folded(text) or fold(text)
+    form = (text.lower() if text.isascii() else normalise(text)) or fold(text)
     return Token(Kind.word, at, at + len(text), text, form, form)

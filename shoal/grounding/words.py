@@ -17,7 +17,7 @@ from shoal.grounding.english import base_form
 from shoal.grounding.lexing import read_run
 from shoal.grounding.phrases import join_phrases
 from shoal.grounding.tokens import Kind, Token, identity, make_word, same
-from shoal.search.query_language import stems_of
+from shoal.words.typed import stems_of
 
 __all__ = ["Kind", "Token", "identity", "joined_keys", "read_tokens", "same", "with_inner_underscores"]
 

@@ -13,7 +13,6 @@ from shoal.errors import NotFoundError, SynonymConflictError, SynonymError
 from shoal.learning.acronyms import find_definitions
 from shoal.library.library import Library
 from shoal.library.synonyms import MAX_CHARS, add_entry, checked_entry, find_entry, is_stored
-from shoal.search.query_language import tokens_of
 from shoal.search.request import check_choice, check_id, check_page
 from shoal.search.synonyms import MAX_WORDS, is_stop_words, key_of
 from shoal.search.value_checks import check_characters
@@ -22,6 +21,7 @@ from shoal.storage.database import Transaction
 from shoal.storage.document_queries import get_content
 from shoal.storage.synonym_records import Acronym, AcronymPage, AcronymScan, AcronymStatus
 from shoal.support.clock import timestamp
+from shoal.words.typed import names_of
 
 MAX_ACRONYMS = 200_000
 """Most acronyms of a library; further ones are not proposed."""
@@ -139,7 +139,7 @@ def store_decided(transaction: Transaction, acronym: str, expansion: str, status
 
 def acronym_key(acronym: str, expansion: str) -> str:
     """Return what pairs that are the same to a search have in common."""
-    return f"{acronym} {key_of(tokens_of(expansion))}"
+    return f"{acronym} {key_of(names_of(expansion))}"
 
 
 def _found_in(text: str) -> list[dict[str, object]]:
@@ -147,10 +147,10 @@ def _found_in(text: str) -> list[dict[str, object]]:
     found: dict[str, dict[str, object]] = {}
     for acronym, long_form, start, end in find_definitions(text):
         expansion = " ".join(long_form.split())
-        tokens = tokens_of(expansion)
+        tokens = names_of(expansion)
         if len(expansion) > MAX_CHARS or len(tokens) > MAX_WORDS or not expansion.isprintable():
             continue
-        if is_stop_words(expansion) or key_of(tokens_of(acronym)) == key_of(tokens):
+        if is_stop_words(expansion) or key_of(names_of(acronym)) == key_of(tokens):
             continue
         key = acronym_key(acronym, expansion)
         found.setdefault(

@@ -11,7 +11,6 @@ from typing import Any
 
 from shoal.errors import NotFoundError, SynonymConflictError, SynonymError
 from shoal.library.library import Library
-from shoal.search.query_language import tokens_of
 from shoal.search.request import check_id, check_page
 from shoal.search.synonyms import MAX_WORDS, is_stop_words, key_of
 from shoal.search.value_checks import check_characters
@@ -19,6 +18,7 @@ from shoal.storage import synonyms as stored
 from shoal.storage.database import Transaction
 from shoal.storage.synonym_records import Synonym, SynonymImport, SynonymPage
 from shoal.support.clock import timestamp
+from shoal.words.typed import names_of
 
 MAX_SYNONYMS = 10_000
 """Most entries of a library."""
@@ -192,7 +192,7 @@ def checked_entry(root: object, synonyms: object) -> tuple[str | None, tuple[str
         blamed = next(word for word in words if word not in useful)
         raise SynonymError("synonyms", f"{blamed!r} has only common words, which are not searched for")
     for word in words if first is None else [first]:
-        if is_stop_words(word) and not _is_acronym(word):
+        if is_stop_words(word):
             raise SynonymError(
                 "synonyms" if first is None else "root",
                 f"{word!r} has only common words; only in capitals, such as WHO, can it have synonyms",
@@ -200,10 +200,6 @@ def checked_entry(root: object, synonyms: object) -> tuple[str | None, tuple[str
     if not useful:
         raise SynonymError("synonyms", "have only common words, which are not searched for")
     return first, tuple(words)
-
-
-def _is_acronym(word: str) -> bool:
-    return len(tokens_of(word)) == 1 and len(word) > 1 and word.isupper()
 
 
 def _checked_word(field: str, word: object) -> str:
@@ -214,7 +210,7 @@ def _checked_word(field: str, word: object) -> str:
         raise SynonymError(field, f"{shown[:40]!r}… has more than {MAX_CHARS} characters, which is the limit")
     if any(not letter.isprintable() for letter in shown):
         raise SynonymError(field, f"{shown[:40]!r} has a character that cannot be printed")
-    tokens = tokens_of(shown)
+    tokens = names_of(shown)
     if not tokens:
         raise SynonymError(field, f"{shown[:40]!r} has no letter or digit")
     if len(tokens) > MAX_WORDS:
@@ -223,7 +219,7 @@ def _checked_word(field: str, word: object) -> str:
 
 
 def _key(word: str) -> str:
-    return key_of(tokens_of(word))
+    return key_of(names_of(word))
 
 
 def _keys(root: str | None, words: Sequence[str]) -> dict[str, bool]:

@@ -25,7 +25,8 @@ from importlib import resources
 from typing import NamedTuple
 
 from shoal.notes.term_table import STOP_TERMS, number_of
-from shoal.search.query_language import TERMS
+from shoal.words.terms import TERMS
+from shoal.words.typed import terms_of
 
 MAX_TOKENS = 200
 """Tokens of a text that are read; longer texts are not one statement."""
@@ -82,7 +83,7 @@ _ARTICLES = "a an the this that these those its it their our your is are be was 
 
 
 def _terms(text: str) -> frozenset[str]:
-    return frozenset(TERMS.of_text(text))
+    return frozenset(terms_of(text))
 
 
 DIRECTIONS = _terms(_DIRECTIONS)
@@ -119,7 +120,7 @@ class Statement:
 
     @classmethod
     def of(cls, terms: Sequence[str]) -> Statement:
-        """Read the terms of a text (`shoal.index.terms`)."""
+        """Read the terms of a text (`shoal.words`)."""
         tokens = tuple(_canonical(terms[:MAX_TOKENS]))
         negated: set[str] = set()
         n_negations = 0
@@ -309,7 +310,7 @@ def _canonical(terms: Sequence[str]) -> Iterable[str]:
 def _antonyms() -> Mapping[str, frozenset[str]]:
     text = resources.files("shoal.notes").joinpath("antonyms.txt").read_text(encoding="utf-8")
     words = [*text.split(), *_MORE_ANTONYMS.replace(",", " ").split()]
-    terms = [next(iter(found), "") for found in TERMS.of_forms(words)]
+    terms = TERMS.of_forms(words)
     found: defaultdict[str, set[str]] = defaultdict(set)
     for left, right in zip(terms[::2], terms[1::2], strict=True):
         for ending in (

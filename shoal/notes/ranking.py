@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.tokens import is_stop_word, token_list
 from shoal.index.lexical import BM25, UNIT, Bm25, idf
 from shoal.index.overlaps import OVERLAP_UNIT
 from shoal.learning.scorers import scorer_for
@@ -35,10 +34,11 @@ from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.relevance import boost, is_filtered, relevance_in
 from shoal.scorer import Scorer
 from shoal.search.feedback import MAX_REEFS_WITH_WORDS
-from shoal.search.query_language import TERMS
 from shoal.search.query_profile import make_profile
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot
+from shoal.words.terms import TERMS
+from shoal.words.typed import content_words
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -201,15 +201,14 @@ def analyze(snapshot: Snapshot, scorer: Scorer, settings: Settings, text: str) -
 
 def query_terms(text: str, limit: int) -> tuple[QueryTerm, ...]:
     """Return the first `limit` distinct terms of a text without stop words, in order."""
-    forms = [form for form in token_list(text) if not is_stop_word(form)]
+    forms = [word.form for word in content_words(text)]
     found: dict[str, QueryTerm] = {}
-    for form, terms in zip(forms, TERMS.of_forms(forms), strict=True):
-        for term in terms:
-            known = found.get(term)
-            if known is not None:
-                found[term] = known._replace(frequency=known.frequency + 1)
-            elif len(found) < limit:
-                found[term] = QueryTerm(term, form, 1)
+    for form, term in zip(forms, TERMS.of_forms(forms), strict=True):
+        known = found.get(term)
+        if known is not None:
+            found[term] = known._replace(frequency=known.frequency + 1)
+        elif len(found) < limit:
+            found[term] = QueryTerm(term, form, 1)
     return tuple(found.values())
 
 

@@ -36,8 +36,8 @@ from shoal.notes import opposites
 from shoal.notes.opposites import Signs, Statement
 from shoal.notes.term_table import STOP_TERMS, TermTable, term_table
 from shoal.scorer import Scorer
-from shoal.search.query_language import TERMS
 from shoal.storage.profiles import MAX_REEFS, Profiles
+from shoal.words.typed import terms_of
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -155,7 +155,7 @@ class TextFeatures:
         """Read a text. `scorer` may have learned words, which change the profile alone."""
         joined = f"{title}\n\n{text}" if title else text
         packed = Profiles.from_scores([scorer.score(joined, TOP_REEFS).reef_arrays]).packed()[0]
-        return cls(term_table(scorer), tuple(TERMS.of_text(joined)), _units([packed])[0])
+        return cls(term_table(scorer), tuple(terms_of(joined)), _units([packed])[0])
 
     @classmethod
     def of_stored(cls, scorer: Scorer, words: bytes, profile: bytes) -> TextFeatures:
@@ -194,7 +194,7 @@ def check_text(field: str, text: object) -> str:
         raise QueryError(field, f"must be a text, not {type(text).__name__}")
     if len(text) > MAX_CHARS:
         raise QueryError(field, f"has {len(text):,} characters; the limit is {MAX_CHARS:,}")
-    if not TERMS.of_text(text):
+    if not terms_of(text):
         raise QueryError(field, "must have a word or a number")
     return text
 

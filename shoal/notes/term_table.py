@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from lagoon.tokens import STOP_WORDS
 from shoal.scorer import Scorer
-from shoal.search.query_language import TERMS
 from shoal.storage.profiles import MAX_REEFS
+from shoal.words.typed import terms_of
 
 UNKNOWN_WEIGHT = 7.0
 """Weight of a term that the scorer lacks, such as a name, an identifier or a number: between that of *bridge*
@@ -25,14 +25,14 @@ MAX_TABLES = 2
 NUMBER_TERMS: Mapping[str, str] = {
     term: str(number)
     for number, term in enumerate(
-        TERMS.of_text(
+        terms_of(
             "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
         )
     )
 }
 """Digits of the numbers that are written as words."""
 
-STOP_TERMS = frozenset(term for terms in TERMS.of_forms(sorted(STOP_WORDS)) for term in terms)
+STOP_TERMS = frozenset(terms_of(" ".join(sorted(STOP_WORDS))))
 """Terms that carry no subject. Those that carry a direction are read by `opposites`."""
 
 

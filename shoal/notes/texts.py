@@ -9,11 +9,11 @@ from shoal.learning.scorers import scorer_for
 from shoal.models.notes import ScoredText
 from shoal.notes.similarity import TextFeatures
 from shoal.scorer import Scorer
-from shoal.search.query_language import TERMS
 from shoal.storage import vocabulary_queries
 from shoal.storage.database import Snapshot
 from shoal.storage.notes import PackedNote
 from shoal.storage.profiles import Profiles
+from shoal.words.typed import terms_of
 
 
 class TitledText(NamedTuple):
@@ -23,7 +23,7 @@ class TitledText(NamedTuple):
 
 def words_of(title: str, text: str) -> bytes:
     """Return the terms of both, in order, as they are stored (`ScoredText.words`)."""
-    return f"{' '.join(TERMS.of_text(title))}\n{' '.join(TERMS.of_text(text))}".encode()
+    return f"{' '.join(terms_of(title))}\n{' '.join(terms_of(text))}".encode()
 
 
 def joined(title: str, text: str) -> str:

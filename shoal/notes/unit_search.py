@@ -19,13 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import QueryError
-from shoal.index.building import IndexedDocument, Words, segment_bytes
+from shoal.index.building import NEXT, IndexedDocument, Words, segment_bytes
 from shoal.index.building import Profiles as IndexedProfiles
 from shoal.index.format import MAX_CHUNKS
 from shoal.index.index import Index
 from shoal.index.index import Part as IndexPart
 from shoal.index.segment import Segment
-from shoal.index.terms import Terms
 from shoal.models.notes import NoteHit, UnitResponse
 from shoal.models.search import SearchMode, SearchResponse, SearchResult
 from shoal.notes.context import NoteContext
@@ -36,13 +35,12 @@ from shoal.search.audit import AuditLog, complete_entry, make_entry
 from shoal.search.embedded_query import EmbeddedQuery, embed_query
 from shoal.search.feedback import MAX_REEFS, MAX_REEFS_WITH_WORDS, apply_feedback
 from shoal.search.filters import CompiledFilters, compile_filters
-from shoal.search.highlights import find_highlights, make_highlighter, read_words
+from shoal.search.highlights import find_highlights, make_highlighter
 from shoal.search.lexical_ranking import score_chunks
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.matched_terms import format_term
 from shoal.search.ordering import Order
 from shoal.search.query_analysis import AnalyzedQuery, analyze_query
-from shoal.search.query_language import TERMS
 from shoal.search.ranking import Ranked, Ranking, rank
 from shoal.search.relevance import find_evidence, is_relevant_enough, relevance
 from shoal.search.request import SearchRequest, make_request
@@ -55,11 +53,14 @@ from shoal.search.results import (
     scores_of,
 )
 from shoal.search.searching import milliseconds_since, with_filter_warnings, with_relevance_warning
+from shoal.search.text_words import TextWords
 from shoal.settings import Settings
 from shoal.storage.chunk_queries import StoredProfiles
 from shoal.storage.database import Snapshot
 from shoal.storage.notes import NoteRows
 from shoal.storage.profiles import Profiles
+from shoal.words.terms import Terms
+from shoal.words.typed import terms_of
 
 if TYPE_CHECKING:
     from shoal.search.query_vectors import QueryVectors
@@ -247,10 +248,10 @@ def _segment(block: Block, notes: NoteIndex, first: int, end: int) -> Segment:
             IndexedDocument(
                 document_id=number,
                 chunk_ids=np.array([number], dtype=np.int64),
-                words=Words(names, words[title_end:stop], np.array([0, stop - title_end])),
-                title=[names[word] for word in words[start:title_end].tolist()],
+                words=_unit(names, words[title_end:stop]),
+                title=_unit(names, words[start:title_end]),
                 sections=one_section,
-                headings={0: TERMS.of_text(" ".join((domains[ordinal], *parse_list(tags[ordinal]))))},
+                headings={0: _unit_of(" ".join((domains[ordinal], *parse_list(tags[ordinal]))))},
                 profiles=IndexedProfiles(
                     np.array([0, reefs.stop - reefs.start]), reef_ids[reefs], weights[reefs]
                 ),
@@ -258,6 +259,18 @@ def _segment(block: Block, notes: NoteIndex, first: int, end: int) -> Segment:
             )
         )
     return Segment(segment_bytes(documents, _WITHOUT_CHANGE))
+
+
+def _unit_of(text: str) -> Words:
+    terms = terms_of(text)
+    return _unit(terms, np.arange(len(terms)))
+
+
+def _unit(names: Sequence[str], words: NDArray[np.int64]) -> Words:
+    n = len(words)
+    return Words(
+        names, words, np.full(n, NEXT, dtype=np.uint8), np.array([0, n]), np.zeros(n, dtype=np.bool_)
+    )
 
 
 # Ranking
@@ -377,7 +390,7 @@ def _hits(
         texts = {note.id + FIRST_NOTE: joined(note.title, note.text) for note in notes}
         shared = name_words(snapshot, shared, texts, analyzed, scorer)
     coverage = analyzed.term_statistics.term_coverage(library, analyzed.matches, numbers)
-    words, heads = read_words([note.text for note in notes]), read_words([note.title for note in notes])
+    words, heads = TextWords([note.text for note in notes]), TextWords([note.title for note in notes])
     highlighter = make_highlighter(analyzed.parsed, request.mode)
     highlights = find_highlights([note.text for note in notes], highlighter, words)
     evidence = find_evidence(comparable, analyzed, numbers, coverage, words, heads)
