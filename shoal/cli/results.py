@@ -121,6 +121,8 @@ def print_result(
     head.append(f"  {result['relevance']:.0%} relevant", style="bold green")
     if result.get("pinned"):
         head.append("  pinned", style="bold yellow")
+    if result.get("lacking"):
+        head.append(f"  without {one_line(', '.join(result['lacking']))}", style="yellow")
     console.print(head)
     console.print(_indented(Text(_note_place(note) if note else _location(result), style="dim")))
     console.print(_indented(_summary(result)))
@@ -256,6 +258,10 @@ def added_parts(scores: Mapping[str, Any]) -> Iterable[tuple[str, float, str]]:
     """The name, the value and the reason of what decay and boosts add to a score."""
     if scores.get("decay"):
         yield "date", scores["decay"], "by the age of the document"
+    if scores.get("exact_name"):
+        yield "name", scores["exact_name"], "the title, a heading or the file name is the query"
+    if scores.get("identifiers"):
+        yield "identifiers", scores["identifiers"], "it has all identifiers and numbers of the query"
     for boost in scores.get("boosts") or ():
         if boost["value"]:
             yield "boost", boost["value"], one_line(boost["filter"])

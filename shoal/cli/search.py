@@ -15,6 +15,7 @@ from shoal.cli.search_options import (
     PASSAGES,
     PINS,
     SYNONYMS,
+    SYNTAXES,
     TYPOS,
     Boosts,
     Cursor,
@@ -37,6 +38,7 @@ from shoal.cli.search_options import (
     Shortlist,
     Sort,
     SynonymUse,
+    SyntaxName,
     Tags,
     TopK,
     TyposName,
@@ -83,6 +85,7 @@ def search(
         ),
     ] = "none",
     typos: TyposName = TYPOS[0],
+    syntax: SyntaxName = SYNTAXES[0],
     prefix: Prefix = False,
     units: Annotated[
         str,
@@ -219,6 +222,7 @@ def search(
         "min_relevance": min_relevance,
         "expand": expand,
         "typos": typos,
+        "syntax": syntax,
         "prefix": prefix,
         "synonyms": synonyms,
         "pins": pins,
@@ -257,7 +261,7 @@ def search(
         )
         info = response.query_info
         has_typo = not session.as_json and info.unknown_words and info.missing_terms
-        words = source.explain(query, typos=typos).words if has_typo else ()
+        words = source.explain(query, typos=typos, syntax=syntax).words if has_typo else ()
     answer = json_form(response)
     if session.as_json:
         session.emit(selected.of_answer(answer))

@@ -10,6 +10,7 @@ from shoal.cli.session import Session
 from shoal.models.search import SearchMode
 
 FUSIONS = ("blend", "rrf")
+SYNTAXES = ("simple", "plain")
 SYNONYMS = PINS = ("on", "off")
 EXPANSIONS = ("none", "time")
 TYPOS = ("auto", "off")
@@ -123,6 +124,14 @@ TyposName = Annotated[
         "--typos",
         metavar="/".join(TYPOS),
         help="Search for the nearest words in place of those that stand nowhere (auto), or as typed (off).",
+    ),
+]
+SyntaxName = Annotated[
+    str,
+    typer.Option(
+        "--syntax",
+        metavar="/".join(SYNTAXES),
+        help='Read "phrases", -word and title: as the query language (simple), or all as text (plain).',
     ),
 ]
 Prefix = Annotated[bool, typer.Option("--prefix", help="The last word may be the beginning of a word.")]

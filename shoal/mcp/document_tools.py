@@ -30,7 +30,7 @@ from shoal.mcp.quoting import NOTICE, clean_value, count, shortened
 from shoal.models.search import ContextChunk
 from shoal.search.explain.explanation import Explanation, Target
 from shoal.search.request import BEST_FIRST, MAX_PER_DOCUMENT, MAX_RERANK
-from shoal.search.retrieval import MAX_TOP_K, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
+from shoal.search.retrieval import MAX_TOP_K, PLAIN, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
 from shoal.storage.database import MAX_ID
 from shoal.storage.records import ChunkDetail, StoredDocument
 from shoal.support.quoting import clean, in_line, indented
@@ -96,7 +96,7 @@ class DocumentTools:
             Field(
                 description="Order by fields of documents instead of by relevance, with commas; - in front "
                 "is descending: -date (newest first), title, created, or a key of the metadata. All matches "
-                "are sorted, however weak; quote words that must occur"
+                "are sorted, however weak"
             ),
         ] = None,
         fold_similar: Annotated[
@@ -127,6 +127,7 @@ class DocumentTools:
         filters = {"file_type": file_type_filter or None, "name_contains": doc_name_filter or None}
         response = self._backend.search(
             query,
+            syntax=PLAIN,
             top_k=top_k,
             expand="time",
             filters={name: value for name, value in filters.items() if value is not None} or None,

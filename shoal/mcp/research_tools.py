@@ -19,6 +19,7 @@ from shoal.mcp.citations import line_range, name_of
 from shoal.mcp.document_results import FetchedPage, FoundPage, FoundPages
 from shoal.mcp.quoting import NOTICE
 from shoal.models.search import ContextChunk, SearchResult
+from shoal.search.retrieval import PLAIN
 from shoal.storage.records import StoredChunk, StoredDocument
 from shoal.support.quoting import clean, in_line
 
@@ -43,7 +44,7 @@ class ResearchTools:
     ) -> Annotated[CallToolResult, FoundPages]:
         """Search the documents and return ids, titles and addresses, for research agents: fetch reads an
         id. To answer questions with citations, use search_chunks, which returns the passages themselves."""
-        response = self._backend.search(query, top_k=RESULTS)
+        response = self._backend.search(query, top_k=RESULTS, syntax=PLAIN)
         return _as_json(FoundPages(results=[self._page(result) for result in response.results]))
 
     def fetch(

@@ -27,6 +27,7 @@ SAME_MEANING: Sequence[Sequence[str]] = (
     ("exclude", "exclude_fields"),
     ("group_by", "collapse", "group_by_field"),
     ("rerank", "reranker", "reranking"),
+    ("syntax", "query_type", "parser", "def_type", "query_parser"),
     ("typos", "num_typos", "fuzziness", "fuzzy", "typo_tolerance"),
 )  # fmt: skip
 """Names that search engines give one thing. Of those that a call takes, the first is suggested."""

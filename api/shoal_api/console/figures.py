@@ -95,6 +95,8 @@ def score_shares(result: SearchResult, weights: Mapping[str, float]) -> list[Sha
         for kind, value in parts.items()
     ]
     shares.append(Share("decay", "date", scores.decay or 0.0))
+    shares.append(Share("exact_name", "name", scores.exact_name))
+    shares.append(Share("identifiers", "identifiers", scores.identifiers))
     shares += [
         Share("boost", f"boost {boost.filter[:MAX_BOOST_CHARS]}", boost.value)
         for boost in scores.boosts or ()

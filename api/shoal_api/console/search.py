@@ -15,6 +15,7 @@ from shoal.models.search import SearchMode, SearchResult
 from shoal.search.explain.explanation import Explanation
 from shoal.search.explain.query_words import Word
 from shoal.search.near_words import TYPO, Typos
+from shoal.search.query_language import Syntax
 from shoal.search.request import MAX_OFFSET, Expand, GroupBy, Pins, Synonyms
 from shoal.support.clock import timestamp
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
@@ -63,6 +64,7 @@ PRESET_NAMES = {
 SWITCHES = (
     ("typos", Typos.off, "words as typed"),
     ("synonyms", Synonyms.off, "without synonyms"),
+    ("syntax", Syntax.plain, "as plain text"),
     ("pins", Pins.off, "without pins"),
 )
 """Parameters that switch something off, with the value that does, and what is said then."""
@@ -81,7 +83,7 @@ PARAMETERS = (
         "group_by",
         "fold_similar",
     ),
-    *("typos", "synonyms", "pins", "nearest", "facets", "more"),
+    *("typos", "syntax", "synonyms", "pins", "nearest", "facets", "more"),
     *FILTERS,
 )
 LABELS = {
@@ -92,6 +94,7 @@ LABELS = {
     "decay": "Prefer documents",
     "boosts": "Prefer what meets a filter",
     "typos": "Typing errors",
+    "syntax": "Signs in the query",
     "min_confidence": "Lowest confidence",
     "min_relevance": "Lowest relevance",
     "document": "Document numbers",
@@ -185,6 +188,7 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         shortlist=query_params.whole("shortlist", 0) if flask.request.args.get("shortlist") else 0,
         facets=asked_facets(),
         typos=flask.request.args.get("typos") or Typos.auto.value,
+        syntax=flask.request.args.get("syntax") or Syntax.simple.value,
         synonyms=flask.request.args.get("synonyms") or Synonyms.on.value,
         # Reading sentences takes an encoder longer than the search, so the page asks for them afterwards.
         nearest_sentences="nearest" in flask.request.args,

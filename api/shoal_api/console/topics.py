@@ -14,7 +14,7 @@ from shoal.errors import NotFoundError
 from shoal.learning.word_details import LearnedWord
 from shoal.models.search import SearchMode
 from shoal.search.highlights import Highlighter, find_highlights
-from shoal.search.query_language import folded
+from shoal.words.typed import folded
 from shoal_api import service
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page

@@ -17,7 +17,7 @@ from shoal.grounding.verdicts import Evidence, StatementVerdict, Verdict, Verifi
 from shoal.grounding.verification import MIN_COVERAGE
 from shoal.models.search import SearchResult
 from shoal.search.highlights import Highlighter, Spans, find_highlights
-from shoal.search.query_language import folded, tokens_of
+from shoal.words.typed import folded, tokens_of
 from shoal_api import service
 from shoal_api.console.figures import Run, runs
 from shoal_api.console.layout import blueprint, page, respond

@@ -48,11 +48,14 @@ SEARCH_EXAMPLES: dict[str, dict[str, Any]] = {
                         "dense_raw": None,
                         "decay": None,
                         "boosts": None,
+                        "exact_name": 0.0,
+                        "identifiers": 0.0,
                     },
                     "provenance": ["lexical", "reef"],
                     "term_coverage": 1.0,
                     "pinned": False,
                     "further": False,
+                    "lacking": [],
                 }
             ],
             "total": 1,
@@ -74,6 +77,7 @@ SEARCH_EXAMPLES: dict[str, dict[str, Any]] = {
                 "missing_terms": [],
                 "near_words": [],
                 "synonyms": [],
+                "excluded": [],
                 "pins": [],
                 "feedback": [
                     {"chunk_id": 1, "document_id": 1, "document_title": "Tides", "share": 0.483075},

@@ -64,6 +64,16 @@ class UsedSynonymSchema(Schema):
     n_chunks = fields.Integer(required=True, metadata={"description": "number of chunks that hold it"})
 
 
+class ExcludedTermSchema(Schema):
+    """A word or phrase that the query excludes."""
+
+    term = fields.String(required=True, metadata={"description": "as typed, without the minus"})
+    n_removed = fields.Integer(
+        required=True,
+        metadata={"description": "passages that the query finds and the filters leave, and that have it"},
+    )
+
+
 class QueryInfoSchema(Schema):
     """The analyzed query: the profile used for ranking."""
 
@@ -111,6 +121,11 @@ class QueryInfoSchema(Schema):
         metadata={
             "description": "words and phrases that were searched for as synonyms of words of the query"
         },
+    )
+    excluded = Records(
+        ExcludedTermSchema,
+        required=True,
+        metadata={"description": "words and phrases that a minus left out"},
     )
     pins = Records(
         UsedPinSchema,

@@ -135,6 +135,14 @@ class ResultSchema(Schema):
             "this one comes after them, also with a higher score: see `max_per_document`"
         },
     )
+    lacking = fields.List(
+        fields.String(),
+        required=True,
+        metadata={
+            "description": "what the query names and the passage does not contain: identifiers, numbers, "
+            "names, a negation; `relevance` is low then"
+        },
+    )
 
 
 class NoteHitSchema(Schema):

@@ -73,6 +73,16 @@ class ScoresSchema(Schema):
     decay = fields.Float(
         required=True, allow_none=True, metadata={"description": "added by `decay`; null without"}
     )
+    exact_name = fields.Float(
+        required=True,
+        metadata={"description": "added because the title, a heading or the file name is the query; else 0"},
+    )
+    identifiers = fields.Float(
+        required=True,
+        metadata={
+            "description": "added because the passage has all identifiers and numbers of the query; else 0"
+        },
+    )
     boosts = Records(
         BoostPartSchema,
         required=True,

@@ -11,6 +11,7 @@ from marshmallow import fields, validate
 from shoal.models.search import SearchMode
 from shoal.notes.unit_search import UNITS
 from shoal.search.near_words import Typos
+from shoal.search.query_language import Syntax
 from shoal.search.request import (
     BEST_FIRST,
     MAX_CONTEXT,
@@ -58,6 +59,7 @@ from shoal_api.schemas.order import (
 MODES = [mode.value for mode in SearchMode]
 FUSIONS = [fusion.value for fusion in Fusion]
 TYPOS = [typos.value for typos in Typos]
+SYNTAXES = [syntax.value for syntax in Syntax]
 EXPANSIONS = [expansion.value for expansion in Expand]
 SYNONYMS = [use.value for use in Synonyms]
 PINS = [use.value for use in Pins]
@@ -73,6 +75,7 @@ DEFAULTS: dict[str, Any] = {
     "min_relevance": 0.0,
     "expand": Expand.none.value,
     "typos": Typos.auto.value,
+    "syntax": Syntax.simple.value,
     "prefix": False,
     "synonyms": Synonyms.on.value,
     "pins": Pins.on.value,
@@ -107,6 +110,8 @@ ABOUT: dict[str, str] = {
     "warning",
     "typos": "`auto` searches for the nearest words of the library in place of words that stand nowhere and "
     "are not known; `off` searches for the words as typed",
+    "syntax": "`simple` reads quotation marks, a minus before a word and `title:` as the query language; "
+    "`plain` reads the query as text",
     "prefix": "whether the last word may be the beginning of a word, for search as you type",
     "synonyms": "whether words also match the synonyms of the library (`GET /api/v1/synonyms`)",
     "pins": "whether the pins of the library (`GET /api/v1/pins`) put results first and hide others",
@@ -196,6 +201,7 @@ class SearchArgumentsSchema(Schema):
         metadata={"description": ABOUT["shortlist"]},
     )
     typos = _choice("typos", TYPOS)
+    syntax = _choice("syntax", SYNTAXES)
     prefix = StrictBoolean(load_default=DEFAULTS["prefix"], metadata={"description": ABOUT["prefix"]})
     filters = fields.Nested(
         FiltersSchema,
@@ -277,6 +283,7 @@ class SearchQuerySchema(AddressFiltersSchema, AnswerQuerySchema):
         load_default=0, validate=between(0, MAX_SHORTLIST), metadata={"description": ABOUT["shortlist"]}
     )
     typos = _choice("typos", TYPOS)
+    syntax = _choice("syntax", SYNTAXES)
     prefix = fields.Boolean(load_default=DEFAULTS["prefix"], metadata={"description": ABOUT["prefix"]})
     sort = sort_in_address()
     decay = decay_in_address()
