@@ -38,10 +38,11 @@ from benchmarks.word_contexts import ContextOptions, WordContext, adapt, max_inf
 from shoal.index.lexical import BM25, UNIT
 from shoal.search.feedback import MAX_REEFS, N_FEEDBACK_CHUNKS, STEEPNESS, choose
 from shoal.search.fusion import HALF_TRUST_Z, RRF_K, parts
-from shoal.search.query_language import Term, stems_of, tokens_of
+from shoal.search.query_language import Term
 from shoal.search.request import Fusion
 from shoal.settings import Settings
 from shoal.support.presets import BUILT_IN
+from shoal.words.typed import stems_of, tokens_of
 
 REEF_WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6)
 BONUS_WEIGHTS = (0.0, 0.05, 0.1)

@@ -26,8 +26,8 @@ from shoal.index.matching import IndexTerm, find
 from shoal.index.merging import merge_segments
 from shoal.index.overlaps import overlaps
 from shoal.index.segment import Segment
-from shoal.index.terms import Terms
 from shoal.search.ordering import best_places
+from shoal.words.terms import Terms
 
 WORDS_PER_CHUNK = 120
 CHUNKS_PER_DOCUMENT = 50

@@ -41,8 +41,8 @@ from benchmarks.judged_library import DEPTH, Doubles, Ints, JudgedLibrary, of_be
 from lagoon.tokens import STOP_WORDS
 from shoal import DocFormat, Engine
 from shoal.search.feedback import MAX_REEFS, choose
-from shoal.search.query_language import folded, tokens_of
 from shoal.settings import Settings
+from shoal.words.typed import folded, tokens_of
 
 STOP = -1
 """Stands for a stop word in a query."""

@@ -39,10 +39,10 @@ import numpy.typing as npt
 from benchmarks.hybrid import collection_folders
 from benchmarks.judged_library import JudgedLibrary, read_collection
 from shoal import DocFormat, Engine
-from shoal.search.highlights import read_words
 from shoal.search.query_analysis import analyze_query
 from shoal.search.relevance import LIKELY, Evidence, find_evidence, relevance
 from shoal.search.request import make_request
+from shoal.search.text_words import TextWords
 from shoal.storage.chunk_queries import profiles_of
 
 Doubles = npt.NDArray[np.float64]
@@ -147,8 +147,8 @@ def first_results(library: JudgedLibrary, query: str) -> list[tuple[str, Evidenc
     engine = library.engine
     query = query[: engine.settings.max_query_chars]
     results = engine.search(query, top_k=TOP).results
-    heads = read_words(["\n".join([result.document_title, *result.section_path]) for result in results])
-    texts = read_words([result.text for result in results])
+    heads = TextWords(["\n".join([result.document_title, *result.section_path]) for result in results])
+    texts = TextWords([result.text for result in results])
     ids = [result.chunk_id for result in results]
     coverage = {result.chunk_id: result.term_coverage or 0.0 for result in results}
     with engine.database.snapshot() as snapshot:

@@ -34,14 +34,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from shoal.index.near_terms import TWO_EDITS_FROM, near_terms
 
 from benchmarks.judged_library import DEPTH, JudgedLibrary
 from shoal.index.building import IndexedDocument, Profiles, Words, segment_bytes
 from shoal.index.index import Index
-from shoal.index.near_terms import TWO_EDITS_FROM, near_terms
 from shoal.index.segment import Segment
 from shoal.search import near_words
-from shoal.search.query_language import TERMS, stems_of
+from shoal.words.terms import TERMS
+from shoal.words.typed import stems_of
 
 SHORTEST = 4
 N_SEGMENTS, N_LARGE = 4, 200
