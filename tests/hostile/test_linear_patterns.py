@@ -12,7 +12,7 @@ from regex_catalogue import MadePattern, Use, catalogue
 from regex_fragments import Hostile, hostile_texts
 
 from shoal.grounding import quotations
-from shoal.index.terms import word_pattern
+from shoal.words.terms import word_pattern
 
 LONG = bool(os.environ.get("SHOAL_TEST_LONG"))
 TEXTS = 10_000 if LONG else 450
@@ -24,7 +24,7 @@ USES, MADE = catalogue()
 
 MADE_HERE = {
     # The combining marks of a text, which are no letters.
-    MadePattern("shoal.index.terms", "_pattern"): word_pattern("a\u0301\u093f\u00ad"),
+    MadePattern("shoal.words.terms", "_pattern"): word_pattern("a\u0301\u093f\u00ad"),
     # The words of a quotation as literals. The length of the quotation determines the cost at each position.
     MadePattern("shoal.grounding.quotations", "_pattern"): quotations._pattern('a "quoted" word - a'),
     # Each place is tried once: the boundary is fixed.

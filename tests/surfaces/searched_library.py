@@ -111,6 +111,7 @@ CASES: dict[str, Case] = {
     "facets": Case(["tags", "year"]),
     "facet_limit": Case(1, {"facets": ["tags", "year"]}),
     "typos": Case("off", query="volcamo"),
+    "syntax": Case("plain", query="volcano -lava"),
     "prefix": Case(True, query="volca"),
     "sort": Case("-date,title"),
     "decay": Case("date:30:0.5@2026-01-01"),

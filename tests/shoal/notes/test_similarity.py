@@ -33,8 +33,8 @@ from shoal.notes.similarity import (
     similarity,
 )
 from shoal.notes.term_table import MAX_TERMS, TermTable, term_table
-from shoal.search.query_language import TERMS
 from shoal.storage.profiles import Profiles
+from shoal.words.typed import terms_of
 
 SAMPLE = Path(shoal.__file__).parent / "sample_corpus"
 PROSE = [path.read_text(encoding="utf-8").split() for path in sorted(SAMPLE.glob("*.md"))]
@@ -112,7 +112,7 @@ def test_similarity_is_symmetric_and_between_0_and_1(a: str, b: str, read: Read)
 @given(text=TEXTS)
 def test_a_text_equals_itself_and_does_not_contradict_itself(text: str, read: Read) -> None:
     result = similarity(read(text), read(text))
-    assert result.value == (1.0 if TERMS.of_text(text) else 0.0)
+    assert result.value == (1.0 if terms_of(text) else 0.0)
     assert not result.is_opposite
     assert not any(result.signs)
 
@@ -136,7 +136,7 @@ def test_parts_add_up_to_the_value(compare: Callable[[str, str], Similarity]) ->
 def test_stored_columns_give_the_features_of_the_text(scorer: lagoon.ReefScorer) -> None:
     title, text = "Packages", "Use pnpm, not npm."
     packed = Profiles.from_scores([scorer.score(f"{title}\n\n{text}", 38).reef_arrays]).packed()[0]
-    words = f"{' '.join(TERMS.of_text(title))}\n{' '.join(TERMS.of_text(text))}".encode()
+    words = f"{' '.join(terms_of(title))}\n{' '.join(terms_of(text))}".encode()
     stored = TextFeatures.of_stored(scorer, words, packed)
     direct = TextFeatures.of(scorer, text, title)
     assert stored.terms == direct.terms
@@ -187,7 +187,7 @@ def test_the_same_in_other_words_is_not_flagged(
 
 def test_each_sign_is_found_where_it_should_be() -> None:
     def found(a: str, b: str) -> set[str]:
-        statements = [Statement.of(TERMS.of_text(text)) for text in (a, b)]
+        statements = [Statement.of(terms_of(text)) for text in (a, b)]
         return {name for name, value in signs(*statements)._asdict().items() if value}
 
     assert found("do not store tokens", "store tokens") == {"negations"}

@@ -26,11 +26,11 @@ from shoal.models.search import SearchMode
 from shoal.search import indexing
 from shoal.search.indexing import read_documents, rebuild_index, update_index
 from shoal.search.library_index import IndexCache, LibraryIndex
-from shoal.search.query_language import TERMS
 from shoal.search.ranking import Ranked
 from shoal.storage import document_writer, index_tables, migrate
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.opening import open_database
+from shoal.words.terms import TERMS
 
 STRIDE = 1 if os.environ.get("SHOAL_TEST_LONG") else 23
 """Every which write is one to die at."""

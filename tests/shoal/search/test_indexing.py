@@ -38,7 +38,6 @@ from shoal.search import index_files, indexing, library_index
 from shoal.search.index_files import COMPLETE, SUFFIX, UNFINISHED, IndexFiles
 from shoal.search.indexing import read_documents, rebuild_index, update_index
 from shoal.search.library_index import IndexCache, LibraryIndex
-from shoal.search.query_language import TERMS
 from shoal.search.ranking import Ranked
 from shoal.storage import document_writer
 from shoal.storage.database import Database, Snapshot
@@ -46,6 +45,7 @@ from shoal.storage.document_writer import chunk_ids
 from shoal.storage.index_records import open_records
 from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
+from shoal.words.terms import TERMS
 
 FLAT = (0.0, 0.0, 0.0, 0.0)
 REEFS = [QueryReef(1, "reef 1", 2.0), QueryReef(4, "reef 4", 1.0)]

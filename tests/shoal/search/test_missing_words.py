@@ -115,10 +115,10 @@ def test_term_coverage_weights_words_by_rarity(engine: Engine) -> None:
     assert (by_reefs.text, by_reefs.term_coverage) == ("Lava of 1987.", 0.0)
 
 
-def test_query_of_common_words_has_no_term_coverage(engine: Engine) -> None:
+def test_query_of_common_words_alone_searches_them(engine: Engine) -> None:
     target = engine.explain("the and of", document_id=1).target
     assert target is not None
-    assert target.term_coverage is None
+    assert target.term_coverage is not None
 
 
 WORDS = " ".join(REEF_WORDS.values()).split()

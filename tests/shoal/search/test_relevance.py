@@ -17,7 +17,7 @@ from shoal.search.audit import search_arguments
 from shoal.search.query_language import parse_query
 from shoal.search.relevance import (
     LIKELY,
-    NO_EVIDENCE,
+    RATIOS,
     REEFS_ALONE,
     TERMS_ALONE,
     TERMS_AND_REEFS,
@@ -32,6 +32,7 @@ ON_TOPIC = "why do bees visit flowers"
 OFF_TOPIC = "configure the kubernetes ingress controller"
 NOTHING = "nothing here seems to answer this"
 SOME = Evidence(0.5, 0.3, 0.6)
+NO_EVIDENCE = Evidence(None, None, None)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def by_chunk(results: list[SearchResult]) -> dict[int, float]:
     return {result.chunk_id: result.relevance for result in results}
 
 
-@pytest.mark.parametrize("name", Evidence._fields)
+@pytest.mark.parametrize("name", RATIOS)
 @pytest.mark.parametrize(
     "evidence", [SOME, SOME._replace(reef_similarity=None), Evidence(None, None, 0.6)], ids=str
 )
@@ -67,7 +68,7 @@ def test_relevance_is_a_probability_with_a_wide_range() -> None:
 def test_parts_add_up_to_the_log_odds() -> None:
     missing = parse_query("sourdough", max_words=5).terms
     parts = describe(SOME, missing)
-    assert [part.name for part in parts] == ["start", *Evidence._fields]
+    assert [part.name for part in parts] == ["start", *RATIOS]
     odds = math.exp(math.fsum(part.contribution for part in parts))
     assert relevance(SOME) == pytest.approx(odds / (1 + odds), abs=1e-5)
     assert parts[0].contribution == TERMS_AND_REEFS.start

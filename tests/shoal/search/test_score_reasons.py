@@ -83,8 +83,7 @@ def test_words_apart_do_not_match_a_phrase() -> None:
     together = ChunkTexts("Planes", ["Flight B", "17 planes"], "The B-17 flew.", [])
     of_apart, of_together = find_matched_terms(terms, {}, [apart, together])
     assert of_apart == (MatchedTerm("17", ("text",)),)
-    # The index holds the headings as one text.
-    assert of_together[0] == MatchedTerm('"B 17"', ("headings", "text"))
+    assert of_together[0] == MatchedTerm("B-17", ("text",))
 
 
 def test_terms_matched_only_by_their_stem_name_the_words(engine: Engine) -> None:

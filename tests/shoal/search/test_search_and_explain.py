@@ -27,7 +27,7 @@ def engine(tmp_path: Path) -> Engine:
     return engine
 
 
-@pytest.mark.parametrize("query", ["lava and the law", '"ash fell" -bee', "zzyzx", "the of and"])
+@pytest.mark.parametrize("query", ["lava and the law", '"ash fell" -bee', "zzyzx"])
 @pytest.mark.parametrize("mode", ["hybrid", "lexical", "reef"])
 def test_search_and_explain_equals_search_and_explain_alone(engine: Engine, query: str, mode: str) -> None:
     response, explanation = engine.search_and_explain(

@@ -1,0 +1,260 @@
+"""Kind 2: single letters count inside compounds, and where they are capitals."""
+
+from __future__ import annotations
+
+from case import ABSENT, ELSEWHERE, HAVING, LEXICAL, Case, library
+
+XRAY = library(
+    ("Radiology", "An X-ray shows the broken bone of the hand."),
+    ("Ray of light", "A ray of light bends in a glass of water."),
+)
+CELLS = library(
+    ("Thymus", "A T-cell matures behind the breastbone."),
+    ("Marrow", "A B-cell matures inside the bones."),
+    ("Unit", "A cell is the smallest part that lives."),
+)
+TRAFFIC = library(
+    ("Bridge", "A U-turn is forbidden on the bridge."),
+    ("Crossing", "A left turn needs a signal at the crossing."),
+    ("Potter", "Turn the clay on the wheel."),
+)
+BIRTH = library(
+    ("Surgery", "A C-section takes about an hour under anaesthesia."),
+    ("Library", "The children's section opens at nine."),
+    ("Midwife", "The midwife cares for mother and child."),
+)
+STATISTICS = library(
+    ("Significance", "A p-value below one in twenty counts as significant."),
+    ("Means", "A t-test compares two means of small samples."),
+    ("Variances", "An F-test compares two variances."),
+    ("Values", "The value of a test is what it teaches."),
+)
+POST = library(
+    ("Inbox", "Your e-mail waits in the inbox until you read it."),
+    ("Letters", "The mail is brought by a postman on foot."),
+    ("Wheels", "An e-bike climbs the hill without sweat."),
+    ("Pedals", "A bike has two pedals and a chain."),
+)
+VITAMINS = library(
+    ("Oranges", "Oranges are rich in vitamin C."),
+    ("Sunshine", "The skin makes vitamin D in the sun."),
+    ("Kale", "Green leaves hold vitamin K for the blood."),
+    ("Liver", "Liver holds vitamin B12 for the nerves."),
+)
+SHAPES = library(
+    ("Sofa", "An L-shaped sofa fills the corner of the room."),
+    ("Pullover", "A V-neck pullover leaves room for a tie."),
+    ("Cotton", "A T-shirt of cotton dries on the line."),
+    ("Giraffe", "The neck of a giraffe is shaped by hunger; no shirt fits it."),
+)
+KEYS = library(
+    ("Sonata", "The sonata in C major has three movements."),
+    ("Mass", "The mass in B minor was finished late."),
+    ("Suite", "The suite in D major opens with trumpets."),
+    ("Army", "The major commands a battalion, and a minor error cost him."),
+)
+PLANS = library(
+    ("First idea", "Plan A is to walk over the pass."),
+    ("Second idea", "Plan B is to take the train through the tunnel."),
+    ("Planning", "A plan saves time on every journey."),
+)
+GERMAN = library(
+    ("Strahlung", "Die X-Strahlen wurden in Würzburg entdeckt."),
+    ("Bahn", "Die S-Bahn fährt alle zehn Minuten zum Flughafen."),
+    ("Tunnel", "Die U-Bahn fährt unter der Stadt."),
+    ("Gleis", "Die Bahn ersetzt das alte Gleis."),
+)
+
+CASES = [
+    Case(
+        "x-ray",
+        XRAY,
+        "x-ray",
+        ("Radiology",),
+        highlights=("X-ray",),
+        wrong=("Ray of light",),
+        at_most=ELSEWHERE,
+    ),
+    Case("X-ray in capitals", XRAY, "X-ray", ("Radiology",), highlights=("X-ray",)),
+    Case("X-rays in the plural", XRAY, "X-rays", ("Radiology",), highlights=("X-ray",)),
+    Case("xray in one word", XRAY, "xray", ("Radiology",), highlights=("X-ray",), unsaid="searched for xray"),
+    Case("X ray in two words", XRAY, "X ray of a bone", ("Radiology",)),
+    Case("x-ray by words alone", XRAY, "x-ray", ("Radiology",), LEXICAL),
+    Case("ray is still found", XRAY, "ray of light", ("Ray of light",)),
+    Case(
+        "T-cell",
+        CELLS,
+        "T-cell",
+        ("Thymus",),
+        highlights=("T-cell",),
+        wrong=("Marrow", "Unit"),
+        at_most=ELSEWHERE,
+    ),
+    Case(
+        "B-cell",
+        CELLS,
+        "B-cell",
+        ("Marrow",),
+        highlights=("B-cell",),
+        wrong=("Thymus", "Unit"),
+        at_most=ELSEWHERE,
+    ),
+    Case("T-cell by words alone", CELLS, "T-cell", ("Thymus",), LEXICAL),
+    Case("B-cell by words alone", CELLS, "B-cell", ("Marrow",), LEXICAL),
+    Case(
+        "T cell with a space",
+        CELLS,
+        "where does a T cell mature",
+        ("Thymus",),
+    ),
+    Case("b-cell in small letters", CELLS, "b-cell", ("Marrow",), highlights=("B-cell",)),
+    Case("T-cells in the plural", CELLS, "T-cells", ("Thymus",), highlights=("T-cell",)),
+    Case("K-cell is nowhere", CELLS, "K-cell", at_most=ABSENT, warning="K-cell"),
+    Case("cell alone finds all", CELLS, "cell", found=("Thymus", "Marrow", "Unit")),
+    Case(
+        "U-turn",
+        TRAFFIC,
+        "U-turn",
+        ("Bridge",),
+        highlights=("U-turn",),
+        wrong=("Crossing",),
+        at_most=ELSEWHERE,
+    ),
+    Case("u-turn in small letters", TRAFFIC, "u-turn forbidden", ("Bridge",)),
+    Case("uturn in one word", TRAFFIC, "uturn", ("Bridge",), highlights=("U-turn",)),
+    Case("turn is still found", TRAFFIC, "left turn", ("Crossing",)),
+    Case(
+        "C-section",
+        BIRTH,
+        "C-section",
+        ("Surgery",),
+        highlights=("C-section",),
+        wrong=("Library",),
+        at_most=ELSEWHERE,
+    ),
+    Case("section of a library", BIRTH, "children's section", ("Library",)),
+    Case(
+        "p-value",
+        STATISTICS,
+        "p-value",
+        ("Significance",),
+        highlights=("p-value",),
+        wrong=("Values",),
+        at_most=ELSEWHERE,
+    ),
+    Case(
+        "t-test",
+        STATISTICS,
+        "t-test",
+        ("Means",),
+        highlights=("t-test",),
+        wrong=("Variances", "Values"),
+        at_most=ELSEWHERE,
+    ),
+    Case(
+        "F-test",
+        STATISTICS,
+        "F-test",
+        ("Variances",),
+        highlights=("F-test",),
+        wrong=("Means", "Values"),
+        at_most=ELSEWHERE,
+    ),
+    Case(
+        "P values in the plural with a space",
+        STATISTICS,
+        "what are P values",
+        ("Significance",),
+    ),
+    Case("e-mail", POST, "e-mail", ("Inbox",), highlights=("e-mail",)),
+    Case("email in one word", POST, "email", ("Inbox",), highlights=("e-mail",)),
+    Case("E-Mail with capitals", POST, "E-Mail", ("Inbox",), highlights=("e-mail",)),
+    Case("emails in the plural", POST, "emails", ("Inbox",), highlights=("e-mail",)),
+    Case("e-bike", POST, "e-bike", ("Wheels",), highlights=("e-bike",), wrong=("Pedals",), at_most=ELSEWHERE),
+    Case("ebike in one word", POST, "ebike", ("Wheels",), highlights=("e-bike",)),
+    Case("mail is not e-mail", POST, "mail brought by a postman", ("Letters",)),
+    Case(
+        "vitamin C",
+        VITAMINS,
+        "vitamin C",
+        ("Oranges",),
+        highlights=("vitamin", "C"),
+        at_least=HAVING,
+        wrong=("Sunshine", "Kale", "Liver"),
+        at_most=ELSEWHERE,
+    ),
+    Case(
+        "vitamin D",
+        VITAMINS,
+        "vitamin D",
+        ("Sunshine",),
+        highlights=("vitamin", "D"),
+        at_least=HAVING,
+        wrong=("Oranges", "Kale"),
+        at_most=ELSEWHERE,
+    ),
+    Case(
+        "vitamin K in a question",
+        VITAMINS,
+        "which food has vitamin K",
+        ("Kale",),
+        wrong=("Oranges",),
+        at_most=ELSEWHERE,
+    ),
+    Case("vitamin-C with a hyphen", VITAMINS, "vitamin-C", ("Oranges",)),
+    Case("vitamin B12", VITAMINS, "vitamin B12", ("Liver",), at_least=HAVING, highlights=("vitamin", "B12")),
+    Case("vitamin E is nowhere", VITAMINS, "vitamin E", at_most=ABSENT, warning="E"),
+    Case("L-shaped", SHAPES, "L-shaped", ("Sofa",), highlights=("L-shaped",)),
+    Case(
+        "V-neck",
+        SHAPES,
+        "V-neck",
+        ("Pullover",),
+        highlights=("V-neck",),
+        wrong=("Giraffe",),
+        at_most=ELSEWHERE,
+    ),
+    Case(
+        "T-shirt",
+        SHAPES,
+        "T-shirt",
+        ("Cotton",),
+        highlights=("T-shirt",),
+        wrong=("Giraffe",),
+        at_most=ELSEWHERE,
+    ),
+    Case("tshirt in one word", SHAPES, "tshirt", ("Cotton",), highlights=("T-shirt",)),
+    Case(
+        "C major", KEYS, "C major", ("Sonata",), at_least=HAVING, wrong=("Suite", "Army"), at_most=ELSEWHERE
+    ),
+    Case("B minor", KEYS, "B minor", ("Mass",), at_least=HAVING, wrong=("Army",), at_most=ELSEWHERE),
+    Case("D major by words alone", KEYS, "suite in D major", ("Suite",), LEXICAL),
+    Case(
+        "plan B",
+        PLANS,
+        "plan B",
+        ("Second idea",),
+        highlights=("Plan", "B"),
+        wrong=("First idea",),
+        at_most=ELSEWHERE,
+    ),
+    Case(
+        "Plan A",
+        PLANS,
+        "Plan A",
+        ("First idea",),
+        highlights=("Plan", "A"),
+    ),
+    Case("plan with an article", PLANS, "a plan saves time", ("Planning",)),
+    Case("S-Bahn", GERMAN, "S-Bahn", ("Bahn",), highlights=("S-Bahn",), wrong=("Tunnel",), at_most=ELSEWHERE),
+    Case(
+        "U-Bahn",
+        GERMAN,
+        "U-Bahn",
+        ("Tunnel",),
+        highlights=("U-Bahn",),
+        wrong=("Bahn", "Gleis"),
+        at_most=ELSEWHERE,
+    ),
+    Case("ubahn in one word", GERMAN, "ubahn", ("Tunnel",), highlights=("U-Bahn",)),
+]
