@@ -29,7 +29,7 @@ from shoal.grounding.notations import MONTHS, NUMBER_WORDS
 from shoal.grounding.order import compare_opposites, compare_order
 from shoal.grounding.parts import Part
 from shoal.grounding.words import Token, read_tokens, with_inner_underscores
-from shoal.words.typed import terms_of
+from shoal.words.typed import stems_of
 
 WINDOW = 2
 """Sentences of a window: a statement may sum up neighbours."""
@@ -57,10 +57,9 @@ def content_words(text: str) -> dict[str, str]:
     letters."""
     forms = [form for form in token_list(text) if form not in _NO_MEANING and not is_stop_word(form)]
     words: dict[str, str] = {}
-    for form in forms:
-        for stem in terms_of(base_form(form)):
-            if len(stem) > 1 and stem.isalpha():
-                words.setdefault(stem, form)
+    for form, stem in zip(forms, stems_of(map(base_form, forms)), strict=True):
+        if len(stem) > 1 and stem.isalpha():
+            words.setdefault(stem, form)
     return words
 
 

@@ -85,7 +85,7 @@ def near_forms(index: Index, word: str, limit: int) -> list[NearForm]:
     """Return the forms of letters near a folded word, nearest first, those of equal distance by their
     occurrences, at most `limit`; no stop words, and not the word itself.
 
-    None for a word of fewer than 4 letters or more than 64.
+    If there are none, its plurals are compared. None for a word of fewer than 4 letters or more than 64.
     """
     allowed = max_edits(word)
     if not allowed or len(word) > MAX_LETTERS:
@@ -93,6 +93,8 @@ def near_forms(index: Index, word: str, limit: int) -> list[NearForm]:
     found = _near(index, word, allowed, word[0])
     if not any(near.edits == 1 for near in found):
         found += _near(index, word, allowed, "") if allowed > 1 else _with_another_first_letter(index, word)
+    for plural in (word + "s", word + "es"):
+        found += [] if found else _near(index, plural, allowed, word[0])
     nearest = {near.form: near for near in sorted(found, key=lambda near: near.order)}
     return [near for near in nearest.values() if near.edits][:limit]
 

@@ -248,7 +248,7 @@ class DocumentTools:
         """Explain why a passage has its rank for a query, or why it is missing. Use it to judge a
         surprising result of search_chunks, not to find passages. Returns the parts of its score, the words
         and topics that it shares with the query, and what kept it out."""
-        explanation = self._backend.explain(query, chunk_id=chunk_id, include_scores=True)
+        explanation = self._backend.explain(query, chunk_id=chunk_id, include_scores=True, syntax=PLAIN)
         target = explanation.target
         assert target is not None, "a chunk was given"
         explained = _explained(explanation, target, chunk_id)
@@ -370,6 +370,11 @@ def _explained(explanation: Explanation, target: Target, chunk_id: int) -> Expla
                 contribution=(value or 0.0) * weights.get(name, 0.0),
             )
             for name, value in values.items()
+        ]
+        + [
+            ScorePart(signal=name, value=value, weight=1.0, contribution=value)
+            for name, value in (("exact_name", scores.exact_name), ("identifiers", scores.identifiers))
+            if value
         ],
         relevance=target.relevance,
         relevance_evidence=[

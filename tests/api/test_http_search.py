@@ -20,7 +20,7 @@ RESULT = {
     "chunk_index", "start_char", "end_char", "start_line", "end_line", "place", "modality", "time_start",
     "time_end", "section_path", "confidence", "coverage", "metadata",
     "top_reef_name", "labels", "awaits_rescore", "tags", "highlights", "scores", "provenance", "term_coverage", "relevance",
-    "pinned", "further",
+    "pinned", "further", "lacking",
 }  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def test_result_has_the_fields_of_the_contract(client: FlaskClient, library: dic
     }
     assert set(body["query_info"]) == {
         "top_reef", "confidence", "coverage", "top_reefs", "unknown_words", "missing_terms", "feedback",
-            "near_words", "synonyms", "pins",
+            "near_words", "synonyms", "excluded", "pins",
     }  # fmt: skip
     assert set(body["query_info"]["top_reefs"][0]) == {"reef_id", "reef_name", "z_score", "own_z"}
     assert body["took_ms"] > 0
@@ -85,6 +85,8 @@ def test_result_has_the_fields_of_the_contract(client: FlaskClient, library: dic
         "dense_raw",
         "decay",
         "boosts",
+        "exact_name",
+        "identifiers",
     }
     assert result["scores"]["final"] == result["match_score"]
     assert 0 < result["scores"]["reef"] <= 1
@@ -175,7 +177,7 @@ def test_get_search_equals_post_search(client: FlaskClient, library: dict[str, i
     assert empty.get_json()["results"] == []
 
 
-@pytest.mark.parametrize("query", ["the of and", "xyzzy qwrtp", "123", "?!", "\u0000", "' OR 1=1 --", '"(*'])
+@pytest.mark.parametrize("query", ["xyzzy qwrtp", "123", "?!", "\u0000", "' OR 1=1 --", '"(*'])
 def test_query_without_a_known_word_has_no_results_and_a_warning(
     client: FlaskClient, library: dict[str, int], query: str
 ) -> None:
@@ -203,7 +205,7 @@ def test_missing_words_give_a_warning_and_a_low_term_coverage(
         "start", "term_coverage", "adjacent_terms", "reef_similarity",
     ]  # fmt: skip
     assert set(target["relevance_parts"][0]) == {"name", "value", "contribution", "description"}
-    assert search(client, "the of")["query_info"]["missing_terms"] == []
+    assert search(client, "the of")["query_info"]["missing_terms"] == ['"the of"']
 
 
 def test_min_relevance_removes_results_in_a_body_and_an_address(
