@@ -19,6 +19,7 @@ The number of words searched for, including those of phrases and compounds, is l
 from __future__ import annotations
 
 import enum
+import functools
 import itertools
 import re
 import unicodedata
@@ -157,6 +158,7 @@ class ParsedQuery:
     parts: frozenset[Term] = frozenset()
 
 
+@functools.lru_cache(maxsize=128)
 def parse_query(query: str, *, max_words: int, syntax: Syntax = Syntax.simple) -> ParsedQuery:
     """Parse a query. Its terms have at most `max_words` words in total, and so have its excluded terms.
 

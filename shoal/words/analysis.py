@@ -46,6 +46,10 @@ _THOUSANDS = re.compile(r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+")
 _N_DIGITS = range(9, 16)
 """Digits of a number in groups."""
 
+_ODD = re.compile(r"[^A-Za-z\s,;:!?()\"]|[A-Za-z][A-Z]|(?<![A-Za-z])[A-Z](?![a-z])")
+"""What plain words do not have: digits, signs, and capitals inside words or alone."""
+_RUN = re.compile(r"[A-Za-z]+")
+
 _NONE, _SMALL, _CAPITAL, _DIGIT, _SPACE, _SIGN, _SUFFIX, _ALONE = range(8)
 _SIGNS = characters.LINKS | characters.PREFIXES
 
@@ -132,6 +136,9 @@ def analyze_texts(texts: Sequence[str]) -> tuple[WordStream, NDArray[np.int64]]:
 
 def words_of(text: str) -> list[Word]:
     """Return the words of a short text."""
+    if text.isascii() and not _ODD.search(text):
+        # Arrays take longer than a text of plain words.
+        return [Word(match.group().lower(), *match.span()) for match in _RUN.finditer(text)]
     return list(analyze_words(text).words())
 
 

@@ -97,6 +97,11 @@ def test_a_folded_word_is_itself(text: str) -> None:
         assert stems_of([folded(token)]) == tuple(TERMS.of_forms([folded(folded(token))]))
 
 
+@given(st.text(st.sampled_from('aBc ,;:!?()"\n'), max_size=30))
+def test_plain_words_are_those_of_the_analysis(text: str) -> None:
+    assert words_of(text) == list(analyze_words(text).words())
+
+
 def test_a_name_is_one_token_if_it_is_a_code() -> None:
     assert names_of("AT&T network") == ["AT&T", "network"]
     assert names_of("well-known GPT-4 🚀 WHO") == ["well", "known", "GPT-4", "🚀", "WHO"]
