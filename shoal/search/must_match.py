@@ -32,8 +32,6 @@ from shoal.words.typed import folded, stems_of
 ABSENT, ELSEWHERE, HAVING = 0.2, 0.5, 0.85
 """Most relevance of a passage without what must match, if no passage has it and if others do; and least
 relevance of a passage with all identifiers and at least `MOST` of the query's words, by rarity."""
-BELOW = 0.499
-"""A passage that lacks something is below ELSEWHERE, which is a common threshold."""
 MOST = 0.6
 TEXT_OF = """
     SELECT c.text, d.title, s.path AS section_path FROM chunks c
@@ -83,7 +81,7 @@ class MustMatch:
         if self.negation and found.isdisjoint(NEGATION_STEMS):
             names.append(self.negation)
         if names:
-            return Bounds(tuple(names), ABSENT if self.absent.intersection(lacking) else BELOW)
+            return Bounds(tuple(names), ABSENT if self.absent.intersection(lacking) else ELSEWHERE)
         has_all = bool(self.identifiers) and coverage is not None and coverage >= MOST
         return Bounds(least=HAVING if has_all else 0.0)
 

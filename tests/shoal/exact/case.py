@@ -8,7 +8,7 @@ from typing import Any
 
 ABSENT = 0.2
 """Most relevance of a passage without an identifier of the query that no passage of the library has."""
-ELSEWHERE = 0.499
+ELSEWHERE = 0.5
 """Most relevance of a passage without an identifier of the query that another passage has."""
 HAVING = 0.85
 """Least relevance of a passage with all identifiers and most of the words of the query."""
