@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "specification.md").read_text(encoding="utf-8")
 REQUIREMENTS = {"O": 19, "000": 85, "001": 43, "002": 33, "003": 27, "004": 27}
-"""How many requirements the order and each document have."""
+"""How many requirements the outline and each document have."""
 STATES = ("works", "better", "differs", "worse", "missing")
 MAX_WORSE = 10
 
