@@ -1,7 +1,8 @@
 """The analysis of words: which words a text has, where, and which of them share a position.
 
-It is the only one: the index, queries, notes, grounding, synonyms, highlights and suggestions use it. Reefs
-and chunks alone are made of the tokens of `lagoon`, which its tables were counted on.
+The index, queries, notes, synonyms, highlights and suggestions use it. Reefs, chunks and learned words are
+made of the tokens of `lagoon`, which its tables were counted on, and `shoal.grounding.words` reads
+statements.
 
 A word is a token of `lagoon.tokens`; or a part or the whole of a compound (`shoal.words.compounds`); or one
 of these kinds:

@@ -8,7 +8,6 @@ import unicodedata
 HYPHENS = "-\u2010\u2011"
 APOSTROPHES = "'’ʼ"
 DEGREE, TIMES = "°", "×"
-MINUS = "-\u2212"
 
 LINKS = frozenset(f"{HYPHENS}{APOSTROPHES}_./:@&,{DEGREE}{TIMES}")
 """Signs that may join what is on both sides of them: *node.js*, *AT&T*, *9:45*."""
