@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.judged_library import JudgedLibrary
-from shoal.search.embedded_query import NOT_EMBEDDED
 from shoal.search.filters import CompiledFilters
+from shoal.search.library_index import LibraryView
 from shoal.search.query_analysis import analyze_query
 from shoal.search.request import make_request
-from shoal.search.searching import rank_for
+from shoal.search.searcher import rank_for
 
 Doubles = NDArray[np.float64]
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
@@ -32,10 +32,9 @@ def blends(library: JudgedLibrary) -> Iterator[Doubles]:
     with engine.database.snapshot() as snapshot:
         for text in library.texts:
             request = make_request(text, settings=engine.settings)
-            analyzed = analyze_query(
-                snapshot, library.index, engine.scorer, engine.settings, request, NOT_EMBEDDED
-            )
-            ranking = rank_for(snapshot, library.index, analyzed, CompiledFilters(), request)
+            view = LibraryView(snapshot, library.index, engine.scorer, engine.settings)
+            analyzed = analyze_query(view, request)
+            ranking = rank_for(view, analyzed, CompiledFilters(), request)
             keys = np.where(ranking.order.is_result, ranking.order.keys, 0.0)
             yield keys[library.index.index.places_of(library.chunk_ids.tolist())]
 

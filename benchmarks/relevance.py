@@ -39,6 +39,7 @@ import numpy.typing as npt
 from benchmarks.hybrid import collection_folders
 from benchmarks.judged_library import JudgedLibrary, read_collection
 from shoal import DocFormat, Engine
+from shoal.search.library_index import LibraryView
 from shoal.search.query_analysis import analyze_query
 from shoal.search.relevance import LIKELY, Evidence, find_evidence, relevance
 from shoal.search.request import make_request
@@ -153,7 +154,8 @@ def first_results(library: JudgedLibrary, query: str) -> list[tuple[str, Evidenc
     coverage = {result.chunk_id: result.term_coverage or 0.0 for result in results}
     with engine.database.snapshot() as snapshot:
         request = make_request(query, settings=engine.settings)
-        analyzed_query = analyze_query(snapshot, library.index, engine.scorer, engine.settings, request)
+        view = LibraryView(snapshot, library.index, engine.scorer, engine.settings)
+        analyzed_query = analyze_query(view, request)
         stored = profiles_of(snapshot, ids).scored_with(engine.scorer.data_checksum)
         evidence = find_evidence(stored, analyzed_query, ids, coverage, texts, heads)
     for result, each in zip(results, evidence, strict=True):

@@ -51,7 +51,7 @@ def main() -> None:
             started = time.perf_counter()
             engine.ingest_many(documents("After"))
             watched = time.perf_counter() - started
-            matcher = Matcher(engine.database, settings, engine.scorer, engine._library.index)
+            matcher = Matcher(engine.database, engine._library.searcher)
             started, processor = time.perf_counter(), time.process_time()
             n_batches = 0
             while matcher.match_batch():

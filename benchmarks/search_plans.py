@@ -20,10 +20,10 @@ from shoal import Engine
 from shoal.models.search import SearchFilters
 from shoal.search import field_boost, lexical_ranking, reef_ranking, results
 from shoal.search.filters import CompiledFilters, compile_filters
-from shoal.search.library_index import IndexCache
+from shoal.search.library_index import IndexCache, LibraryView
 from shoal.search.query_analysis import analyze_query
 from shoal.search.request import make_request
-from shoal.search.searching import rank_for
+from shoal.search.searcher import rank_for
 from shoal.storage.database import Database, Snapshot, listed
 
 QUERY = "how do bees and other insects find their way home"
@@ -71,13 +71,14 @@ def main() -> int:
         with engine.database.snapshot() as snapshot:
             library = cache.of(snapshot)
             request = make_request(options.query, settings=engine.settings)
-            query = analyze_query(snapshot, library, engine.scorer, engine.settings, request)
+            view = LibraryView(snapshot, library, engine.scorer, engine.settings)
+            query = analyze_query(view, request)
             parsed = query.parsed
             matches = lexical_ranking.find_matches(library, parsed.terms)
             scores = lexical_ranking.score_chunks(library, parsed, matches)
             best = library.index.chunk_ids(scores.argsort()[:-11:-1]).tolist()
             ids, cited = listed("id", best)
-            ranking = rank_for(snapshot, library, query, CompiledFilters(), request)
+            ranking = rank_for(view, query, CompiledFilters(), request)
             ranked = ranking.first(request.top_k, request.limit_per_document)
             tagged = compile_filters(SearchFilters(tags=("book",)), engine.scorer, label_threshold=0.5)
             steps: dict[str, Callable[[], object]] = {
@@ -86,17 +87,13 @@ def main() -> int:
                 "scoring every match by words": lambda: lexical_ranking.score_chunks(
                     library, parsed, matches
                 ),
-                "analyzing the query, with feedback": lambda: analyze_query(
-                    snapshot, library, engine.scorer, engine.settings, request
-                ),
+                "analyzing the query, with feedback": lambda: analyze_query(view, request),
                 "a filter": lambda: tagged.met_by(snapshot, library),
                 "every overlap of reefs": lambda: reef_ranking.overlaps(library, query.reefs),
                 "words in title, headings and tags": lambda: field_boost.field_counts(
                     snapshot, library, matches
                 ),
-                "ten results": lambda: results.build_results(
-                    snapshot, library, ranked, query, request, engine.scorer, engine.settings.label_threshold
-                ),
+                "ten results": lambda: results.build_results(view, ranked, query, request),
             }
             statements: dict[str, tuple[str, Mapping[str, Any]]] = {
                 "ten citations, with profiles": (results.CITE.format(ids=ids), cited),

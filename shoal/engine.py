@@ -44,10 +44,8 @@ if TYPE_CHECKING:
     from shoal.notes.similarity import Similarity
     from shoal.query_log.service import QueryLog
     from shoal.saved_searches.service import SavedSearches
-    from shoal.search.audit import AuditLog
     from shoal.search.explain.explanation import Explanation
     from shoal.search.request import SearchRequest
-    from shoal.search.reranking import Reranker
     from shoal.search.retrieval import Retrieval
     from shoal.search.similar_chunks import SimilarChunk
     from shoal.search.suggesting import Suggestions
@@ -140,9 +138,7 @@ class Engine:
         """Searches that report new matches by webhook: create, change, test, and see what was sent."""
         from shoal.saved_searches.service import SavedSearches
 
-        return SavedSearches(
-            self.database, self.settings, lambda: self._library.scorer, lambda: self._library.index
-        )
+        return SavedSearches(self.database, self.settings, lambda: self._library.searcher)
 
     @functools.cached_property
     def queries(self) -> QueryLog:
@@ -157,14 +153,6 @@ class Engine:
         from shoal.maintenance.service import Maintenance
 
         return Maintenance(self._library, self.search)
-
-    @functools.cached_property
-    def _audit(self) -> AuditLog | None:
-        if self.settings.audit == "off":
-            return None
-        from shoal.search.audit import AuditLog
-
-        return AuditLog.of(self.settings)
 
     @property
     def scorer(self) -> Scorer:
@@ -317,20 +305,9 @@ class Engine:
         Raises QueryError, which names the argument, and EncoderError if the encoder fails in mode `dense`.
         """
         from shoal.search.request import make_request
-        from shoal.search.searching import answer
 
         request = make_request(query, settings=self.settings, **arguments)
-        response = answer(
-            self._library.read_database,
-            self.scorer,
-            self.settings,
-            request,
-            self._library.index,
-            query_vectors=self._library.query_vectors,
-            trace_id=trace_id,
-            audit=self._audit,
-            reranker=self._reranker_for(request),
-        )
+        response = self._library.searcher.search(request, trace_id)
         self._log_query(request, response)
         return response
 
@@ -360,7 +337,7 @@ class Engine:
 
         Raises QueryError for an invalid argument of the batch itself.
         """
-        from shoal.search.batch import BatchContext, answer_batch, make_batch_request
+        from shoal.search.batch import answer_batch, make_batch_request
 
         batch = make_batch_request(
             searches,
@@ -372,25 +349,12 @@ class Engine:
             max_tokens=max_tokens,
             prompt=prompt,
         )
-        context = BatchContext(
-            self._library.read_database,
-            self.scorer,
-            self.settings,
-            self._library.index,
-            self._library.query_vectors,
-            self._audit,
-            self._reranker_for,
-            on_answer or (lambda _: None),
-        )
-        return answer_batch(context, batch, trace_id)
+        return answer_batch(self._library.searcher, batch, on_answer or (lambda _: None), trace_id)
 
     @property
     def can_rerank(self) -> bool:
         """Whether an encoder or a cross-encoder is configured."""
         return self._library.pair_scorer is not None or self._library.encoder is not None
-
-    def _reranker_for(self, request: SearchRequest) -> Reranker | None:
-        return self._library.reranker if request.rerank else None
 
     def facets(
         self,
@@ -409,19 +373,12 @@ class Engine:
         `filters` and `filter` are as in `search`. A condition on a facet's own field does not apply to its
         counts. Raises QueryError.
         """
-        from shoal.search.facets.answering import facets_of_library
         from shoal.search.facets.requests import make_facets
         from shoal.search.filtering.objects import make_filter
         from shoal.search.request import make_filters
 
-        return facets_of_library(
-            self._library.read_database,
-            self.scorer,
-            self.settings,
-            self._library.index,
-            make_facets(facets, limit=facet_limit),
-            make_filters(filters, self.settings),
-            make_filter(filter),
+        return self._library.searcher.facets(
+            make_facets(facets, limit=facet_limit), make_filters(filters, self.settings), make_filter(filter)
         )
 
     def suggest(self, q: str, *, limit: int = 8) -> Suggestions:
@@ -456,12 +413,7 @@ class Engine:
 
         request = make_unit_request(query, self.settings, search)
         response = self.notes.of(owner).search_with_passages(
-            request,
-            units,
-            self._library.index,
-            query_vectors=self._library.query_vectors,
-            trace_id=trace_id,
-            audit=self._audit,
+            self._library.searcher, request, units, trace_id=trace_id
         )
         self._log_query(request, response)
         return response
@@ -483,15 +435,10 @@ class Engine:
 
         request = make_request(query, settings=self.settings, **search)
         return explain(
-            self._library.read_database,
-            self.scorer,
-            self.settings,
+            self._library.searcher,
             request,
-            self._library.index,
-            query_vectors=self._library.query_vectors,
             document_id=check_id("document_id", document_id),
             chunk_id=check_id("chunk_id", chunk_id),
-            reranker=self._reranker_for(request),
         )
 
     def retrieve(
@@ -541,16 +488,7 @@ class Engine:
 
         request = make_request(query, settings=self.settings, **search)
         response, explanation = search_and_explain(
-            self._library.read_database,
-            self.scorer,
-            self.settings,
-            request,
-            self._library.index,
-            query_vectors=self._library.query_vectors,
-            trace_id=trace_id,
-            audit=self._audit,
-            reranker=self._reranker_for(request),
-            with_sentences=nearest_sentences,
+            self._library.searcher, request, trace_id=trace_id, with_sentences=nearest_sentences
         )
         self._log_query(request, response)
         return response, explanation
@@ -627,11 +565,9 @@ class Engine:
         checked_id("chunk", chunk_id)
         check_page(top_k, 0)
         return similar(
-            self._library.read_database,
-            self._library.index,
+            self._library.searcher,
             chunk_id,
             top_k=top_k,
-            label_threshold=self.settings.label_threshold,
             filters=compile_filters(
                 make_filters(filters, self.settings),
                 self.scorer,

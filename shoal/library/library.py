@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from shoal.encoders.vector_cache import VectorCache
     from shoal.jobs.ingestion import IngestSession
     from shoal.jobs.stages.contract import Handlers
+    from shoal.search.audit import AuditLog
     from shoal.search.encoder_pause import EncoderPause
     from shoal.search.index_follower import IndexFollower
     from shoal.search.library_index import IndexCache
     from shoal.search.query_vectors import QueryVectors
     from shoal.search.reranking import Reranker
+    from shoal.search.searcher import Searcher
     from shoal.search.similarities import Comparison
     from shoal.search.suggesting import Suggester
 
@@ -142,6 +144,29 @@ class Library:
         from shoal.search.library_index import IndexCache
 
         return IndexCache(self.read_database)
+
+    @functools.cached_property
+    def searcher(self) -> Searcher:
+        """What the searches of the library share. Loads the scorer; raises lagoon.LagoonError."""
+        from shoal.search.searcher import Searcher
+
+        return Searcher(
+            self.read_database,
+            self.scorer,
+            self.settings,
+            self.index,
+            lambda: self.query_vectors,
+            lambda: self._audit,
+            lambda: self.reranker,
+        )
+
+    @functools.cached_property
+    def _audit(self) -> AuditLog | None:
+        if self.settings.audit == "off":
+            return None
+        from shoal.search.audit import AuditLog
+
+        return AuditLog.of(self.settings)
 
     @functools.cached_property
     def read_database(self) -> Database:

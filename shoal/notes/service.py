@@ -50,10 +50,8 @@ from shoal.support.clock import timestamp
 if TYPE_CHECKING:
     from shoal.notes.extraction import Extracted
     from shoal.notes.search_steps import NoteSearchSteps
-    from shoal.search.audit import AuditLog
-    from shoal.search.library_index import IndexCache
-    from shoal.search.query_vectors import QueryVectors
     from shoal.search.request import SearchRequest
+    from shoal.search.searcher import Searcher
 
 EXTRACT = "extract"
 """Name of the lock that one process holds while it asks the chat endpoint."""
@@ -521,26 +519,17 @@ class OwnerNotes(OwnerMerges):
 
     def search_with_passages(
         self,
+        searcher: Searcher,
         request: SearchRequest,
         units: Iterable[str],
-        index_cache: IndexCache,
         *,
-        query_vectors: QueryVectors | None = None,
         trace_id: str | None = None,
-        audit: AuditLog | None = None,
     ) -> UnitResponse:
         """The passages and notes that match best, in one order; see `Engine.search_units`."""
         from shoal.notes.unit_search import checked_units, search_units
 
         return search_units(
-            self._context,
-            self.owner,
-            request,
-            checked_units(units),
-            index_cache,
-            query_vectors=query_vectors,
-            trace_id=trace_id,
-            audit=audit,
+            searcher, self._context, self.owner, request, checked_units(units), trace_id=trace_id
         )
 
     def explain(

@@ -9,11 +9,10 @@ words are those of both, and so is the best score that normalizes each signal. F
 from __future__ import annotations
 
 import dataclasses
-import time
 import uuid
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +31,12 @@ from shoal.notes.note_index import PINNED, Block, NoteIndex, Part, parse_list
 from shoal.notes.texts import joined
 from shoal.search.answering.text_mode import TextMode
 from shoal.search.audit import AuditLog, complete_entry, make_entry
-from shoal.search.embedded_query import EmbeddedQuery, embed_query
+from shoal.search.embedded_query import EmbeddedQuery
 from shoal.search.feedback import MAX_REEFS, MAX_REEFS_WITH_WORDS, apply_feedback
-from shoal.search.filters import CompiledFilters, compile_filters
+from shoal.search.filters import CompiledFilters
 from shoal.search.highlights import find_highlights, make_highlighter
 from shoal.search.lexical_ranking import score_chunks
-from shoal.search.library_index import IndexCache, LibraryIndex
+from shoal.search.library_index import LibraryIndex, LibraryView
 from shoal.search.matched_terms import format_term
 from shoal.search.ordering import Order
 from shoal.search.query_analysis import AnalyzedQuery, analyze_query
@@ -52,18 +51,14 @@ from shoal.search.results import (
     reef_part,
     scores_of,
 )
-from shoal.search.searching import milliseconds_since, with_filter_warnings, with_relevance_warning
+from shoal.search.searcher import Searcher, filter_warnings, milliseconds_since, relevance_warnings
 from shoal.search.text_words import TextWords
 from shoal.settings import Settings
 from shoal.storage.chunk_queries import StoredProfiles
-from shoal.storage.database import Snapshot
 from shoal.storage.notes import NoteRows
 from shoal.storage.profiles import Profiles
 from shoal.words.terms import Terms
 from shoal.words.typed import terms_of
-
-if TYPE_CHECKING:
-    from shoal.search.query_vectors import QueryVectors
 
 UNITS = ("chunk", "note")
 ONLY_FOR_PASSAGES = (
@@ -112,49 +107,45 @@ def make_unit_request(query: object, settings: Settings, search: Mapping[str, An
 
 
 def search_units(
+    searcher: Searcher,
     context: NoteContext,
     owner: str,
     request: SearchRequest,
     units: Sequence[str],
-    index_cache: IndexCache,
     *,
-    query_vectors: QueryVectors | None = None,
     trace_id: str | None = None,
-    audit: AuditLog | None = None,
 ) -> UnitResponse:
     """Run a search; `Engine.search_units` describes it. Notes have no vectors."""
-    started = time.perf_counter()
-    settings, scorer = context.settings, context.get_scorer()
-    compiled = compile_filters(request.filters, scorer, settings.label_threshold, request.filter)
-    embedded = embed_query(query_vectors, settings, request)
-    index_cache.prepare()
+    prepared = searcher.prepare(request)
+    audit = searcher.get_audit()
+    searcher.index.prepare()
     with context.database.snapshot() as snapshot:
         rows = NoteRows(snapshot, owner)
-        notes, passages = context.index_of(rows), index_cache.of(snapshot)
-        library = _with_notes(passages, notes)
-        analyzed = _analyze(context, snapshot, passages, library, request, embedded)
+        notes, passages = context.index_of(rows), searcher.view(snapshot)
+        both = passages._replace(library=_with_notes(passages.library, notes))
+        analyzed = _analyze(passages, both, request, prepared.embedded)
         ranking = rank(
             snapshot,
-            library,
+            both.library,
             analyzed,
             CompiledFilters(),
             mode=request.mode,
             fusion=request.fusion,
-            has_whole_boost=_is_pinned(passages, notes),
+            has_whole_boost=_is_pinned(passages.library, notes),
         )
-        is_met = _meets(snapshot, library, notes, analyzed, compiled, request, units)
-        order = Order(library.index, ranking.order.keys, ranking.is_found & is_met)
+        is_met = _meets(both, notes, analyzed, prepared.filters, request, units)
+        order = Order(both.library.index, ranking.order.keys, ranking.is_found & is_met)
         ranking = dataclasses.replace(ranking, order=order)
         total = ranking.n_results
-        analyzed = with_filter_warnings(snapshot, passages, analyzed, compiled, request, is_met=total > 0)
+        analyzed = analyzed.warned(filter_warnings(passages, prepared.filters, request, is_met=total > 0))
         last = request.offset + request.top_k
         ranked = ranking.first(last, request.limit_per_document)[request.offset :]
-        results = _results(context, snapshot, rows, library, ranked, analyzed, request)
+        results = _results(rows, both, ranked, analyzed, request)
         if request.offset == 0:
-            analyzed = with_relevance_warning(analyzed, results, request.mode)  # type: ignore[arg-type]
-        entry = _audit_entry(context, snapshot, audit, request, analyzed, ranking, ranked, units)
+            analyzed = analyzed.warned(relevance_warnings(analyzed, results, request.mode))
+        entry = _audit_entry(audit, both, request, analyzed, ranking, ranked, units)
         chunks = [each for each in ranked if each.chunk_id < FIRST_NOTE]
-        took_ms = milliseconds_since(started)
+        took_ms = milliseconds_since(prepared.started)
     response = UnitResponse(
         results=tuple(each for each in results if is_relevant_enough(each.relevance, request.min_relevance)),
         query_info=analyzed.info,
@@ -174,9 +165,8 @@ def search_units(
 
 
 def _audit_entry(
-    context: NoteContext,
-    snapshot: Snapshot,
     audit: AuditLog | None,
+    view: LibraryView,
     request: SearchRequest,
     analyzed: AnalyzedQuery,
     ranking: Ranking,
@@ -185,9 +175,7 @@ def _audit_entry(
 ) -> dict[str, object] | None:
     if audit is None:
         return None
-    entry = make_entry(
-        audit.level, snapshot, context.get_scorer(), context.settings, request, analyzed, ranking
-    )
+    entry = make_entry(audit.level, view, request, analyzed, ranking)
     note_ids = [each.chunk_id - FIRST_NOTE for each in ranked if each.chunk_id >= FIRST_NOTE]
     return {**entry, "units": list(units), "notes": note_ids}
 
@@ -277,28 +265,23 @@ def _unit(names: Sequence[str], words: NDArray[np.int64]) -> Words:
 
 
 def _analyze(
-    context: NoteContext,
-    snapshot: Snapshot,
-    passages: LibraryIndex,
-    library: LibraryIndex,
-    request: SearchRequest,
-    embedded: EmbeddedQuery,
+    passages: LibraryView, both: LibraryView, request: SearchRequest, embedded: EmbeddedQuery
 ) -> AnalyzedQuery:
     """Analyze a query for both kinds, with feedback from passages."""
-    settings = context.settings
+    snapshot, _, scorer, settings = passages
     without_feedback = dataclasses.replace(settings, feedback_weight=0.0)
-    analyzed = analyze_query(snapshot, library, context.get_scorer(), without_feedback, request, embedded)
+    analyzed = analyze_query(both._replace(settings=without_feedback), request, embedded)
     share = settings.feedback_weight if settings.learning else 0.0
     if not request.mode.uses("reef") or not analyzed.profile.reefs or not share:
         return analyzed
-    lexical_scores = score_chunks(library, analyzed.parsed, analyzed.matches)
+    lexical_scores = score_chunks(both.library, analyzed.parsed, analyzed.matches)
     feedback = apply_feedback(
         snapshot,
-        passages,
-        context.get_scorer(),
+        passages.library,
+        scorer,
         analyzed.profile.reefs,
         analyzed.parsed,
-        lexical_scores[: len(passages)],
+        lexical_scores[: len(passages.library)],
         share=share,
         max_reefs=MAX_REEFS if request.mode is SearchMode.reef else MAX_REEFS_WITH_WORDS,
         other_data_than=analyzed.other_data,
@@ -307,8 +290,7 @@ def _analyze(
 
 
 def _meets(
-    snapshot: Snapshot,
-    library: LibraryIndex,
+    both: LibraryView,
     notes: NoteIndex,
     analyzed: AnalyzedQuery,
     compiled: CompiledFilters,
@@ -316,6 +298,7 @@ def _meets(
     units: Sequence[str],
 ) -> NDArray[np.bool_]:
     """Whether each place meets the filters and the query's own conditions, and is of a wanted kind."""
+    snapshot, library, *_ = both
     with_required = request.mode is not SearchMode.reef
     of_query = CompiledFilters().and_of_query(analyzed.parsed, with_required=with_required)
     is_met = of_query.met_by(snapshot, library, analyzed.matches)
@@ -345,29 +328,24 @@ def _meets(
 
 
 def _results(
-    context: NoteContext,
-    snapshot: Snapshot,
     rows: NoteRows,
-    library: LibraryIndex,
+    view: LibraryView,
     ranked: Sequence[Ranked],
     analyzed: AnalyzedQuery,
     request: SearchRequest,
 ) -> list[SearchResult | NoteHit]:
-    threshold = context.settings.label_threshold
     chunks = [each for each in ranked if each.chunk_id < FIRST_NOTE]
-    passages = build_results(snapshot, library, chunks, analyzed, request, context.get_scorer(), threshold)
+    passages = build_results(view, chunks, analyzed, request)
     in_notes = [each for each in ranked if each.chunk_id >= FIRST_NOTE]
-    hits = _hits(context, snapshot, rows, library, in_notes, analyzed, request)
+    hits = _hits(rows, view, in_notes, analyzed, request)
     by_id: dict[int, SearchResult | NoteHit] = {result.chunk_id: result for result in passages}
     by_id |= {hit.note.id + FIRST_NOTE: hit for hit in hits}
     return [by_id[each.chunk_id] for each in ranked]
 
 
 def _hits(
-    context: NoteContext,
-    snapshot: Snapshot,
     rows: NoteRows,
-    library: LibraryIndex,
+    view: LibraryView,
     ranked: Sequence[Ranked],
     analyzed: AnalyzedQuery,
     request: SearchRequest,
@@ -375,7 +353,8 @@ def _hits(
     """The results for notes, with what results for passages have."""
     if not ranked:
         return []
-    scorer, threshold = context.get_scorer(), context.settings.label_threshold
+    snapshot, library, scorer, settings = view
+    threshold = settings.label_threshold
     numbers = [each.chunk_id for each in ranked]
     notes = rows.get_many([number - FIRST_NOTE for number in numbers], label_threshold=threshold)
     stored = {note.id + FIRST_NOTE: note for note in rows.packed([note.id for note in notes])}

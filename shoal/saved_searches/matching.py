@@ -22,18 +22,13 @@ from shoal.errors import ShoalError, StorageError
 from shoal.models.search import SearchResult
 from shoal.saved_searches.arguments import request_of
 from shoal.saved_searches.models import DeliveryEvent
-from shoal.scorer import Scorer
-from shoal.search.filters import compile_filters
-from shoal.search.library_index import IndexCache, LibraryIndex
-from shoal.search.query_analysis import analyze_query
+from shoal.search.library_index import LibraryView
 from shoal.search.relevance import is_relevant_enough
-from shoal.search.results import build_results
-from shoal.search.searching import rank_for
-from shoal.settings import Settings
+from shoal.search.searcher import Searcher
 from shoal.storage import saved_search_changes as changes
 from shoal.storage import saved_searches as rows
 from shoal.storage import webhook_deliveries
-from shoal.storage.database import Database, Row, Snapshot, Transaction
+from shoal.storage.database import Database, Row, Transaction
 from shoal.support.clock import timestamp_at
 
 SEARCHES_PER_BATCH = 10
@@ -58,11 +53,11 @@ class Matches(NamedTuple):
 class Matcher:
     """Evaluates the saved searches of a library. Any number of processes may do so."""
 
-    def __init__(self, database: Database, settings: Settings, scorer: Scorer, index: IndexCache) -> None:
+    def __init__(self, database: Database, searcher: Searcher) -> None:
+        """`database` is the library itself, and not a standby."""
         self._database = database
-        self._settings = settings
-        self._scorer = scorer
-        self._index = index
+        # Saved searches do not use vectors: new passages are embedded later than they are matched.
+        self._searcher = dataclasses.replace(searcher, get_query_vectors=lambda: None)
 
     def match_batch(self) -> bool:
         """Evaluate some searches; False if none was due. Raises StorageError."""
@@ -81,10 +76,9 @@ class Matcher:
 
     def best_matches(self, arguments: Mapping[str, Any], min_score: float, limit: int) -> Matches:
         """Return the matches in the whole library."""
-        self._index.prepare()
+        self._searcher.index.prepare()
         with self._database.snapshot() as snapshot:
-            library = self._index.of(snapshot)
-            return self._matches(snapshot, library, arguments, min_score, None, limit)
+            return self._matches(self._searcher.view(snapshot), arguments, min_score, None, limit)
 
     def _match(self, now: float) -> bool:
         owner = uuid.uuid4().hex
@@ -115,20 +109,18 @@ class Matcher:
 
     def _evaluate(self, claimed: Sequence[Row], last: int) -> list[tuple[Row, Matches, str | None]]:
         evaluated: list[tuple[Row, Matches, str | None]] = []
-        self._index.prepare()
+        self._searcher.index.prepare()
         with self._database.snapshot() as snapshot:
-            library: LibraryIndex | None = None
+            view: LibraryView | None = None
             for after, group in itertools.groupby(claimed, key=lambda row: int(row["evaluated"])):
                 new = changes.new_chunks(snapshot, after, last)
                 for row in group:
                     matches, error = Matches((), False), None
                     if len(new):
-                        library = library or self._index.of(snapshot)
+                        view = view or self._searcher.view(snapshot)
                         try:
                             arguments = json.loads(row["arguments"])
-                            matches = self._matches(
-                                snapshot, library, arguments, row["min_score"], new, MAX_PASSAGES
-                            )
+                            matches = self._matches(view, arguments, row["min_score"], new, MAX_PASSAGES)
                         except StorageError:
                             raise
                         except ShoalError as problem:
@@ -138,28 +130,19 @@ class Matcher:
 
     def _matches(
         self,
-        snapshot: Snapshot,
-        library: LibraryIndex,
+        view: LibraryView,
         arguments: Mapping[str, Any],
         min_score: float,
         among: NDArray[np.int64] | None,
         limit: int,
     ) -> Matches:
         """Raises QueryError if the settings or the data of the scorer no longer allow the search."""
-        settings, scorer = self._settings, self._scorer
+        searcher = self._searcher
         # One more than is reported shows whether there are more.
-        request = request_of(arguments, settings, top_k=min(limit + 1, settings.max_top_k))
-        compiled = compile_filters(
-            request.filters, scorer, settings.label_threshold, request.filter, request.boosts
-        )
-        if among is not None:
-            compiled = dataclasses.replace(compiled, among=among)
-        analyzed_query = analyze_query(snapshot, library, scorer, settings, request)
-        ranking = rank_for(snapshot, library, analyzed_query, compiled, request)
-        ranked = ranking.first(request.top_k, request.limit_per_document)
-        results = build_results(
-            snapshot, library, ranked, analyzed_query, request, scorer, settings.label_threshold
-        )
+        request = request_of(arguments, view.settings, top_k=min(limit + 1, view.settings.max_top_k))
+        filters = dataclasses.replace(searcher.compile_filters(request), among=among)
+        search = searcher.rank(view, searcher.prepare(request, filters))
+        results = search.results(search.ranking.first(request.top_k, request.limit_per_document))
         matching = [
             result
             for result in results

@@ -19,9 +19,8 @@ from shoal.saved_searches.models import (
     SavedSearch,
     SavedSearchPage,
 )
-from shoal.scorer import Scorer
-from shoal.search.library_index import IndexCache
 from shoal.search.request import check_choice, check_page
+from shoal.search.searcher import Searcher
 from shoal.settings import Settings
 from shoal.storage import saved_search_changes as changes
 from shoal.storage import saved_searches as rows
@@ -39,17 +38,10 @@ SECRET_BYTES = 32
 class SavedSearches:
     """The saved searches of a library. May be shared between threads."""
 
-    def __init__(
-        self,
-        database: Database,
-        settings: Settings,
-        scorer: Callable[[], Scorer],
-        index: Callable[[], IndexCache],
-    ) -> None:
+    def __init__(self, database: Database, settings: Settings, get_searcher: Callable[[], Searcher]) -> None:
         self._database = database
         self._settings = settings
-        self._scorer = scorer
-        self._index = index
+        self._get_searcher = get_searcher
 
     def create(
         self,
@@ -213,7 +205,7 @@ class SavedSearches:
             }
 
     def _matcher(self) -> Matcher:
-        return Matcher(self._database, self._settings, self._scorer(), self._index())
+        return Matcher(self._database, self._get_searcher())
 
 
 def _checked(search_id: int) -> int:

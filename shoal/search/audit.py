@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.models.search import FoldedResult, SearchFilters, SearchResponse
-from shoal.scorer import Scorer
 from shoal.search.dense_ranking import UNIT
 from shoal.search.filtering.tree import text_of
 from shoal.search.request import GroupBy
@@ -35,12 +34,12 @@ from shoal.version import __version__
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from shoal.search.library_index import LibraryView
     from shoal.search.query_analysis import AnalyzedQuery
     from shoal.search.ranking import Ranked, Ranking
     from shoal.search.request import SearchRequest
     from shoal.search.reranking import Reranking
     from shoal.settings import Settings
-    from shoal.storage.database import Snapshot
 
 MAX_CANDIDATES = 100
 """Best candidates of each signal that a full line lists."""
@@ -115,14 +114,13 @@ class AuditLog:
 
 def make_entry(
     level: AuditLevel,
-    snapshot: Snapshot,
-    scorer: Scorer,
-    settings: Settings,
+    view: LibraryView,
     request: SearchRequest,
     analyzed_query: AnalyzedQuery,
     ranking: Ranking,
 ) -> dict[str, Any]:
     """Return the entry of a search without its results. Unless `full`, it has only a hash of the query."""
+    snapshot, _, scorer, settings = view
     is_full = level is AuditLevel.full
     library = snapshot.first(LIBRARY)
     entry = {

@@ -9,20 +9,17 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from shoal.errors import QueryError, ReadTimeoutError, ShoalError
 from shoal.models.batches import BatchAnswer, BatchResponse, FusedResult
 from shoal.models.search import SearchResponse
-from shoal.scorer import Scorer
 from shoal.search.answering.budget import answer_texts
 from shoal.search.answering.text_mode import TextMode
-from shoal.search.audit import AuditLog
 from shoal.search.batch_fusion import fuse
-from shoal.search.filters import CompiledFilters, compile_filters
-from shoal.search.library_index import IndexCache, LibraryIndex
+from shoal.search.filters import CompiledFilters
+from shoal.search.library_index import LibraryView
 from shoal.search.request import (
     BEST_FIRST,
     GroupBy,
@@ -37,21 +34,8 @@ from shoal.search.request import (
     make_request,
     unknown_argument,
 )
-from shoal.search.searching import (
-    Found,
-    Prepared,
-    find,
-    finish,
-    milliseconds_since,
-    prepare,
-    search_queries,
-)
+from shoal.search.searcher import PreparedSearch, ResultPage, Searcher, milliseconds_since
 from shoal.settings import Settings
-from shoal.storage.database import Database, Query, Snapshot
-
-if TYPE_CHECKING:
-    from shoal.search.query_vectors import QueryVectors
-    from shoal.search.reranking import Reranker
 
 MAX_SEARCHES = 100
 MAX_RESULTS = 2_000
@@ -109,24 +93,12 @@ def make_batch_request(
     return batch
 
 
-@dataclass(frozen=True)
-class BatchContext:
-    """What all searches of a batch share. `on_answer` gets each answer as soon as it is complete."""
-
-    database: Database
-    scorer: Scorer
-    settings: Settings
-    index_cache: IndexCache
-    query_vectors: QueryVectors | None
-    audit: AuditLog | None
-    get_reranker: Callable[[SearchRequest], Reranker | None]
-    on_answer: OnAnswer
-
-
-def answer_batch(context: BatchContext, batch: BatchRequest, trace_id: str | None = None) -> BatchResponse:
-    """Run a batch."""
+def answer_batch(
+    searcher: Searcher, batch: BatchRequest, on_answer: OnAnswer, trace_id: str | None = None
+) -> BatchResponse:
+    """Run a batch. `on_answer` gets each answer as soon as it is complete."""
     started = time.perf_counter()
-    run = _Run(context, batch, trace_id or uuid.uuid4().hex)
+    run = _BatchRun(searcher, batch, on_answer, trace_id or uuid.uuid4().hex)
     prepared = run.prepare()
     if prepared:
         run.search(prepared)
@@ -137,19 +109,17 @@ def answer_batch(context: BatchContext, batch: BatchRequest, trace_id: str | Non
     return BatchResponse(answers, run.trace_id, milliseconds_since(started))
 
 
-class _Run:
+class _BatchRun:
     """A batch while it runs. `answers`: those that are complete, by the index of their search."""
 
-    def __init__(self, context: BatchContext, batch: BatchRequest, trace_id: str) -> None:
+    def __init__(self, searcher: Searcher, batch: BatchRequest, on_answer: OnAnswer, trace_id: str) -> None:
         self.trace_id = trace_id
         self.answers: dict[int, BatchAnswer] = {}
-        self._context, self._batch = context, batch
-        self._waiting: list[tuple[int, Found]] = []
+        self._searcher, self._batch, self._on_answer = searcher, batch, on_answer
+        self._waiting: list[tuple[int, ResultPage]] = []
 
-    def prepare(self) -> list[tuple[int, Prepared]]:
+    def prepare(self) -> list[tuple[int, PreparedSearch]]:
         """Prepare the searches without an error; the others are answered."""
-        context = self._context
-        threshold = context.settings.label_threshold
         compiled: dict[str, CompiledFilters] = {}
         prepared = []
         for index, (_, request) in enumerate(self._batch.searches):
@@ -159,32 +129,20 @@ class _Run:
             try:
                 key = repr((request.filters, request.filter, request.boosts))
                 if key not in compiled:
-                    filters = compile_filters(
-                        request.filters, context.scorer, threshold, request.filter, request.boosts
-                    )
-                    compiled[key] = dataclasses.replace(filters, shared={})
-                each = prepare(
-                    context.scorer, context.settings, request, context.query_vectors, compiled[key]
-                )
-                prepared.append((index, each))
+                    compiled[key] = dataclasses.replace(self._searcher.compile_filters(request), shared={})
+                prepared.append((index, self._searcher.prepare(request, compiled[key])))
             except ShoalError as error:
                 self._add(index, error)
         return prepared
 
-    def search(self, prepared: Sequence[tuple[int, Prepared]]) -> None:
+    def search(self, prepared: Sequence[tuple[int, PreparedSearch]]) -> None:
         """Run the searches in one snapshot. Those that a model reads wait for its end; those for
         which its time does not suffice are answered with the error."""
-        context = self._context
         left = dict(prepared)
-
-        def queries() -> Iterator[Query]:
-            for _, each in prepared:
-                yield from search_queries(context.scorer, context.settings, each)
-
         try:
-            with context.index_cache.searching(context.database, queries) as (snapshot, library):
+            with self._searcher.open([each for _, each in prepared]) as view:
                 for index, each in prepared:
-                    self._search_one(snapshot, library, index, each)
+                    self._search_one(view, index, each)
                     del left[index]
         except ReadTimeoutError as error:
             for index in left:
@@ -192,35 +150,26 @@ class _Run:
 
     def finish_waiting(self) -> None:
         """Complete the searches whose results a model reads. The snapshot has ended: it may take seconds."""
-        for index, found in self._waiting:
-            self._complete(index, found)
+        for index, page in self._waiting:
+            self._complete(index, page)
 
-    def _search_one(self, snapshot: Snapshot, library: LibraryIndex, index: int, prepared: Prepared) -> None:
-        context = self._context
+    def _search_one(self, view: LibraryView, index: int, prepared: PreparedSearch) -> None:
         begun = dataclasses.replace(prepared, started=time.perf_counter())
         try:
-            found = find(snapshot, library, context.scorer, context.settings, begun, context.audit)
+            page = self._searcher.read_page(view, begun)
         except ReadTimeoutError:
             raise
         except ShoalError as error:
             self._add(index, error)
             return
-        request = begun.request
-        if begun.n_reranked or (context.query_vectors and request.include_scores):
-            self._waiting.append((index, found))
+        if begun.n_reranked or (self._searcher.get_query_vectors() and begun.request.include_scores):
+            self._waiting.append((index, page))
         else:
-            self._complete(index, found)
+            self._complete(index, page)
 
-    def _complete(self, index: int, found: Found) -> None:
-        context = self._context
+    def _complete(self, index: int, page: ResultPage) -> None:
         try:
-            response = finish(
-                found,
-                query_vectors=context.query_vectors,
-                trace_id=self.trace_id,
-                audit=context.audit,
-                reranker=context.get_reranker(found.prepared.request),
-            )
+            response = self._searcher.finish(page, self.trace_id)
         except ShoalError as error:
             self._add(index, error)
         else:
@@ -233,7 +182,7 @@ class _Run:
         else:
             answer = BatchAnswer(index, query, outcome)
         self.answers[index] = answer
-        self._context.on_answer(answer)
+        self._on_answer(answer)
 
 
 def _fused(

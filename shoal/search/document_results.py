@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.models.search import DocumentReef, DocumentResult, SearchResult
-from shoal.search.library_index import LibraryIndex
+from shoal.search.library_index import LibraryIndex, LibraryView
 from shoal.search.ordering import Order
 from shoal.search.ranking import Ranked, Ranking
 from shoal.search.relevance import is_relevant_enough
-from shoal.storage.database import Query, Snapshot
+from shoal.storage.database import Query
 from shoal.storage.topic_statistics import main_reefs, main_reefs_queries
 
 MAX_REEFS = 5
@@ -80,10 +80,9 @@ def further_passages(
     return [chunk for chunk in ranking.at(places) if chunk.chunk_id not in known], n_matches
 
 
-def parts_queries(
-    library: LibraryIndex, n_matches: Mapping[int, int], label_threshold: float
-) -> Iterator[Query]:
+def parts_queries(view: LibraryView, n_matches: Mapping[int, int]) -> Iterator[Query]:
     """Yield what `make_parts` reads."""
+    library, label_threshold = view.library, view.settings.label_threshold
     unread = _unread(library, n_matches, label_threshold)
     return main_reefs_queries(unread, MAX_REEFS, label_threshold=label_threshold)
 
@@ -93,13 +92,10 @@ def _unread(library: LibraryIndex, document_ids: Iterable[int], label_threshold:
 
 
 def make_parts(
-    snapshot: Snapshot,
-    library: LibraryIndex,
-    others: Sequence[SearchResult],
-    n_matches: Mapping[int, int],
-    label_threshold: float,
+    view: LibraryView, others: Sequence[SearchResult], n_matches: Mapping[int, int]
 ) -> DocumentParts:
     """Return the parts of documents; `others` are their further passages."""
+    snapshot, library, label_threshold = view.snapshot, view.library, view.settings.label_threshold
     by_document: dict[int, list[SearchResult]] = {}
     for result in others:
         by_document.setdefault(result.document_id, []).append(result)

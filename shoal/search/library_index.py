@@ -23,9 +23,11 @@ from shoal.index.kernels import use_compiled
 from shoal.index.matching import IndexTerm, find
 from shoal.index.segment import Segment
 from shoal.index.vectors import DenseScores, SegmentVectors, quantised_query
+from shoal.scorer import Scorer
 from shoal.search.filtering.evaluation import Fields
 from shoal.search.index_files import IndexFiles
 from shoal.search.indexing import outdated_documents, read_documents, update_index
+from shoal.settings import Settings
 from shoal.storage import vectors as stored_vectors
 from shoal.storage.database import Database, Query, Snapshot
 from shoal.storage.index_records import IndexView, Lag, Version, open_records
@@ -126,6 +128,16 @@ class LibraryIndex:
         ids, counts = found.count_by_document()
         order = np.lexsort((ids, -counts))
         return dict(zip(ids[order].tolist(), counts[order].tolist(), strict=True))
+
+
+class LibraryView(NamedTuple):
+    """One state of a library, as a search reads it: a snapshot, its index, a scorer without learned words,
+    and the settings."""
+
+    snapshot: Snapshot
+    library: LibraryIndex
+    scorer: Scorer
+    settings: Settings
 
 
 class _InMemory(NamedTuple):

@@ -24,7 +24,7 @@ from shoal.search.field_boost import tags_query
 from shoal.search.fusion import LOW_TRUST, choose_weights, trust
 from shoal.search.inflections import is_inflection, with_doubled_letter
 from shoal.search.lexical_ranking import find_matches, score_chunks
-from shoal.search.library_index import LibraryIndex
+from shoal.search.library_index import LibraryIndex, LibraryView
 from shoal.search.matched_terms import format_term
 from shoal.search.must_match import NOTHING, MustMatch, find_must_match
 from shoal.search.near_words import (
@@ -99,6 +99,10 @@ class AnalyzedQuery:
     must_match: MustMatch = NOTHING
     excluded: tuple[ExcludedTerm, ...] = ()
 
+    def warned(self, warnings: Iterable[str]) -> AnalyzedQuery:
+        """Return the query with further warnings."""
+        return dataclasses.replace(self, warnings=(*self.warnings, *warnings))
+
     @property
     def info(self) -> QueryInfo:
         """The query info of a response; its profile is the one used for ranking."""
@@ -135,14 +139,10 @@ def first_queries(scorer: Scorer, settings: Settings, request: SearchRequest) ->
 
 
 def analyze_query(
-    snapshot: Snapshot,
-    library: LibraryIndex,
-    scorer: Scorer,
-    settings: Settings,
-    request: SearchRequest,
-    embedded: EmbeddedQuery = NOT_EMBEDDED,
+    view: LibraryView, request: SearchRequest, embedded: EmbeddedQuery = NOT_EMBEDDED
 ) -> AnalyzedQuery:
     """Analyze a query in the state of the library that will be searched. `embedded`: its vector, if any."""
+    snapshot, library, scorer, settings = view
     typed = parsed = parse_query(request.query, max_words=settings.max_query_terms, syntax=request.syntax)
     query_scorer = scorer_for(parsed.about, snapshot, scorer)
     profile = make_profile(parsed.about, query_scorer, reefs_per_query=settings.reefs_per_query)

@@ -18,7 +18,7 @@ from shoal.scorer import Scorer
 from shoal.search.boosts import field_boost_parts
 from shoal.search.field_boost import matching_tags
 from shoal.search.highlights import find_highlights, make_highlighter
-from shoal.search.library_index import LibraryIndex
+from shoal.search.library_index import LibraryView
 from shoal.search.matched_terms import ChunkTexts, find_matched_terms
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.ranking import Ranked
@@ -45,19 +45,14 @@ CITE = """
 
 
 def build_results(
-    snapshot: Snapshot,
-    library: LibraryIndex,
-    ranked: Sequence[Ranked],
-    analyzed_query: AnalyzedQuery,
-    request: SearchRequest,
-    scorer: Scorer,
-    label_threshold: float,
+    view: LibraryView, ranked: Sequence[Ranked], analyzed_query: AnalyzedQuery, request: SearchRequest
 ) -> list[SearchResult]:
-    """Return the results of a search, in the order of the ranking.
-
-    `scorer` has no learned words. Shared reefs from the probability `label_threshold` on are reasons."""
+    """Return the results of a search, in the order of the ranking. Shared reefs from the probability
+    `SHOAL_LABEL_THRESHOLD` on are reasons."""
     if not ranked:
         return []
+    snapshot, library, scorer, settings = view
+    label_threshold = settings.label_threshold
     chunk_ids = [chunk.chunk_id for chunk in ranked]
     snapshot.prefetch(results_queries(ranked))
     rows = {row["id"]: row for row in snapshot.rows(*_cite_query(ranked))}

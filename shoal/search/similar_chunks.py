@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,14 @@ from numpy.typing import NDArray
 from shoal.errors import NotFoundError
 from shoal.models.query_info import QueryReef
 from shoal.search.filters import CompiledFilters
-from shoal.search.library_index import IndexCache
 from shoal.search.ordering import Order
 from shoal.search.reef_ranking import UNIT, other_data, overlaps
 from shoal.storage.chunk_queries import profiles_of
-from shoal.storage.database import Database, Snapshot, listed
+from shoal.storage.database import Snapshot, listed
 from shoal.storage.staleness import any_other_data
+
+if TYPE_CHECKING:
+    from shoal.search.searcher import Searcher
 
 CHUNK = "SELECT document_id, data_checksum FROM chunks WHERE id = :chunk_id"
 DESCRIPTIONS = """
@@ -46,20 +49,14 @@ class SimilarChunk:
 
 
 def similar(
-    database: Database,
-    index_cache: IndexCache,
-    chunk_id: int,
-    *,
-    top_k: int,
-    label_threshold: float,
-    filters: CompiledFilters | None = None,
+    searcher: Searcher, chunk_id: int, *, top_k: int, filters: CompiledFilters | None = None
 ) -> Sequence[SimilarChunk]:
     """Return the chunks of other documents with the most similar profiles, one per document, most similar
     first, of those that meet the filters.
 
     Leaves out chunks scored with other lagoon data. Raises NotFoundError.
     """
-    with index_cache.searching(database) as (snapshot, library):
+    with searcher.index.searching(searcher.database) as (snapshot, library):
         chunk = snapshot.first(CHUNK, {"chunk_id": chunk_id})
         if chunk is None:
             raise NotFoundError(f"there is no chunk {chunk_id}")
@@ -81,7 +78,7 @@ def similar(
             is_result &= filters.met_by(snapshot, library)
         places = Order(library.index, found.overlaps, is_result).first(top_k, 1).places
         chunk_ids = library.index.chunk_ids(places)
-        return _describe(snapshot, chunk_ids, found.overlaps[places], label_threshold)
+        return _describe(snapshot, chunk_ids, found.overlaps[places], searcher.settings.label_threshold)
 
 
 def _describe(

@@ -13,6 +13,7 @@ from web_server import response, running
 from shoal import Engine
 from shoal.saved_searches.matching import Matcher
 from shoal.search.library_index import IndexCache
+from shoal.search.searcher import Searcher
 from shoal.settings import Settings
 from shoal_worker.saved_search_keeper import SavedSearchKeeper
 
@@ -30,7 +31,10 @@ def test_many_workers_report_each_match_once(settings: Settings, migrated_file: 
         engine.ingest_many([{"content": f"Lava number {i}."} for i in range(3)])
 
         def work(_: int) -> None:
-            matcher = Matcher(engine.database, watching, FakeScorer(), IndexCache(engine.database))
+            matcher = Matcher(
+                engine.database,
+                Searcher(engine.database, FakeScorer(), watching, IndexCache(engine.database)),
+            )
             keeper = SavedSearchKeeper(engine.database, watching, FakeScorer())
             while matcher.match_batch():
                 pass

@@ -12,6 +12,7 @@ from shoal.saved_searches.delivering import Deliverer
 from shoal.saved_searches.matching import Matcher
 from shoal.scorer import Scorer
 from shoal.search.library_index import IndexCache
+from shoal.search.searcher import Searcher
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal_worker.background import repeat
@@ -25,7 +26,7 @@ class SavedSearchKeeper:
     """Looks after the saved searches of a library. Any number of processes may do so."""
 
     def __init__(self, database: Database, settings: Settings, scorer: Scorer) -> None:
-        self._matcher = Matcher(database, settings, scorer, IndexCache(database))
+        self._matcher = Matcher(database, Searcher(database, scorer, settings, IndexCache(database)))
         self._deliverer = Deliverer(database, settings)
         self._pruned_at = -PRUNE_SECONDS
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -24,20 +23,17 @@ from shoal.models.scores import (
     SharedReef,
 )
 from shoal.models.search import SearchMode, SearchResponse, SearchResult, SortValue
-from shoal.scorer import Scorer
-from shoal.search.audit import AuditLog
 from shoal.search.dense_ranking import UNIT as COSINE_UNIT
-from shoal.search.embedded_query import embed_query
 from shoal.search.explain.query_words import Word, explain_words
 from shoal.search.filtering.reasons import unmet
-from shoal.search.filters import EXCLUDED, TITLE, CompiledFilters, compile_filters
+from shoal.search.filters import EXCLUDED, TITLE
 from shoal.search.folding import FOLD_DEPTH, select
 from shoal.search.lexical_ranking import UNIT, find_matches, term_weight
-from shoal.search.library_index import IndexCache, LibraryIndex
+from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import format_term
 from shoal.search.nearest_sentences import NO_TIME, nearest_sentences
 from shoal.search.ordering import BestFirst, per_document
-from shoal.search.query_analysis import AnalyzedQuery, analyze_query, first_queries
+from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.query_language import Term
 from shoal.search.ranking import Ranked, Ranking
 from shoal.search.relevance import describe, find_evidence, is_relevant_enough, relevance
@@ -52,25 +48,14 @@ from shoal.search.results import (
     scored_text,
     scores_of,
 )
-from shoal.search.searching import (
-    answer_and_inspect,
-    count_pinned,
-    milliseconds_since,
-    rank_for,
-    rerank_results,
-    with_filter_warnings,
-    with_order_warnings,
-    with_word_warnings,
-)
+from shoal.search.searcher import RankedSearch, Searcher, count_pinned, milliseconds_since
 from shoal.search.text_words import TextWords
-from shoal.settings import Settings
 from shoal.storage.chunk_queries import profiles_of
-from shoal.storage.database import Database, Snapshot
+from shoal.storage.database import Snapshot
 from shoal.storage.document_queries import tags_of
 
 if TYPE_CHECKING:
-    from shoal.search.query_vectors import QueryVectors
-    from shoal.search.reranking import Reranker, Reranking
+    from shoal.search.reranking import Reranking
     from shoal.search.similarities import StoredVectors
 
 CHUNK_OF = "SELECT id, document_id FROM chunks WHERE id = :chunk_id"
@@ -170,74 +155,47 @@ class Explanation:
 
 
 def explain(
-    database: Database,
-    scorer: Scorer,
-    settings: Settings,
+    searcher: Searcher,
     request: SearchRequest,
-    index_cache: IndexCache,
     *,
-    query_vectors: QueryVectors | None = None,
     document_id: int | None = None,
     chunk_id: int | None = None,
-    reranker: Reranker | None = None,
 ) -> Explanation:
-    """Explain a search and, if given, the rank of a document or chunk. `reranker` is needed if the request
-    reranks.
+    """Explain a search and, if given, the rank of a document or chunk.
 
     Raises NotFoundError if the document or chunk does not exist, and QueryError if the chunk is not part of
     the document or a filter names a reef or island that does not exist; for mode `dense`, as a search does.
     """
-    started = time.perf_counter()
-    compiled_filters = compile_filters(
-        request.filters, scorer, settings.label_threshold, request.filter, request.boosts
-    )
-    embedded = embed_query(query_vectors, settings, request)
-    queries = functools.partial(first_queries, scorer, settings, request)
-    with index_cache.searching(database, queries) as (snapshot, library):
-        analyzed_query = analyze_query(snapshot, library, scorer, settings, request, embedded)
-        analyzed_query = with_filter_warnings(snapshot, library, analyzed_query, compiled_filters, request)
-        ranking = rank_for(snapshot, library, analyzed_query, compiled_filters, request)
-        analyzed_query = with_word_warnings(snapshot, library, analyzed_query, compiled_filters, ranking)
-        words = _words(snapshot, library, analyzed_query)
+    prepared = searcher.prepare(request)
+    with searcher.open([prepared]) as view:
+        search = searcher.rank(view, prepared).with_warnings()
+        words = _words(search)
         target = None
+        text = ""
         results: Sequence[SearchResult] = ()
         stored: StoredVectors | None = None
         n_pinned = 0
         if document_id is not None or chunk_id is not None:
-            analyzed_query = with_order_warnings(analyzed_query, ranking)
-            chunk = _select_chunk(snapshot, ranking, document_id, chunk_id)
-            all_filters = compiled_filters.and_of_query(
-                analyzed_query.parsed, with_required=request.mode is not SearchMode.reef
-            )
-            target = _explain_chunk(
-                snapshot,
-                analyzed_query,
-                ranking,
-                all_filters,
-                request,
-                chunk,
-                scorer,
-                settings.label_threshold,
-            )
-            text = snapshot.first(CHUNK_TEXTS, {"chunk_id": target.chunk_id})["text"]
+            chunk = _select_chunk(view.snapshot, search.ranking, document_id, chunk_id)
+            target = _explain_chunk(search, chunk)
+            text = view.snapshot.first(CHUNK_TEXTS, {"chunk_id": target.chunk_id})["text"]
+            reranker = searcher.reranker_for(request)
             if reranker is not None:
                 plain = dataclasses.replace(request, include_scores=False, context=0, expand=Expand.none)
-                ranked = select(snapshot, ranking, request, request.rerank).ranked
-                results = build_results(
-                    snapshot, library, ranked, analyzed_query, plain, scorer, settings.label_threshold
-                )
+                ranked = select(view.snapshot, search.ranking, request, request.rerank).ranked
+                results = build_results(view, ranked, search.analyzed_query, plain)
                 n_pinned = count_pinned(results)
                 results = results[n_pinned:]
-                stored = reranker.stored_vectors(snapshot, results)
-    if target and query_vectors and embedded.vector and target.scores.dense_raw and target.scores.dense:
-        nearest, is_complete = nearest_sentences(query_vectors, embedded.vector, {target.chunk_id: text})
+                stored = reranker.stored_vectors(view.snapshot, results)
+    analyzed_query, vector = search.analyzed_query, prepared.embedded.vector
+    query_vectors = searcher.get_query_vectors()
+    if target and query_vectors and vector and target.scores.dense_raw and target.scores.dense:
+        nearest, is_complete = nearest_sentences(query_vectors, vector, {target.chunk_id: text})
         target = dataclasses.replace(target, nearest_sentence=nearest.get(target.chunk_id))
-        if not is_complete:
-            warnings = (*analyzed_query.warnings, NO_TIME)
-            analyzed_query = dataclasses.replace(analyzed_query, warnings=warnings)
-    reranking = rerank_results(reranker, request, analyzed_query, results, stored)
+        analyzed_query = analyzed_query.warned(() if is_complete else (NO_TIME,))
+    reranking = searcher.rerank(request, analyzed_query, results, stored)
     explanation = _explanation(
-        request, analyzed_query, words, target, uuid.uuid4().hex, milliseconds_since(started)
+        request, analyzed_query, words, target, uuid.uuid4().hex, milliseconds_since(prepared.started)
     )
     if target is None or reranking is None:
         return explanation
@@ -249,47 +207,22 @@ def explain(
     )
 
 
-def _words(snapshot: Snapshot, library: LibraryIndex, analyzed_query: AnalyzedQuery) -> tuple[Word, ...]:
+def _words(search: RankedSearch) -> tuple[Word, ...]:
     """The words of the query as typed."""
-    return explain_words(
-        analyzed_query.typed_about, analyzed_query.scorer, snapshot, library, analyzed_query.near_words
-    )
+    query, view = search.analyzed_query, search.view
+    return explain_words(query.typed_about, query.scorer, view.snapshot, view.library, query.near_words)
 
 
 def search_and_explain(
-    database: Database,
-    scorer: Scorer,
-    settings: Settings,
-    request: SearchRequest,
-    index_cache: IndexCache,
-    *,
-    query_vectors: QueryVectors | None = None,
-    trace_id: str | None = None,
-    audit: AuditLog | None = None,
-    reranker: Reranker | None = None,
-    with_sentences: bool = True,
+    searcher: Searcher, request: SearchRequest, *, trace_id: str | None = None, with_sentences: bool = True
 ) -> tuple[SearchResponse, Explanation]:
     """Run a search and explain its query, which is analyzed once for both; `with_sentences` as in
-    `answer_and_inspect`. Raises QueryError."""
+    `Searcher.search_and_inspect`. Raises QueryError."""
     started = time.perf_counter()
-
-    def inspect(
-        snapshot: Snapshot, library: LibraryIndex, analyzed_query: AnalyzedQuery
-    ) -> tuple[AnalyzedQuery, tuple[Word, ...]]:
-        words = _words(snapshot, library, analyzed_query)
-        return analyzed_query, words
-
-    response, (analyzed_query, words) = answer_and_inspect(
-        database,
-        scorer,
-        settings,
+    response, (analyzed_query, words) = searcher.search_and_inspect(
         request,
-        index_cache,
-        inspect,
-        query_vectors=query_vectors,
+        lambda search: (search.analyzed_query, _words(search)),
         trace_id=trace_id,
-        audit=audit,
-        reranker=reranker,
         with_sentences=with_sentences,
     )
     took_ms = milliseconds_since(started)
@@ -341,17 +274,15 @@ def _select_chunk(
     return ranking.of(row["id"] if best is None else best, row["document_id"])
 
 
-def _explain_chunk(
-    snapshot: Snapshot,
-    analyzed_query: AnalyzedQuery,
-    ranking: Ranking,
-    compiled_filters: CompiledFilters,
-    request: SearchRequest,
-    chunk: Ranked,
-    scorer: Scorer,
-    label_threshold: float,
-) -> Target:
-    kept_out = _kept_out(snapshot, ranking, analyzed_query, compiled_filters, request.mode, chunk)
+def _explain_chunk(search: RankedSearch, chunk: Ranked) -> Target:
+    view, request, ranking, analyzed_query = (
+        search.view,
+        search.request,
+        search.ranking,
+        search.analyzed_query,
+    )
+    snapshot, _, scorer, settings = view
+    kept_out = _kept_out(search, chunk)
     if kept_out:
         rank, would_rank = None, _unfiltered_rank(ranking, request, chunk)
     else:
@@ -359,7 +290,7 @@ def _explain_chunk(
         would_rank = ranking.rank_of(chunk.chunk_id, None) if rank is None else rank
     parts = {chunk.chunk_id: reef_part(chunk, request.mode, analyzed_query)}
     stored = profiles_of(snapshot, [chunk.chunk_id]).scored_with(scorer.data_checksum)
-    shared = find_shared_reefs(stored, parts, analyzed_query, label_threshold)
+    shared = find_shared_reefs(stored, parts, analyzed_query, settings.label_threshold)
     row = snapshot.first(CHUNK_TEXTS, {"chunk_id": chunk.chunk_id})
     texts = dict.fromkeys(shared, scored_text(row))
     shared = name_words(snapshot, shared, texts, analyzed_query, scorer)
@@ -424,17 +355,11 @@ def _unfiltered_rank(ranking: Ranking, request: SearchRequest, chunk: Ranked) ->
     return ranking.rank_of(chunk.chunk_id, None, filtered=False) if limited is None else limited
 
 
-def _kept_out(
-    snapshot: Snapshot,
-    ranking: Ranking,
-    analyzed_query: AnalyzedQuery,
-    compiled_filters: CompiledFilters,
-    mode: SearchMode,
-    chunk: Ranked,
-) -> list[KeptOut]:
+def _kept_out(search: RankedSearch, chunk: Ranked) -> list[KeptOut]:
     """The reasons why a chunk is not ranked at all."""
-    library = ranking.library
-    reasons = _without_match(snapshot, ranking, analyzed_query, mode, chunk)
+    snapshot, library, *_ = search.view
+    ranking, compiled_filters = search.ranking, search.filters
+    reasons = _without_match(snapshot, ranking, search.analyzed_query, search.request.mode, chunk)
     place = library.index.place_of(chunk.chunk_id)
     if compiled_filters.names is not None and place is not None:
         state, by_filter = compiled_filters.state(snapshot, library), compiled_filters.by_filter

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import FilterError
+from shoal.index.matching import Matches
 from shoal.models.facets import Facet, FacetValue
 from shoal.search.facets.intervals import Interval
 from shoal.search.facets.own_conditions import is_selected, selected_values, without_own
@@ -29,7 +30,7 @@ from shoal.search.filtering.reef_names import ReefNames
 from shoal.search.filtering.tree import Node, Op, Scalar, joined, text_of
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import LibraryIndex
-from shoal.search.query_analysis import AnalyzedQuery
+from shoal.search.query_language import Term
 from shoal.storage.database import Snapshot
 
 FILE_TYPE = Field("file_type")
@@ -82,6 +83,7 @@ class FacetCounter:
 
     is_found   bool (n,): what there is without filters
     is_result  bool (n,): what meets the filters
+    matches    of terms of the query that were looked up already
     """
 
     def __init__(
@@ -92,10 +94,10 @@ class FacetCounter:
         names: ReefNames,
         is_found: Mask,
         is_result: Mask,
-        analyzed_query: AnalyzedQuery | None = None,
+        matches: Mapping[Term, Matches] | None = None,
     ) -> None:
         self._snapshot, self._library, self._filters = snapshot, library, filters
-        self._matches = None if analyzed_query is None else analyzed_query.matches
+        self._matches = matches
         self._state = FilterState(snapshot, library.index, library.fields, names)
         self._is_found = is_found
         self.all = Counted(self._state, is_result & library.index.live())

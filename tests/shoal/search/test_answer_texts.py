@@ -16,7 +16,7 @@ from shoal.errors import QueryError
 from shoal.models.search import SearchResult
 from shoal.search.answering.budget import fit, text_cost
 from shoal.search.answering.prompts import HEAD_TOKENS, make_prompt
-from shoal.search.searching import PASSED_OVER
+from shoal.search.searcher import PASSED_OVER
 from shoal.search.selected_fields import SelectedFields
 from shoal.settings import Settings
 from shoal.support.token_estimate import count_tokens

@@ -15,8 +15,8 @@ from shoal import Engine
 from shoal.errors import QueryError, ReadTimeoutError
 from shoal.models.batches import BatchAnswer
 from shoal.models.search import SearchResponse
-from shoal.search import batch as batch_module
 from shoal.search.filters import CompiledFilters
+from shoal.search.searcher import Searcher
 from shoal.settings import Settings
 
 TEXTS = {
@@ -157,16 +157,16 @@ def test_equal_filters_are_evaluated_once(engine: Engine, monkeypatch: pytest.Mo
 def test_searches_without_time_are_answered_with_the_error(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find = batch_module.find
+    read_page = Searcher.read_page
     done: list[int] = []
 
     def slow(*arguments: Any) -> Any:
         if len(done) == 2:
             raise ReadTimeoutError(1.0)
         done.append(1)
-        return find(*arguments)
+        return read_page(*arguments)
 
-    monkeypatch.setattr(batch_module, "find", slow)
+    monkeypatch.setattr(Searcher, "read_page", slow)
     response = engine.search_many(["rock", "sea", "law", "lava"])
     assert [type(answer.error) for answer in response.answers] == [
         type(None),
@@ -178,11 +178,11 @@ def test_searches_without_time_are_answered_with_the_error(
 
 def test_models_read_after_the_snapshot(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    find, finish = batch_module.find, batch_module.finish
-    monkeypatch.setattr(batch_module, "find", lambda *a: (order.append("find"), find(*a))[1])
-    monkeypatch.setattr(batch_module, "finish", lambda *a, **k: (order.append("finish"), finish(*a, **k))[1])
+    read_page, finish = Searcher.read_page, Searcher.finish
+    monkeypatch.setattr(Searcher, "read_page", lambda *a: (order.append("read"), read_page(*a))[1])
+    monkeypatch.setattr(Searcher, "finish", lambda *a: (order.append("finish"), finish(*a))[1])
     engine.search_many([{"query": "rock", "rerank": 5}, "sea"])
-    assert order == ["find", "find", "finish", "finish"]
+    assert order == ["read", "read", "finish", "finish"]
 
 
 def test_fused_ranking_is_the_sum_of_reciprocal_ranks(engine: Engine) -> None:

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from shoal import Engine
 from shoal.errors import ReadTimeoutError
 from shoal.models.documents import DocFormat
-from shoal.search import batch as batch_module
 from shoal.search.filtering import document_table
 from shoal.search.filtering.columns import Column
 from shoal.search.filtering.dates import span_of
@@ -29,7 +28,8 @@ from shoal.search.filtering.fields import Field
 from shoal.search.filtering.objects import make_filter
 from shoal.search.filtering.recently_used import ENTRY_BYTES, RecentlyUsed
 from shoal.search.filtering.tree import Condition, Node, Op
-from shoal.search.library_index import IndexCache
+from shoal.search.library_index import IndexCache, LibraryView
+from shoal.search.searcher import Searcher
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot
 from shoal.storage.read_deadline import Deadline
@@ -213,13 +213,13 @@ def test_one_column_at_a_time_is_read_in_the_background(monkeypatch: pytest.Monk
 
 def test_batch_has_the_time_of_one_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deadlines: list[Deadline] = []
-    find = batch_module.find
+    read_page = Searcher.read_page
 
-    def recorded(snapshot: Snapshot, *arguments: Any) -> Any:
-        deadlines.append(snapshot.deadline)
-        return find(snapshot, *arguments)
+    def recorded(self: Searcher, view: LibraryView, *arguments: Any) -> Any:
+        deadlines.append(view.snapshot.deadline)
+        return read_page(self, view, *arguments)
 
-    monkeypatch.setattr(batch_module, "find", recorded)
+    monkeypatch.setattr(Searcher, "read_page", recorded)
     with Engine(
         db_path=tmp_path / "shoal.db", scorer=FakeScorer(), settings=Settings(learning=False)
     ) as engine:

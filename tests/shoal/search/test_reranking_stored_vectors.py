@@ -76,6 +76,9 @@ def test_only_the_query_is_embedded(engine: Engine, encoder: CountingEncoder) ->
     assert target is not None
     assert target.rerank is not None
     assert target.rerank.similarity == found["Rain"]
+    (answer,) = engine.search_many([{"query": QUERY, "rerank": 20}]).answers
+    assert answer.response is not None
+    assert similarities(answer.response) == found
     assert encoder.n_embedded == 0
 
 

@@ -10,7 +10,7 @@ from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
 from shoal.errors import QueryError
-from shoal.search import query_analysis, searching
+from shoal.search import query_analysis, searcher
 
 TEXTS = (
     "Lava rose in the volcano and ash fell. " * 6,
@@ -50,8 +50,7 @@ def test_query_is_analyzed_once(engine: Engine, monkeypatch: pytest.MonkeyPatch)
         calls.append("call")
         return original(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(searching, "analyze_query", counted)
-    monkeypatch.setattr("shoal.search.explain.explanation.analyze_query", counted)
+    monkeypatch.setattr(searcher, "analyze_query", counted)
     engine.search_and_explain("lava")
     assert calls == ["call"]
 
