@@ -16,7 +16,7 @@ confidence by chance. The thresholds are right if pieces of chunk size without a
 hardly ever high.
 
 `--half 0` or `1` measures on every second text, beginning with the first or second. The dispersion is then
-fitted on the other texts (see `lagoon.build.background`), so that no text is used for both.
+fitted on the other texts (see `lagoon.build.counting`), so that no text is used for both.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ from scipy import sparse
 
 import lagoon
 from lagoon.bm25 import BM25_SCALE, WEIGHT_SCALE
-from lagoon.build.background import dispersion
-from lagoon.build.corpus import read_texts
-from lagoon.build.matching import sample_windows
+from lagoon.build.counting import dispersion, read_texts, sample_windows
 from lagoon.build.pipeline import SAMPLE_SIZES, Parameters
 from lagoon.model import Model, load_model
 from lagoon.scorer import PACKAGED_DATA

@@ -35,7 +35,7 @@ import numpy as np
 
 from benchmarks.hybrid import FeedbackOptions, by_ranks, collection_folders, default_blend, feedback_profiles
 from benchmarks.judged_library import Doubles, JudgedLibrary, of_best
-from lagoon.build.encode import Encoder
+from lagoon.build.word_vectors import Encoder
 from shoal import Engine
 
 QUERIES_TIMED = 50

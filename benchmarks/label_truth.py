@@ -13,7 +13,7 @@ Builds the library of these documents (minutes), or opens `--database` if it exi
 articles and for each half of the documents: the share of apt and wrong labels by rank and above the
 threshold, the number of labels shown, the separation of apt from wrong ones (AUC), and the calibration of
 the probability. Constants were chosen on the half `choose`; the half `report` is for reporting. `--fit`
-prints the constants of `lagoon.labels` as fitted on `choose`. `--unjudged` writes labels above the threshold
+prints the constants of `lagoon.results` as fitted on `choose`. `--unjudged` writes labels above the threshold
 without a verdict, to be judged. `--document` prints only the most frequent first labels of a document of
 any library `--database`.
 
@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import lagoon
-from lagoon import SectionStart, labels
+from lagoon import SectionStart, results
 from shoal import Engine
 from shoal.learning.scorers import scorer_for
 from shoal.storage.database import Snapshot
@@ -175,7 +175,7 @@ def auc(positive: Doubles, negative: Doubles) -> float:
 
 
 def fit(engine: Engine, judged: Sequence[JudgedChunk]) -> None:
-    """Print the constants of `lagoon.labels`, fitted on the half `choose`."""
+    """Print the constants of `lagoon.results`, fitted on the half `choose`."""
     scorer = lagoon.load()
     reef_id = {reef.name: reef.id for reef in scorer.reefs}
     island_of = np.array([reef.island_id for reef in scorer.reefs])
@@ -193,7 +193,7 @@ def fit(engine: Engine, judged: Sequence[JudgedChunk]) -> None:
                 context_weight=engine.settings.heading_weight,
             )
             ids = np.array([[reef_id[name] for name in chunk.verdicts]])
-            inputs.append(labels.features(analysis.topics[at].label_scores, ids, island_of)[0])
+            inputs.append(results.features(analysis.topics[at].label_scores, ids, island_of)[0])
             apt += [verdict.count("a") / len(verdict) for verdict in chunk.verdicts.values()]
     every, targets = np.concatenate(inputs), np.array(apt)
     alone = np.append(logistic_regression(every[:, :-1], targets), 0.0)
@@ -213,7 +213,7 @@ def passages_around(snapshot: Snapshot, chunk: JudgedChunk) -> tuple[str, list[s
     content = get_content(snapshot, rows[0]["document_id"])
     before = [text for _, text, start, end, _ in rows if (start + end) / 2 < chunk.start]
     after = [text for _, text, start, end, _ in rows if (start + end) / 2 > chunk.end]
-    before, after = before[-labels.REACH :], after[: labels.REACH]
+    before, after = before[-results.REACH :], after[: results.REACH]
     return title, [*before, content[chunk.start : chunk.end], *after], len(before)
 
 

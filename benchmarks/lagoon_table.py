@@ -28,7 +28,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from lagoon.bm25 import BM25_SCALE, WEIGHT_SCALE
-from lagoon.build.matching import count_texts
+from lagoon.build.counting import count_texts
 from lagoon.model import Model, load_model
 from lagoon.vocabulary import BaseVocabulary
 

@@ -31,7 +31,7 @@ from benchmarks.lagoon_table import ndcg_at_10, strongest
 from benchmarks.vocabulary_learning import Collection, Corpus, observe, read_corpus
 from benchmarks.word_contexts import ContextOptions, WordContext, adapt, max_informative_chunks, sample
 from lagoon.bm25 import BM25_SCALE, WEIGHT_SCALE
-from lagoon.build.matching import count_texts
+from lagoon.build.counting import count_texts
 from lagoon.model import Model, load_model
 from lagoon.scorer import PACKAGED_DATA
 from lagoon.tokens import is_stop_word, token_list

@@ -13,7 +13,7 @@ from lagoon.analysis import (
     TopicSegment,
 )
 from lagoon.errors import LagoonChecksumError, LagoonError, LagoonVersionError
-from lagoon.read_text import ReadText
+from lagoon.reading import ReadText
 from lagoon.results import IslandColumns, ReefArrays, ReefColumns, ScoredIsland, ScoredReef, TopicResult
 from lagoon.scorer import ReefScorer, WordMatch, load
 from lagoon.sentences import Sentence, split_sentences

@@ -1,27 +1,58 @@
-"""Segment documents by topic and score the segments."""
+"""Segment documents by topic, score the segments, and collect from them what learning needs."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple, overload
+from typing import Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.custom import CustomWords
 from lagoon.errors import LagoonError
-from lagoon.lazy import LazySequence
-from lagoon.observing import ObservedText, ReadContexts, observe
-from lagoon.read_text import ReadText
-from lagoon.reading import Context, read, with_learned
+from lagoon.reading import Context, Reading, ReadText, read, with_learned
 from lagoon.reef_table import ReefTable
 from lagoon.results import TopicResult
 from lagoon.scoring import ScoredTexts
 from lagoon.segmentation import SegmentationOptions, cut_texts, gap_cosines, may_be_cut, segment_starts
 from lagoon.sentences import Sentence, sentence_spans
 from lagoon.tokens import TokenStream
-from lagoon.vocabulary import BaseVocabulary
+from lagoon.vocabulary import NUMBER, WORD, BaseVocabulary
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class LazySequence(Sequence[T_co], Generic[T_co]):
+    """A sequence of `length` items; every access to item i calls `make(i)`."""
+
+    def __init__(self, length: int, make: Callable[[int], T_co]) -> None:
+        self._length = length
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T_co]: ...
+    def __getitem__(self, index: int | slice) -> T_co | list[T_co]:
+        if isinstance(index, slice):
+            return [self._make(i) for i in range(*index.indices(self._length))]
+        if not -self._length <= index < self._length:
+            raise IndexError(index)
+        return self._make(index % self._length)
+
+    def window(self, first: int, last: int) -> LazySequence[T_co]:
+        """Items first..last-1 as a lazy sequence."""
+        return LazySequence(last - first, lambda index: self._make(first + index))
+
+    def __repr__(self) -> str:
+        return f"<{self._length} items>"
+
 
 # Separator of texts that are read as one text: no token or compound crosses a paragraph break.
 TEXT_BREAK = "\n\n"
@@ -53,7 +84,7 @@ class TopicSegment:
     sentence_results  profile of each sentence
     """
 
-    def __init__(self, document: "DocumentAnalysis", index: int, start_idx: int, end_idx: int) -> None:
+    def __init__(self, document: DocumentAnalysis, index: int, start_idx: int, end_idx: int) -> None:
         self._document = document
         self._index = index
         self.start_idx = start_idx
@@ -187,7 +218,7 @@ class SentenceTable:
     given: Sequence[Sentence] | None
 
     @staticmethod
-    def of(source: str | Sequence[str | Sentence]) -> "SentenceTable":
+    def of(source: str | Sequence[str | Sentence]) -> SentenceTable:
         """Split a text, or take given sentences. Plain strings get spans as if they were joined by single
         line ends."""
         if isinstance(source, str):
@@ -406,3 +437,92 @@ def _context(contexts: ReadContexts, section_of: NDArray[np.int64], weight: floa
     first = np.cumsum(sizes) - sizes
     hits = (begins - first)[segments] + np.arange(len(segments))
     return Context(segments, contexts.reading.hit_words[hits], weight)
+
+
+@dataclass(frozen=True)
+class ReadContexts:
+    """Titles and headings in tokens. The context of section i is tokens bounds[i]..bounds[i+1]-1 of
+    `reading`; the section begins at sentence `section_starts[i]`."""
+
+    reading: Reading
+    bounds: NDArray[np.int64]
+    section_starts: NDArray[np.int64]
+
+    @property
+    def unknown(self) -> NDArray[np.bool_]:
+        """bool (tokens,), as in ObservedText."""
+        return _unknown(self.reading)
+
+
+@dataclass(frozen=True)
+class ObservedText:
+    """The tokens of a document, token t having the normal form `forms[form_of[t]]`.
+
+    unknown      bool (tokens,): a word that is not in the vocabulary and not part of a compound
+    is_word      bool (tokens,): neither a number nor a stop word
+    is_number    bool (tokens,)
+    consumed     bool (tokens,): part of a base compound
+    joined       bool (tokens,): adjacent to the next token of its sentence
+    sentence_of  i64 (tokens,);  segment_of  i64 (sentences,)
+    first_sentences  i64 (texts + 1,): first sentence of each text
+    sentences, segments   scored, by index
+    contexts     of the sections, None if none was scored
+    """
+
+    forms: list[str]
+    form_of: NDArray[np.int32]
+    unknown: NDArray[np.bool_]
+    is_word: NDArray[np.bool_]
+    is_number: NDArray[np.bool_]
+    consumed: NDArray[np.bool_]
+    joined: NDArray[np.bool_]
+    sentence_of: NDArray[np.int64]
+    segment_of: NDArray[np.int64]
+    first_sentences: NDArray[np.int64]
+    sentences: ScoredTexts
+    segments: ScoredTexts
+    contexts: ReadContexts | None
+
+    @property
+    def n_texts(self) -> int:
+        return len(self.first_sentences) - 1
+
+    @cached_property
+    def text_of_sentence(self) -> NDArray[np.int64]:
+        """i64 (sentences,)."""
+        return np.repeat(np.arange(self.n_texts), np.diff(self.first_sentences))
+
+
+def observe(
+    sentences: ScoredTexts,
+    segments: ScoredTexts,
+    cuts: list[int],
+    first_sentences: NDArray[np.int64],
+    contexts: ReadContexts | None,
+) -> ObservedText:
+    """Build the input for learning. `sentences` and `segments` have the same reading; segments start at
+    `cuts`."""
+    reading = sentences.reading
+    n_sentences = len(sentences)
+    sizes = np.diff(sentences.bounds)  # every token is in a sentence
+    segment_sizes = np.diff(np.array([*(cuts or [0]), n_sentences]))
+    return ObservedText(
+        forms=reading.tokens.forms,
+        form_of=reading.tokens.ids,
+        unknown=_unknown(reading),
+        is_word=reading.kinds == WORD,
+        is_number=reading.kinds == NUMBER,
+        consumed=reading.consumed,
+        joined=reading.tokens.joined,
+        sentence_of=np.repeat(np.arange(n_sentences), sizes),
+        segment_of=np.repeat(np.arange(len(segment_sizes)), segment_sizes),
+        first_sentences=first_sentences,
+        sentences=sentences,
+        segments=segments,
+        contexts=contexts,
+    )
+
+
+def _unknown(reading: Reading) -> NDArray[np.bool_]:
+    unknown: NDArray[np.bool_] = (reading.kinds == WORD) & (reading.words < 0) & ~reading.consumed
+    return unknown

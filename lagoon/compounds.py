@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lagoon.bm25 import MAX_U16
 from lagoon.errors import LagoonError
-from lagoon.hashing import fnv1a64_many
+from lagoon.keys import fnv1a64_many
 
 NO_WORD = 0xFFFFFFFF
 _LABEL_BITS = np.uint64(32)

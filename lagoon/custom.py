@@ -1,11 +1,17 @@
-"""Learned words, in addition to a base vocabulary.
+"""Learned words, in addition to a base vocabulary, and the keys of unknown words.
 
 A learned word matches its normal form and the regular genitive and plural of it, from the moment it is added.
-Results do not depend on the order of adding. Learned compounds score in addition to their parts.
+Results do not depend on the order of adding. Learned compounds score in addition to their parts, which need
+not be in the base vocabulary.
+
+Each token that the base vocabulary lacks has a key for every normal form that it could match. So a text can
+only contain a learned word if they share a key, which is a hash: few texts share one by chance. A learned
+compound has at least one unknown word, so its parts have the keys; the keys of its other parts are those of
+no text.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +25,11 @@ from lagoon.bm25 import (
     reef_bm25,
     reef_idf,
 )
-from lagoon.compounds import CompoundMatches
+from lagoon.compounds import CompoundMatcher, CompoundMatches, CompoundTrie
 from lagoon.errors import LagoonError
-from lagoon.hashing import fnv1a64
-from lagoon.learned_compounds import LearnedCompounds, base_form
+from lagoon.keys import fnv1a64, fnv1a64_many
 from lagoon.model import SUPPORT_STEPS, Model
-from lagoon.plurals import singular
-from lagoon.tokens import TokenStream, without_clitic
+from lagoon.tokens import TokenStream, singular, without_clitic
 from lagoon.vocabulary import WordInfo
 
 # Words above the median weight are rare; a learned word gets the median weight of the rare words.
@@ -303,3 +307,68 @@ class CustomRows:
             np.array([level for info in infos for level in info.support], dtype=np.uint8),
             quantise_weights(np.array([info.weight for info in infos], dtype=np.float64)),
         )
+
+
+def base_form(form: str) -> str:
+    """The form without its genitive, or else its singular; empty for a form without either."""
+    if not form.endswith("s") and "'" not in form:
+        return ""
+    bare = without_clitic(form)
+    return bare if bare != form else singular(form) or ""
+
+
+class LearnedCompounds:
+    """Finds compounds given as tokens. The last word may be a genitive or a regular plural.
+
+    All occurrences count: "monte cristo" is also found within "count monte cristo".
+    """
+
+    def __init__(self, compounds: Mapping[tuple[str, ...], int]) -> None:
+        self.count = len(compounds)
+        trie = CompoundTrie.build(compounds.items())
+        # Each part is its own "word", so that an inflected token matches it too.
+        self._matcher = CompoundMatcher(trie, np.arange(len(trie.part_hashes)))
+        tokens = list({token for compound in compounds for token in compound})
+        parts = trie.parts_of(fnv1a64_many(tokens))
+        self._part_of: dict[str, int] = dict(zip(tokens, parts.tolist(), strict=True))
+
+    def find(
+        self, forms: Sequence[str], ids: NDArray[np.int32], joined: NDArray[np.bool_]
+    ) -> CompoundMatches:
+        """Find all occurrences among the tokens `forms[ids]`, by length, then by position."""
+        return self._matcher.find_all(
+            self._parts(forms), self._parts(list(map(base_form, forms))), ids, joined
+        )
+
+    def _parts(self, forms: Sequence[str]) -> NDArray[np.int64]:
+        part_of = self._part_of
+        return np.array([part_of.get(form, -1) for form in forms], dtype=np.int64)
+
+
+Keys = NDArray[np.uint32]
+
+
+def keys_of_words(words: Iterable[str]) -> Keys:
+    """Keys of learned words and of the parts of compounds, ascending."""
+    return np.unique(_hashes(sorted({part for word in words for part in word.split()})))
+
+
+def keys_of_forms(forms: Sequence[str]) -> tuple[Keys, NDArray[np.int64]]:
+    """Keys of the normal forms that each form could match, and how many each has (forms,)."""
+    normal = [_normal_forms(form) for form in forms]
+    counts = np.fromiter(map(len, normal), dtype=np.int64, count=len(normal))
+    return _hashes([form for some in normal for form in some]), counts
+
+
+def _normal_forms(form: str) -> list[str]:
+    """The normal forms of learned words that a form may match, as in `CustomWords.find_form`."""
+    if not form.endswith("s") and "'" not in form:
+        return [form]
+    bare = without_clitic(form)
+    head = singular(bare)
+    return list(dict.fromkeys((form, bare) if head is None else (form, bare, head)))
+
+
+def _hashes(forms: Sequence[str]) -> Keys:
+    hashes = fnv1a64_many(forms)
+    return (hashes ^ (hashes >> np.uint64(32))).astype(np.uint32)

@@ -1,18 +1,28 @@
-"""Read texts: resolve tokens to words, and count the words of each part of a text."""
+"""Read texts: resolve tokens to words, and count the words of each part of a text.
 
-from collections.abc import Sequence
+A short text is read token by token, because for a query or a note the overhead of numpy exceeds the reading
+itself; the results are equal. A text that was read can be stored as bytes: scoring it again needs neither
+parsing nor tokenizing.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.compounds import CompoundMatches
 from lagoon.custom import CustomWords
-from lagoon.short import MOST_CHARS, ShortReading, read_short
-from lagoon.tokens import TokenStream, tokenise
-from lagoon.vocabulary import WORD, BaseVocabulary, Resolution
+from lagoon.tokens import TITLES, TokenStream, short_tokens, tokenise
+from lagoon.vocabulary import WORD, BaseVocabulary, Resolution, unpack
 
 
 @dataclass(frozen=True)
@@ -24,7 +34,7 @@ class BaseReading:
     forms: Resolution
     compounds: CompoundMatches
 
-    def without_places(self) -> "BaseReading":
+    def without_places(self) -> BaseReading:
         """A copy without the offsets of tokens, which take three quarters of the memory and do not affect
         scores."""
         empty = np.empty(0, dtype=np.int64)
@@ -257,3 +267,165 @@ def _learned(forms: Sequence[str], resolved: Resolution, custom: CustomWords) ->
     for index in np.flatnonzero((resolved.kinds == WORD) & (resolved.words < 0)).tolist():
         learned[index] = custom.find_form(forms[index])
     return learned
+
+
+# Above about this length, arrays are faster (`benchmarks/lagoon_speed.py` prints both times).
+MOST_CHARS = 1200
+
+# White space, hyphens and underscores: tokens around these are adjacent.
+_JOINING = " -_\t\n\v\f\r\x1c\x1d\x1e\x1f"
+
+# A sentence may begin in a gap with one of these, so that its tokens are not adjacent.
+_MAY_PART = re.compile(r"[\n\r.]")
+
+
+@dataclass(frozen=True)
+class ShortReading:
+    """Tokens of a short text resolved to words: like `Reading`, but in lists.
+
+    pairs  (form, text up to the next token) by token
+    forms, joined, kinds, words, consumed   by token
+    hits   (first token, word, number of tokens) of every occurrence of a word, ascending by token
+    """
+
+    text: str
+    pairs: list[tuple[str, str]]
+    forms: list[str]
+    joined: list[bool]
+    kinds: list[int]
+    words: list[int]
+    consumed: list[bool]
+    hits: list[tuple[int, int, int]]
+
+    @property
+    def starts(self) -> list[int]:
+        return _starts(self.text, self.pairs)
+
+
+def read_short(
+    text: str, parts: Callable[[], Sequence[int]], base: BaseVocabulary, custom: CustomWords
+) -> ShortReading | None:
+    """Resolve every token of `text`; None if it has characters that only `tokenise` supports.
+
+    No compound crosses the positions `parts()` (sentence starts), which is called only if a compound might.
+    """
+    pairs = short_tokens(text)
+    if pairs is None:
+        return None
+    forms = [form for form, _ in pairs]
+    joined = [True] * len(pairs)
+    may_part = False
+    for at, (form, gap) in enumerate(pairs):
+        if gap != " ":
+            joined[at] = _joins(form, gap)
+            may_part |= joined[at] and _MAY_PART.search(gap) is not None
+    joined[-1:] = [False] * len(joined[-1:])
+    if may_part:
+        starts = _starts(text, pairs)
+        for part in parts():
+            token = bisect_left(starts, part)
+            if token:
+                joined[token - 1] = False
+    kinds, words, part_ids = unpack(base.codes(forms))
+    compounds = base.few_compounds(part_ids, words, joined)
+    if len(custom):
+        words = [
+            custom.find_form(form) if word < 0 and kind == WORD else word
+            for form, kind, word in zip(forms, kinds, words, strict=True)
+        ]
+    consumed = [False] * len(forms)
+    for first, length, _ in compounds:
+        consumed[first : first + length] = [True] * length
+    hits = [(at, word, 1) for at, word in enumerate(words) if word >= 0 and not consumed[at]]
+    more = [(first, word, length) for first, length, word in compounds]
+    more += custom.few_compounds(forms, joined)
+    if more:
+        hits = sorted(hits + more, key=lambda hit: hit[0])
+    return ShortReading(text, pairs, forms, joined, kinds, words, consumed, hits)
+
+
+def _starts(text: str, pairs: Sequence[tuple[str, str]]) -> list[int]:
+    """Start offsets of tokens, given as pairs of form and gap up to the end of the text."""
+    lengths = [len(form) + len(gap) for form, gap in pairs]
+    return list(accumulate(lengths, initial=len(text) - sum(lengths)))[:-1]
+
+
+def _joins(form: str, gap: str) -> bool:
+    """Whether a token and the next are adjacent, given the gap between them."""
+    if form in TITLES and gap.startswith("."):
+        gap = gap[1:]  # the stop of "St. Louis" is part of the spelling
+    return not gap.strip(_JOINING)
+
+
+# Number of arrays; then type and length of each.
+_N_ARRAYS = struct.Struct("<H")
+_ARRAY = struct.Struct("<cQ")
+_ENCODING = "utf-8", "surrogatepass"
+
+
+@dataclass(frozen=True)
+class ReadText:
+    """Sentence i is tokens bounds[i]..bounds[i+1]-1 of `base`, which lacks the offsets of its tokens."""
+
+    base: BaseReading
+    bounds: NDArray[np.int64]
+
+    def to_bytes(self) -> bytes:
+        """The text as bytes: about half the size of an English text. Word ids are those of lagoon's data."""
+        tokens, forms, compounds = self.base.tokens, self.base.forms, self.base.compounds
+        return pack_arrays(
+            [
+                np.frombuffer("\n".join(tokens.forms).encode(*_ENCODING), dtype=np.uint8),
+                tokens.ids,
+                np.packbits(tokens.joined),
+                forms.kinds,
+                forms.words + 1,
+                compounds.starts,
+                compounds.lengths,
+                compounds.words,
+                np.diff(self.bounds, prepend=0),
+            ]
+        )
+
+    @staticmethod
+    def from_bytes(data: bytes) -> ReadText:
+        """The text that `to_bytes` of the same release has written with the same data."""
+        names, ids, joined, kinds, words, starts, lengths, compounds, sizes = unpack_arrays(data)
+        forms = names.tobytes().decode(*_ENCODING).split("\n") if len(names) else []
+        nowhere = np.empty(0, dtype=np.int64)
+        tokens = TokenStream(
+            forms,
+            ids.astype(np.int32),
+            nowhere,
+            nowhere,
+            np.unpackbits(joined, count=len(ids)).astype(np.bool_),
+        )
+        # Only the search for base compounds, which are found already, needs the parts of forms.
+        resolution = Resolution(kinds, words.astype(np.int64) - 1, nowhere)
+        matches = CompoundMatches(
+            starts.astype(np.int64), lengths.astype(np.int64), compounds.astype(np.int64)
+        )
+        return ReadText(BaseReading(tokens, resolution, matches), np.cumsum(sizes, dtype=np.int64))
+
+
+def pack_arrays(arrays: Sequence[NDArray[Any]]) -> bytes:
+    """Arrays of whole numbers from 0 to 2**32 - 1 as bytes, each in the narrowest type that fits."""
+    narrow = [
+        array.astype(np.min_scalar_type(int(array.max(initial=0))).newbyteorder("<"), copy=False)
+        for array in arrays
+    ]
+    heads = [_ARRAY.pack(array.dtype.char.encode(), len(array)) for array in narrow]
+    return b"".join([_N_ARRAYS.pack(len(narrow)), *heads, *(array.tobytes() for array in narrow)])
+
+
+def unpack_arrays(data: bytes) -> list[NDArray[Any]]:
+    """The arrays that `pack_arrays` has packed. Raises ValueError if they are cut off."""
+    (n_arrays,) = _N_ARRAYS.unpack_from(data)
+    at = _N_ARRAYS.size + n_arrays * _ARRAY.size
+    arrays: list[NDArray[Any]] = []
+    for index in range(n_arrays):
+        kind, length = _ARRAY.unpack_from(data, _N_ARRAYS.size + index * _ARRAY.size)
+        array = np.frombuffer(data, np.dtype(kind.decode()).newbyteorder("<"), length, at)
+        arrays.append(array)
+        at += array.nbytes
+    return arrays

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from lagoon.bm25 import BM25_SCALE, WEIGHT_SCALE
 from lagoon.custom import CustomRows
+from lagoon.keys import expand_spans
 from lagoon.model import SUPPORT_STEPS, Model
 from lagoon.reading import REPETITION_SCALE
-from lagoon.spans import expand_spans
 
 # Scores are rounded, so that they compare equal for every way of computing them.
 DIGITS = 6

@@ -23,24 +23,31 @@ from lagoon.analysis import (
 from lagoon.bm25 import BM25_SCALE
 from lagoon.custom import (
     CustomWords,
+    Keys,
     corpus_rarity,
     custom_word_rows,
     custom_word_scores,
     default_weight,
+    keys_of_forms,
 )
 from lagoon.errors import LagoonError
 from lagoon.model import Archipelago, Island, Model, Reef, load_model
-from lagoon.query import ScoredQuery
-from lagoon.read_text import ReadText
-from lagoon.reading import REPETITION_SCALE, Reading, count, read, repetition
+from lagoon.reading import (
+    MOST_CHARS,
+    REPETITION_SCALE,
+    Reading,
+    ReadText,
+    count,
+    read,
+    read_short,
+    repetition,
+)
 from lagoon.reef_table import ReefTable
 from lagoon.results import TopicResult
-from lagoon.scoring import ScoredTexts
+from lagoon.scoring import ScoredQuery, ScoredTexts
 from lagoon.segmentation import SegmentationOptions
 from lagoon.sentences import Sentence, sentence_spans, sentence_starts
-from lagoon.short import MOST_CHARS, read_short
 from lagoon.tokens import TokenStream, token_list, tokenise
-from lagoon.unknown import Keys, keys_of_forms
 from lagoon.vocabulary import NUMBER, STOP, WORD, BaseVocabulary, WordInfo, unpack
 
 PACKAGED_DATA = Path(__file__).parent / "data"
@@ -225,7 +232,7 @@ class ReefScorer:
 
     def stem_contributions(self, stem: str) -> tuple[float, list[int], list[int]] | None:
         """(weight, reefs, bm25_q of each) of the most frequent word of the base vocabulary with a stem
-        (`lagoon.stems`), None if no word has it."""
+        (`lagoon.tokens`), None if no word has it."""
         return self._base.stem_row(stem)
 
     def filter_unknown(self, words: Iterable[str]) -> list[str]:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.abbreviations import ABBREVIATIONS, ENDINGS, NUMBERED, TITLES
-from lagoon.spans import CodePoints, code_points, narrow
+from lagoon.keys import CodePoints, code_points, narrow
+from lagoon.tokens import ABBREVIATIONS, ENDINGS, NUMBERED, TITLES
 
 # Longer sentences are cut, so that a text without full stops still has citations of limited length.
 MAX_SENTENCE_CHARS = 2000
@@ -71,7 +71,7 @@ _FIRST_WORDS = frozenset(
 )
 
 
-# Classes of characters in long texts, by byte of `spans.narrow`, and by code point for characters without a
+# Classes of characters in long texts, by byte of `keys.narrow`, and by code point for characters without a
 # byte.
 _OTHER_SIGN, _SPACE_SIGN, _STOP_SIGN, _CLOSER_SIGN = range(4)
 

@@ -1,21 +1,22 @@
-"""Tokenize texts: spans, normal forms, and adjacency of tokens.
+"""Tokenize texts: spans, normal forms, and adjacency of tokens; stems, plurals and abbreviations of English.
 
 A token is an acronym written with stops ("u.s.") or a run of letters and digits, with the combining marks on
 them and inner apostrophes ("o'clock"). Its *form* is lower case with diacritics folded ("Café" -> "cafe");
-vowel signs and other marks that spell a word stay ("हिंदी"). Tokens separated by hyphens,
-underscores or white space are adjacent ("well-known"); tokens with any other punctuation between them are
-not.
+vowel signs and other marks that spell a word stay ("हिंदी"). Tokens separated by hyphens, underscores or
+white space are adjacent ("well-known"); tokens with any other punctuation between them are not.
 """
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+import Stemmer
 from numpy.typing import NDArray
 
-from lagoon.abbreviations import TITLES
-from lagoon.spans import (
+from lagoon.keys import (
     MAX_KEYED,
     CodePoints,
     byte_keys,
@@ -82,7 +83,7 @@ def marks_of(text: str) -> frozenset[str]:
     return frozenset(char for char in set(text) if not char.isascii() and _class_of(char) == _MARK)
 
 
-# Classes by byte of `spans.narrow`, and by code point for characters without a byte. The latter are computed
+# Classes by byte of `keys.narrow`, and by code point for characters without a byte. The latter are computed
 # on first use, because computing all 1.1 million would take every process a quarter of a second.
 _BYTE_CLASSES = bytes(_class_of(chr(point)) for point in range(256))
 _CLASSES = np.full(0x110000, _UNSEEN, dtype=np.uint8)
@@ -327,3 +328,90 @@ def _joined(
         title = np.array([form in TITLES for form in forms], dtype=np.bool_)
         joined[stop[title[ids[stop]]]] = True
     return joined
+
+
+_TITLES = """
+    mr mrs ms dr prof st ste rev hon gen col maj capt cpt lt sgt cpl adm cmdr cdr gov sen rep pres
+    messrs mme mlle sra mt pvt supt insp amb atty vs viz cf eg ie e.g i.e ibid approx
+"""
+
+_NUMBERED = """
+    no nos nr fig figs eq eqs vol vols p pp ch chap sec sect art arts v vv c ca l ll par para pt pts
+    bk tab ex cap
+"""
+
+_ENDINGS = """
+    etc al inc ltd co corp cos bros esq plc llc jr sr fr phd ph.d md ba ma bsc msc dept univ assn ave blvd
+    rd sq bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat
+    sun a.m p.m am pm b.c a.d ad bc b.c.e c.e oz lb lbs hr hrs min mins secs km cm mm kg ft yd yds tel
+    ext ref refs est max avg misc govt nat natl intl dist mfg mgr asst assoc ed eds trans tr op cit lib
+"""
+
+# Never the end of a sentence: a name or a clause follows.
+TITLES = frozenset(_TITLES.split())
+
+# Not the end of a sentence when a number follows ("no. 5", "p. 12").
+NUMBERED = frozenset(_NUMBERED.split())
+
+# The end of a sentence unless what follows starts in lower case ("etc. and").
+ENDINGS = frozenset(_ENDINGS.split())
+
+ABBREVIATIONS = TITLES | NUMBERED | ENDINGS
+
+
+RELATED_CHARS = 8
+"""Length from which a form that is its own stem is looked up by it. In the running text of the build, nine in
+ten such forms are related to the word found ("crystallin": crystalline). Most shorter ones are names, and
+they are not ("william": williams, "barrett": barrette)."""
+
+
+@cache
+def _stemmer() -> Stemmer.Stemmer:
+    # Size 0: callers stem each distinct form once, and a cache would share state between concurrent calls.
+    return Stemmer.Stemmer("english", 0)
+
+
+def stem(token: str) -> str:
+    """Stem of one normal token (lower case, folded)."""
+    return str(_stemmer().stemWord(token))
+
+
+def stem_many(tokens: Sequence[str]) -> list[str]:
+    """Stems of normal tokens, in their order."""
+    return list(_stemmer().stemWords(list(tokens)))
+
+
+def sought_stem(form: str, base: str, stemmed: str) -> str:
+    """Stem by which a form is looked up, "" for none; `base` is the form without clitic, `stemmed` its stem.
+
+    A form that is its own stem has no ending, so it is an inflection only if older spelling writes the ending
+    as a clitic ("seiz'd"). A long one is related to the words of its stem nevertheless ("crystallin").
+    """
+    return stemmed if stemmed != base or len(base) >= RELATED_CHARS or form.endswith("'d") else ""
+
+
+# Shorter forms are seldom plurals: "gas", "bus" and initials ("dns", "sos").
+_SHORTEST = 4
+_SIBILANTS = ("ses", "xes", "zes", "ches", "shes")
+_NO_PLURALS = ("ss", "us", "is", "'s")
+
+
+def singular(form: str) -> str | None:
+    """Singular of a normal form that is spelled like a regular plural, else None:
+    "hobbits" -> "hobbit", "planaries" -> "planary", "microinches" -> "microinch", "chorus" -> None.
+
+    Looks only at the spelling: "jones" gives "jone". Callers check that the singular exists.
+    """
+    if len(form) < _SHORTEST or not form.endswith("s") or form.endswith(_NO_PLURALS):
+        return None
+    if form.endswith("ies") and len(form) > _SHORTEST + 1:
+        return form[:-3] + "y"
+    if form.endswith(_SIBILANTS):
+        return form[:-2]
+    return form[:-1]
+
+
+def plurals(form: str) -> list[str]:
+    """Forms whose `singular` is this form."""
+    endings = [form + "s", form + "es"] + ([form[:-1] + "ies"] if form.endswith("y") else [])
+    return [plural for plural in endings if singular(plural) == form]

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from lagoon.bm25 import WEIGHT_SCALE, quantised_reef_idf, specificity_of
 from lagoon.compounds import CompoundMatcher, CompoundMatches, find_sorted
-from lagoon.hashing import fnv1a64, fnv1a64_many
+from lagoon.keys import fnv1a64, fnv1a64_many
 from lagoon.model import Model
-from lagoon.stems import sought_stem, stem, stem_many
-from lagoon.tokens import has_letter, is_stop_word, without_clitic
+from lagoon.tokens import has_letter, is_stop_word, sought_stem, stem, stem_many, without_clitic
 
 # All tokens of the vocabulary are much shorter; longer ones (encoded data) are unknown without hashing.
 MAX_WORD_CHARS = 64

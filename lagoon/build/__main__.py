@@ -11,10 +11,10 @@ from dataclasses import asdict, fields
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
-from lagoon.build.encode import ENCODER_NAME
+from lagoon.build.lexicon import WordNetFormatError
 from lagoon.build.pipeline import Parameters, Sources, build_model
-from lagoon.build.taxonomy import REEFS_FILE, TaxonomyError
-from lagoon.build.wordnet import WordNetFormatError
+from lagoon.build.reefs import REEFS_FILE, TaxonomyError
+from lagoon.build.word_vectors import ENCODER_NAME
 from lagoon.model import save_model
 
 DATA_VERSION = "1.0.0"

@@ -12,8 +12,8 @@ import argparse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from lagoon.build.wordnet import PARTS_OF_SPEECH, parse_synset
-from lagoon.stems import stem
+from lagoon.build.lexicon import PARTS_OF_SPEECH, parse_synset
+from lagoon.tokens import stem
 
 ANTONYM = "!"
 SATELLITE = "s"  # pointers count it as an adjective

@@ -15,10 +15,9 @@ from pathlib import Path
 import numpy as np
 from scipy.cluster import hierarchy
 
-from lagoon.build.clustering import spherical_kmeans
-from lagoon.build.lexicon import build_lexicon
-from lagoon.build.matching import vocabulary_model
-from lagoon.build.naming import typical_words
+from lagoon.build.clustering import spherical_kmeans, typical_words
+from lagoon.build.counting import vocabulary_model
+from lagoon.build.lexicon import build_lexicon, read_wordnet
 from lagoon.build.pipeline import (
     Parameters,
     Sources,
@@ -28,7 +27,6 @@ from lagoon.build.pipeline import (
     with_inflections,
     words_of_running_text,
 )
-from lagoon.build.wordnet import read_wordnet
 from lagoon.vocabulary import BaseVocabulary
 
 WORDS_SHOWN = 20

@@ -12,17 +12,41 @@ import numpy.typing as npt
 from scipy import sparse
 
 from lagoon.bm25 import WEIGHT_SCALE, Bm25Parameters, quantise_weights
-from lagoon.build import background, corpus, naming, table
+from lagoon.build import clustering, counting
 from lagoon.build.clustering import Clustering, Floats, Ints, anchored_centroids, unit_rows
-from lagoon.build.encode import WORDS_AT_ONCE, encode
-from lagoon.build.lexicon import Lexicon, build_lexicon, lemma_ids, misled_inflections, sense_links
-from lagoon.build.matching import count_texts, count_windows, sample_windows, vocabulary_model
-from lagoon.build.regression import fit_word_vectors, mean_rows
-from lagoon.build.spelling import largest_prefix_shares, spelling_directions, without
-from lagoon.build.support import support_levels
-from lagoon.build.taxonomy import ARCHIPELAGOS, REEFS_FILE, NamedReef, Taxonomy, TaxonomyError, read_taxonomy
-from lagoon.build.whitening import Whitening, fit_whitening
-from lagoon.build.wordnet import WordNet, read_wordnet
+from lagoon.build.counting import count_texts, count_windows, sample_windows, support_levels, vocabulary_model
+from lagoon.build.lexicon import (
+    Lexicon,
+    WordNet,
+    build_lexicon,
+    lemma_ids,
+    misled_inflections,
+    read_wordnet,
+    sense_links,
+)
+from lagoon.build.reefs import (
+    ARCHIPELAGOS,
+    K1,
+    REEFS_FILE,
+    B,
+    NamedReef,
+    Taxonomy,
+    TaxonomyError,
+    association_strengths,
+    build_table,
+    read_taxonomy,
+)
+from lagoon.build.word_vectors import (
+    WORDS_AT_ONCE,
+    Whitening,
+    encode,
+    fit_whitening,
+    fit_word_vectors,
+    largest_prefix_shares,
+    mean_rows,
+    spelling_directions,
+    without,
+)
 from lagoon.model import SUPPORT_STEPS, Archipelago, Hierarchy, Island, Model, Reef
 from lagoon.tokens import tokenise
 from lagoon.vocabulary import BaseVocabulary
@@ -98,7 +122,7 @@ def build_model(sources: Sources, parameters: Parameters, version: str) -> Model
     points = whiten(vectors)
     reefs = place_reefs(points, common, taxonomy, lexicon, running, parameters)
     _log_spelling(lexicon, common, reefs)
-    strengths = table.strengths(
+    strengths = association_strengths(
         with_own_meaning(vectors, whiten, lexicon, common, sources, parameters),
         reefs.centroids,
         reefs_kept(lexicon, running, parameters),
@@ -159,7 +183,7 @@ def words_of_running_text(lexicon: Lexicon, running: RunningText) -> Ints:
 def whitening_of(vectors: Floats, common: Ints, running: RunningText, parameters: Parameters) -> Whitening:
     """Fit the whitening to the words ``common``, about the mean of running text, with the scorer's word
     weights."""
-    share = background.rarity(running.document_frequencies, running.n_windows) * running.mass
+    share = counting.rarity(running.document_frequencies, running.n_windows) * running.mass
     middle = np.asarray(share @ vectors / share.sum(), dtype=np.float32)
     return fit_whitening(vectors[common], middle, parameters.shrinkage)
 
@@ -173,7 +197,7 @@ def with_inflections(lexicon: Lexicon, sources: Sources) -> Lexicon:
 
 
 def _texts(sources: Sources) -> Iterator[str]:
-    return corpus.read_texts(sources.running_text)
+    return counting.read_texts(sources.running_text)
 
 
 def read_running_text(vocabulary: BaseVocabulary, sources: Sources, parameters: Parameters) -> RunningText:
@@ -181,8 +205,8 @@ def read_running_text(vocabulary: BaseVocabulary, sources: Sources, parameters: 
     counts = count_windows(vocabulary, _texts(sources), parameters.window_tokens)
     return RunningText(
         counts,
-        background.document_frequencies(counts),
-        background.repetition_mass(counts),
+        counting.document_frequencies(counts),
+        counting.repetition_mass(counts),
         sample_windows(vocabulary, _texts(sources), SAMPLE_SIZES, parameters.sample_spacing),
     )
 
@@ -195,7 +219,7 @@ def gloss_design(wordnet: WordNet, lexicon: Lexicon, vocabulary: BaseVocabulary)
     words = np.concatenate([np.array(row, dtype=np.int64) for row in lemmas])
     own = sparse.csr_matrix((np.ones(len(words)), words, starts), in_gloss.shape)
     counts = sparse.csr_matrix(own + in_gloss)
-    return mean_rows(counts, background.rarity(background.document_frequencies(counts), counts.shape[0]))
+    return mean_rows(counts, counting.rarity(counting.document_frequencies(counts), counts.shape[0]))
 
 
 def sense_means(wordnet: WordNet, lexicon: Lexicon, embeddings: Floats) -> Floats:
@@ -280,10 +304,10 @@ def assemble(
     version: str,
 ) -> Model:
     """Quantise the table, measure the background of the quantised table, and list typical words."""
-    built = table.build_table(strengths)
-    weights = quantise_weights(background.rarity(running.document_frequencies, running.n_windows))
+    built = build_table(strengths)
+    weights = quantise_weights(counting.rarity(running.document_frequencies, running.n_windows))
     bm25 = built.matrix(len(centroids))
-    typical = naming.typical_words(
+    typical = clustering.typical_words(
         lexicon.words[: lexicon.n_singles],
         points[: lexicon.n_singles],
         centroids,
@@ -294,7 +318,7 @@ def assemble(
         base,
         version=version,
         hierarchy=_hierarchy(taxonomy, typical, built.reef_words),
-        bm25=Bm25Parameters(table.K1, table.B, built.avg_reef_words),
+        bm25=Bm25Parameters(K1, B, built.avg_reef_words),
         row_starts=built.starts,
         row_reefs=built.reefs,
         row_bm25=built.bm25_q,
@@ -309,19 +333,19 @@ def with_background(model: Model, bm25: sparse.csr_matrix, running: RunningText)
     background of contributions, their support, and the background of supported contributions."""
     contributions = sparse.csr_matrix(sparse.diags(model.weights / WEIGHT_SCALE) @ bm25)
     contributions.sort_indices()
-    moments = background.contribution_moments(contributions, running.mass)
-    dispersion = background.dispersion(running.samples, contributions, moments)
+    moments = counting.contribution_moments(contributions, running.mass)
+    dispersion = counting.dispersion(running.samples, contributions, moments)
     levels = support_levels(bm25, contributions, running.windows, moments, dispersion)
     supported = contributions.copy()
     supported.data *= levels / SUPPORT_STEPS
-    label_moments = background.contribution_moments(supported, running.mass)
+    label_moments = counting.contribution_moments(supported, running.mass)
     return replace(
         model,
         background=moments,
         dispersion=dispersion,
         row_support=levels,
         label_background=label_moments,
-        label_dispersion=background.dispersion(running.samples, supported, label_moments),
+        label_dispersion=counting.dispersion(running.samples, supported, label_moments),
     )
 
 

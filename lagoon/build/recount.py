@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from lagoon.bm25 import BM25_SCALE, quantise_weights
-from lagoon.build import background
+from lagoon.build import counting
 from lagoon.build.pipeline import Parameters, Sources, read_running_text, with_background
 from lagoon.model import MANIFEST, Model, load_model, save_model
 from lagoon.vocabulary import BaseVocabulary
@@ -32,7 +32,7 @@ def recount(model: Model, running_text: Sequence[Path], parameters: Parameters) 
     sources = Sources(wordnet=Path(), running_text=tuple(running_text), cache=Path())
     running = read_running_text(BaseVocabulary(model), sources, parameters)
     _log.info("%d windows of running text", running.n_windows)
-    rarity = background.rarity(running.document_frequencies, running.n_windows)
+    rarity = counting.rarity(running.document_frequencies, running.n_windows)
     bm25 = sparse.csr_matrix(
         (
             model.row_bm25.astype(np.float64) / BM25_SCALE,

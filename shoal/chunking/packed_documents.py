@@ -9,7 +9,7 @@ import struct
 import numpy as np
 
 from lagoon import ReadText
-from lagoon.read_text import pack_arrays, unpack_arrays
+from lagoon.reading import pack_arrays, unpack_arrays
 from shoal.chunking.analysis import AnalyzedDocument, section_contexts, segment_contexts
 from shoal.models.documents import DocumentDraft, LeftOut, ParsedDocument, Section, SentenceSpan
 from shoal.settings import Settings

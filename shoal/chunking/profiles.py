@@ -9,7 +9,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.spans import code_points
+from lagoon.keys import code_points
 from shoal.chunking.file_places import file_places
 from shoal.models.documents import Chunk, SentenceSpan
 from shoal.models.files import FilePlace, Locator

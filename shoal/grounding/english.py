@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lagoon.stems import stem_many
+from lagoon.tokens import stem_many
 
 _NEGATORS = """
     no not never none nor neither nobody nothing nowhere without cannot hardly scarcely barely seldom

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.observing import ObservedText
+from lagoon.analysis import ObservedText
 from lagoon.tokens import without_clitic
 
 MIN_REPEATS = 2

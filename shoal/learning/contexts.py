@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.observing import ObservedText
+from lagoon.analysis import ObservedText
 
 PROFILE_SCALE = 256
 """Unit profiles are rounded to 1/256, a twentieth of a typical entry; benchmarks/vocabulary_learning.py gives

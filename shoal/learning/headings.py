@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from lagoon.observing import ObservedText
+from lagoon.analysis import ObservedText
 from shoal.learning.candidates import candidate_words
 
 

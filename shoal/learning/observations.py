@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon import TextsAnalysis
-from lagoon.observing import ObservedText
+from lagoon.analysis import ObservedText
 from shoal.chunking.analysis import AnalyzedDocument
 from shoal.learning.candidates import candidate_words
 from shoal.learning.compounds import repeated_sequences

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lagoon.plurals import singular
-from lagoon.tokens import TokenStream, token_list, without_clitic
+from lagoon.tokens import TokenStream, singular, token_list, without_clitic
 from shoal.scorer import Scorer, can_learn
 from shoal.storage import vocabulary_queries
 from shoal.storage.database import Database, Query, Snapshot

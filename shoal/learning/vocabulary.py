@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from lagoon import WordInfo
 from lagoon.bm25 import WEIGHT_SCALE, quantise_weights, specificity_of
-from lagoon.hashing import fnv1a64_many
+from lagoon.keys import fnv1a64_many
 from lagoon.model import SUPPORT_STEPS
-from lagoon.plurals import plurals, singular
+from lagoon.tokens import plurals, singular
 from shoal.chunking.analysis import AnalyzedDocument
 from shoal.learning.associations import AssociationOptions, associate, average_context
 from shoal.learning.compounds import cohesion

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lagoon.plurals import plurals
-from lagoon.tokens import tokenise
+from lagoon.tokens import plurals, tokenise
 from shoal.errors import NotFoundError
 from shoal.learning.scorers import scorer_for
 from shoal.scorer import Scorer

@@ -32,7 +32,7 @@ class Island(Protocol):
 
 class ReefScore(NamedTuple):
     """One reef of a chunk, as stored: `z_score` in steps of 0.004, `raw_bm25` in steps of 0.1; `probability`,
-    0..1, that a reader would say that the chunk is about the reef (`lagoon.labels`), in steps of 0.005."""
+    0..1, that a reader would say that the chunk is about the reef (`lagoon.results`), in steps of 0.005."""
 
     reef_id: int
     reef_name: str

@@ -2,8 +2,8 @@
 
 Most shared reefs are background: a query has up to 60 reefs with feedback, and a passage 38. A reef is a
 reason if the passage is about it and the query's own words ask for it. Its probability is a logistic
-function of both probabilities (`lagoon.labels`), fitted to judged reasons (`benchmarks/reason_truth.py`). The
-words that show it are those of query and passage with the largest supported contributions to the reef.
+function of both probabilities (`lagoon.results`), fitted to judged reasons (`benchmarks/reason_truth.py`).
+The words that show it are those of query and passage with the largest supported contributions to the reef.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lagoon.hashing import fnv1a64
+from lagoon.keys import fnv1a64
 from shoal.storage.database import Transaction
 from shoal.storage.vocabulary_queries import Version
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.spans import narrow
+from lagoon.keys import narrow
 from lagoon.tokens import STOP_WORDS, TokenStream, tokenise
 from shoal.words import characters
 from shoal.words.compounds import Word, words_of_piece

@@ -10,8 +10,7 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from lagoon.stems import stem_many
-from lagoon.tokens import fold, marks_of
+from lagoon.tokens import fold, marks_of, stem_many
 
 MAX_LETTERS = 64
 """Longer forms are encoded data."""

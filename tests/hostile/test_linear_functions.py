@@ -11,7 +11,7 @@ import pytest
 from linear_time import Texts, assert_linear
 from numpy.typing import NDArray
 
-from lagoon.spans import distinct_spans
+from lagoon.keys import distinct_spans
 from lagoon.tokens import tokenise
 from shoal.errors import QueryError
 from shoal.formats.decoding import decode

@@ -10,8 +10,7 @@ from itertools import pairwise
 from small_model import COMPOUNDS, IRREGULAR, WORDS
 
 from lagoon.model import Model
-from lagoon.stems import stem
-from lagoon.tokens import is_stop_word, without_clitic
+from lagoon.tokens import is_stop_word, stem, without_clitic
 
 TOKEN = re.compile(r"(?:[a-z]\.){2,}|[a-z0-9]+(?:'[a-z0-9]+)*")
 

@@ -4,10 +4,9 @@ import numpy as np
 
 from lagoon.bm25 import Bm25Parameters, quantise_bm25, quantise_weights, reef_bm25, reef_idf
 from lagoon.compounds import CompoundTrie
-from lagoon.hashing import fnv1a64_many
+from lagoon.keys import fnv1a64_many
 from lagoon.model import Archipelago, Hierarchy, Island, Model, Reef
-from lagoon.stems import stem
-from lagoon.tokens import normalise
+from lagoon.tokens import normalise, stem
 
 # word: {reef: strength}. Six reefs: 0 body, 1 feeling, 2 plants, 3 stars, 4 war, 5 money.
 WORDS: dict[str, dict[int, float]] = {

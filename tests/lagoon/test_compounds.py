@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagoon.compounds import NO_WORD, CompoundMatcher, CompoundTrie
-from lagoon.hashing import fnv1a64_many
+from lagoon.keys import fnv1a64_many
 
 LETTERS = "abcd"
 ENTRIES = st.dictionaries(

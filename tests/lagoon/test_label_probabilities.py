@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import lagoon
-from lagoon import SectionStart, labels
-from lagoon.labels import REACH, LabelScores, mean_around
+from lagoon import SectionStart, results
 from lagoon.model import SUPPORT_STEPS
+from lagoon.results import REACH, LabelScores, mean_around
 from lagoon.scorer import ReefScorer
 from lagoon.scoring import BLOCK
 
@@ -25,7 +25,7 @@ def probabilities_of(
     scores = LabelScores.of_text_alone(np.array([m1]), np.array([label_z]))
     if around is not None:
         scores = scores._replace(around=np.array([around]), n_around=np.array([8]))
-    values = labels.probabilities(scores, ids, ISLANDS)
+    values = results.probabilities(scores, ids, ISLANDS)
     return [float(value) for value in values[0]]
 
 
@@ -137,6 +137,6 @@ def test_of_equal_labels_the_lower_reef_ranks_first() -> None:
     ids = np.broadcast_to(np.arange(200), z.shape)
     scores = LabelScores.of_text_alone(np.full(len(z), 50.0), z)
     ranks = np.argsort(np.argsort(-z, axis=1, kind="stable"), axis=1, kind="stable")
-    inputs = labels.features(scores, ids, np.zeros(200, dtype=np.int64))
+    inputs = results.features(scores, ids, np.zeros(200, dtype=np.int64))
     positive = z > 0
     assert np.array_equal(inputs[..., 1][positive], np.log1p(ranks)[positive])

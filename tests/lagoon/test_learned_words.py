@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lagoon import LagoonError, ReefScorer
 from lagoon.bm25 import reef_idf
 from lagoon.model import Model
-from lagoon.plurals import singular
+from lagoon.tokens import singular
 
 LEARNED = {
     "blorg": [(2, 1.0), (3, 0.5)],

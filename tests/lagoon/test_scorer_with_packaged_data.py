@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lagoon
 from lagoon import ReefScorer
 from lagoon.bm25 import reef_idf
-from lagoon.stems import stem
+from lagoon.tokens import stem
 
 NEUROSCIENCE = "neuron synapse axon dendrite cerebral cortex hippocampus neurotransmitter brain myelin"
 GENERIC = "There was something about the way that things were going on at that time and place."

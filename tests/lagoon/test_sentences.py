@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagoon import split_sentences
-from lagoon.abbreviations import ABBREVIATIONS
 from lagoon.sentences import MAX_SENTENCE_CHARS, _pieces, stops_in_long, stops_in_short
+from lagoon.tokens import ABBREVIATIONS
 
 PROSE_LIKE = st.text(st.sampled_from("aB1.!?…。\"”)('- \n\r\t\u2029\u00a0#*|=I,"), max_size=200)
 

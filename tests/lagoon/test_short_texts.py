@@ -10,9 +10,8 @@ from small_model import COMPOUNDS, WORDS
 
 from lagoon import ReefScorer, TopicResult
 from lagoon.model import Model
-from lagoon.reading import Reading, in_arrays, read_long
+from lagoon.reading import MOST_CHARS, Reading, in_arrays, read_long, read_short
 from lagoon.sentences import sentence_spans, sentence_starts
-from lagoon.short import MOST_CHARS, read_short
 from lagoon.vocabulary import BaseVocabulary
 
 LEARNED = {

@@ -3,7 +3,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagoon.words import BLOCK, StoredWords, encode_words
+from lagoon.model import BLOCK, StoredWords, encode_words
 
 # Words of few letters often share prefixes; long runs reach the maximum shared length of a line.
 WORDS = st.lists(st.text("ab é日", max_size=6) | st.integers(70, 90).map("a".__mul__), max_size=3 * BLOCK)

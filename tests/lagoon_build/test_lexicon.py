@@ -2,7 +2,11 @@
 
 import pytest
 
+from lagoon.build.counting import count_texts, count_windows, hash_table, vocabulary_model
 from lagoon.build.lexicon import (
+    Sense,
+    Synset,
+    WordNet,
     build_lexicon,
     comparison_bases,
     lemma_ids,
@@ -11,8 +15,6 @@ from lagoon.build.lexicon import (
     scorable,
     sense_links,
 )
-from lagoon.build.matching import count_texts, count_windows, hash_table, vocabulary_model
-from lagoon.build.wordnet import Sense, Synset, WordNet
 from lagoon.vocabulary import BaseVocabulary
 
 LEMMAS = [

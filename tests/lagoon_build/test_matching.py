@@ -2,7 +2,7 @@
 
 import pytest
 
-from lagoon.build.matching import count_texts, sample_windows
+from lagoon.build.counting import count_texts, sample_windows
 from lagoon.model import load_model
 from lagoon.scorer import PACKAGED_DATA
 from lagoon.vocabulary import BaseVocabulary

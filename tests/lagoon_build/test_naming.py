@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from lagoon.build.clustering import unit_rows
-from lagoon.build.naming import commonness, distinct_stems, typical_words
+from lagoon.build.clustering import commonness, distinct_stems, typical_words, unit_rows
 
 
 def test_common_words_are_preferred_among_equally_near_words() -> None:

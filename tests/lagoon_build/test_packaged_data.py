@@ -8,8 +8,8 @@ import pytest
 
 import lagoon
 from lagoon.build.lexicon import scorable
-from lagoon.build.taxonomy import read_taxonomy
-from lagoon.hashing import fnv1a64_many
+from lagoon.build.reefs import read_taxonomy
+from lagoon.keys import fnv1a64_many
 from lagoon.model import Model, load_model
 from lagoon.tokens import normalise
 from lagoon.vocabulary import BaseVocabulary

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lagoon.build.regression import fit_word_vectors, mean_rows
+from lagoon.build.word_vectors import fit_word_vectors, mean_rows
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lagoon.build.clustering import spherical_kmeans, unit_rows
-from lagoon.build.spelling import largest_prefix_shares, spelling_directions, without
+from lagoon.build.word_vectors import largest_prefix_shares, spelling_directions, without
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from lagoon.build.support import support_levels
+from lagoon.build.counting import support_levels
 
 # Words 0 and 1 show reef 0, words 2 and 3 show reef 1. Word 4 has both reefs alike; word 5 never occurs.
 BM25 = np.array([[2.0, 0.0], [2.0, 0.0], [0.0, 2.0], [0.0, 2.0], [2.0, 2.0], [2.0, 1.0]])

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lagoon.build.background import (
+from lagoon.build.clustering import unit_rows
+from lagoon.build.counting import (
     contribution_moments,
     dispersion,
     document_frequencies,
     rarity,
     repetition_mass,
 )
-from lagoon.build.clustering import unit_rows
-from lagoon.build.table import build_table, strengths
+from lagoon.build.reefs import association_strengths, build_table
 
 
 def test_the_second_reef_is_chosen_by_the_remainder() -> None:
@@ -22,40 +22,48 @@ def test_the_second_reef_is_chosen_by_the_remainder() -> None:
     centroids = unit_rows(np.array([[1.0, 0.0, 0.0], [0.98, 0.199, 0.0], [0.0, 0.0, 1.0]]))
     vector = unit_rows(np.array([[0.9, 0.0, 0.436]]))
     assert np.argsort(-(vector @ centroids.T))[0].tolist() == [0, 1, 2]
-    associations_found = strengths(vector, centroids, np.array([2]), power=1.0, clear=0.1).toarray()[0]
+    associations_found = association_strengths(
+        vector, centroids, np.array([2]), power=1.0, clear=0.1
+    ).toarray()[0]
     assert associations_found == pytest.approx([1.0, 0.0, 0.436 / 0.9], abs=1e-3)
 
 
 def test_shares_are_the_components_for_orthogonal_reefs() -> None:
     vectors = unit_rows(np.array([[0.8, 0.6, -0.2]]))
-    associations_found = strengths(vectors, np.eye(3, dtype=np.float32), np.array([3]), power=1.0, clear=0.1)
+    associations_found = association_strengths(
+        vectors, np.eye(3, dtype=np.float32), np.array([3]), power=1.0, clear=0.1
+    )
     assert associations_found.toarray()[0] == pytest.approx([1.0, 0.75, 0.0], abs=1e-6)
 
 
 def test_a_power_below_one_raises_the_small_shares() -> None:
     vectors = unit_rows(np.array([[0.8, 0.2]]))
-    associations_found = strengths(vectors, np.eye(2, dtype=np.float32), np.array([2]), power=0.5, clear=0.1)
+    associations_found = association_strengths(
+        vectors, np.eye(2, dtype=np.float32), np.array([2]), power=0.5, clear=0.1
+    )
     assert associations_found.toarray()[0] == pytest.approx([1.0, 0.5], abs=1e-6)
 
 
 def test_a_word_between_all_reefs_counts_less() -> None:
     vectors = unit_rows(np.array([[0.3, 0.15, 0.0, 0.94], [0.9, 0.45, 0.0, 0.1]]))
     centroids = np.eye(3, 4, dtype=np.float32)
-    associations_found = strengths(vectors, centroids, np.array([2, 2]), power=1.0, clear=0.6).toarray()
+    associations_found = association_strengths(
+        vectors, centroids, np.array([2, 2]), power=1.0, clear=0.6
+    ).toarray()
     assert associations_found[1] == pytest.approx([1.0, 0.5, 0.0], abs=1e-3)
     assert associations_found[0] == pytest.approx(associations_found[1] * vectors[0, 0] / 0.6, abs=1e-3)
 
 
 def test_a_word_has_at_most_its_number_of_steps() -> None:
     vectors = unit_rows(np.array([[0.2, 0.5, 0.9], [0.2, 0.5, 0.9]]))
-    associations_found = strengths(
+    associations_found = association_strengths(
         vectors, np.eye(3, dtype=np.float32), np.array([2, 1]), power=1.0, clear=0.1
     )
     assert associations_found.indices.tolist() == [1, 2, 2]
 
 
 def test_a_zero_vector_has_no_reef() -> None:
-    associations_found = strengths(
+    associations_found = association_strengths(
         np.zeros((1, 3), np.float32), np.eye(3, dtype=np.float32), np.array([3]), power=1.0, clear=0.1
     )
     assert associations_found.nnz == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lagoon.build.taxonomy import ARCHIPELAGOS, TaxonomyError, read_taxonomy
+from lagoon.build.reefs import ARCHIPELAGOS, TaxonomyError, read_taxonomy
 
 ISLAND = """
 [[island]]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lagoon.build.whitening import fit_whitening
+from lagoon.build.word_vectors import fit_whitening
 
 
 @pytest.fixture

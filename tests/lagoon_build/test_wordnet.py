@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lagoon.build.antonyms import antonyms
-from lagoon.build.wordnet import (
+from lagoon.build.lexicon import (
     WordNetFormatError,
     licence_text,
     parse_counts,
