@@ -21,8 +21,7 @@ from pathlib import Path
 import lagoon
 from shoal.chunking.analysis import score_document
 from shoal.formats import plaintext
-from shoal.formats.drafts import draft_from_file
-from shoal.formats.file_types import FORMAT_OF_SUFFIX
+from shoal.formats.drafts import FORMAT_OF_SUFFIX, draft_from_file
 from shoal.formats.markdown import read_blocks
 from shoal.formats.masking import mask, mask_formulas
 from shoal.formats.parsing import parse

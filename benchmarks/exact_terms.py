@@ -21,7 +21,7 @@ from pathlib import Path
 
 from lagoon.tokens import STOP_WORDS
 from shoal import Engine
-from shoal.formats.file_types import FORMAT_OF_SUFFIX
+from shoal.formats.drafts import FORMAT_OF_SUFFIX
 
 TOKEN = re.compile(r"[^\W_]+")
 MOST_HOLDING = 10

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shoal import Engine
-from shoal.formats.file_types import FORMAT_OF_SUFFIX
+from shoal.formats.drafts import FORMAT_OF_SUFFIX
 from shoal.words.analysis import words_of
 from shoal.words.typed import content_words, folded
 

@@ -35,8 +35,7 @@ from benchmarks.vocabulary_learning import with_values
 from lagoon.scorer import ReefScorer
 from shoal.chunking.analysis import analyze
 from shoal.errors import DocumentError
-from shoal.formats.drafts import draft_from_file, make_draft
-from shoal.formats.file_types import FORMAT_OF_SUFFIX
+from shoal.formats.drafts import FORMAT_OF_SUFFIX, draft_from_file, make_draft
 from shoal.learning import Evidence, EvidenceRow, LearnedWord, discover, learn
 from shoal.learning.associations import EXCESS, INTERCEPT, OCCURRENCES, STRENGTH
 from shoal.models.documents import DocumentDraft

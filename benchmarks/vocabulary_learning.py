@@ -31,8 +31,7 @@ import lagoon
 from benchmarks.lagoon_table import ndcg_at_10, strongest
 from shoal.chunking.analysis import analyze
 from shoal.errors import DocumentError
-from shoal.formats.drafts import draft_from_file, make_draft
-from shoal.formats.file_types import FORMAT_OF_SUFFIX
+from shoal.formats.drafts import FORMAT_OF_SUFFIX, draft_from_file, make_draft
 from shoal.learning import Evidence, EvidenceRow, Kind, LearnedWord, discover, learn, with_vocabulary
 from shoal.models.documents import DocumentDraft
 from shoal.settings import Settings

@@ -15,8 +15,7 @@ from lagoon import DocumentAnalysis, ReadText, SectionStart, Sentence, TextsAnal
 from shoal.chunking.profiles import SCORE_DIGITS, Profile, build_chunks, profiles_of
 from shoal.chunking.token_ranges import CHARS_PER_TOKEN, SentenceSizes, cut_in_range
 from shoal.errors import DocumentTooLargeError, EmptyDocumentError
-from shoal.formats.parsing import parse
-from shoal.formats.windows import find_windows, windows_of
+from shoal.formats.parsing import find_windows, parse, windows_of
 from shoal.models.documents import (
     Chunk,
     DocumentDraft,

@@ -8,8 +8,14 @@ from typing import Annotated
 import typer
 
 from shoal.cli.session import Session
-from shoal.conversion.folder_listing import Selection, Skipped, SkipReason, format_skipped
-from shoal.conversion.path_patterns import PathPatterns, PatternError
+from shoal.conversion.folder_listing import (
+    PathPatterns,
+    PatternError,
+    Selection,
+    Skipped,
+    SkipReason,
+    format_skipped,
+)
 from shoal.support.plain_text import one_line
 
 Include = Annotated[

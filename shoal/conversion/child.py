@@ -18,9 +18,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from shoal.conversion import progress
-from shoal.conversion.converted import ConversionError, Converted, broken
-from shoal.conversion.protocol import ANSWER_HEAD, OUT_OF_MEMORY_STATUS, REQUEST_HEAD
+from shoal.conversion import converted
+from shoal.conversion.converted import (
+    ANSWER_HEAD,
+    OUT_OF_MEMORY_STATUS,
+    REQUEST_HEAD,
+    ConversionError,
+    Converted,
+    broken,
+)
 from shoal.errors import DocumentTooLargeError, UndecodableDocumentError
 
 _MAX_FILE_BYTES = 512 * 1024**2  # of a temporary file, such as a page for OCR
@@ -48,9 +54,9 @@ def main(settings: Mapping[str, int]) -> None:
             n_request, n_data = REQUEST_HEAD.unpack(head)
             request = json.loads(_read(requests, n_request))
             data = _read(requests, n_data)
-            progress.report_to(lambda share: _send(answers, json.dumps({"share": share}).encode()))
+            converted.report_to(lambda share: _send(answers, json.dumps({"share": share}).encode()))
             answer = _answer(request, data, settings)
-            progress.report_to(None)
+            converted.report_to(None)
             _send(answers, answer)
     except MemoryError:
         os._exit(OUT_OF_MEMORY_STATUS)

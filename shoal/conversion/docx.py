@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from shoal.conversion.converted import Converted
-from shoal.conversion.draft import Draft
+from shoal.conversion.converted import Converted, Draft
 from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
 
 _HEADING_STYLE = re.compile(r"heading (\d)", re.IGNORECASE)

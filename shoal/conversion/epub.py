@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 from urllib.parse import unquote
+from xml.parsers import expat
 
-from shoal.conversion.converted import ConversionError, Converted, LocatorKind
-from shoal.conversion.html_markdown import render_markdown
+from shoal.conversion.converted import (
+    ConversionError,
+    Converted,
+    TextBuilder,
+    broken,
+    heading,
+    one_line,
+    report,
+)
 from shoal.conversion.html_tree import HEADINGS, HtmlTree, parse_html
 from shoal.conversion.main_content import RemovedTexts, find_main_content
-from shoal.conversion.markdown_text import TextBuilder, heading, one_line
 from shoal.conversion.package import Package
-from shoal.conversion.progress import report
 from shoal.conversion.texts import decode_markup
-from shoal.conversion.xml_elements import XmlElement, xml_elements
+from shoal.conversion.web_pages import render_markdown
 from shoal.models.documents import DocFormat
+from shoal.models.files import LocatorKind
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})
@@ -181,3 +189,64 @@ def _first_heading(tree: HtmlTree) -> str:
             if title:
                 return title[:500]
     return ""
+
+
+MAX_ELEMENTS = 500_000
+MAX_DEPTH = 200
+_MAX_TEXT_CHARS = 10_000
+
+
+class XmlElement(NamedTuple):
+    """An element: its name and its attributes without prefixes, and the text directly in it."""
+
+    name: str
+    attributes: dict[str, str]
+    texts: list[str]
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts).strip()
+
+
+class _RefusedError(Exception):
+    pass
+
+
+def xml_elements(data: bytes) -> list[XmlElement]:
+    """Return the elements of an XML file in document order.
+
+    No entity is resolved: a file that declares one is refused. Raises ConversionError.
+    """
+    elements: list[XmlElement] = []
+    stack: list[XmlElement] = []
+    parser = expat.ParserCreate()
+
+    def begin(name: str, attributes: dict[str, str]) -> None:
+        if len(elements) >= MAX_ELEMENTS or len(stack) >= MAX_DEPTH:
+            raise _RefusedError("too many elements")
+        element = XmlElement(_local(name), {_local(key): value for key, value in attributes.items()}, [])
+        elements.append(element)
+        stack.append(element)
+
+    def end(_name: str) -> None:
+        stack.pop()
+
+    def add_text(text: str) -> None:
+        if stack and len(stack[-1].texts) < _MAX_TEXT_CHARS:
+            stack[-1].texts.append(text[:_MAX_TEXT_CHARS])
+
+    def refuse(*_arguments: Any) -> None:
+        raise _RefusedError("an entity is declared")
+
+    parser.StartElementHandler, parser.EndElementHandler = begin, end
+    parser.CharacterDataHandler = add_text
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(data, True)
+    except (expat.ExpatError, _RefusedError, ValueError, LookupError) as error:
+        raise broken(f"its XML cannot be read ({error})") from None
+    return elements
+
+
+def _local(name: str) -> str:
+    return name.rpartition(":")[2]

@@ -110,7 +110,7 @@ _SUPPORTED = (
         "Jupyter notebook",
         (".ipynb",),
         ("application/x-ipynb+json",),
-        _HERE + "notebooks:convert_notebook",
+        _HERE + "source_code:convert_notebook",
     ),
     FileKind(
         "rst",

@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 from shoal.conversion.converted import ConversionError
-from shoal.conversion.word_sets import words_of
+from shoal.support.plain_text import words_of
 
 MAX_DEPTH = 150
 """Pages in real use have up to 100 levels."""

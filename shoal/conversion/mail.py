@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from shoal.conversion.converted import ConversionError, Converted, LocatorKind
+from shoal.conversion.converted import ConversionError, Converted, TextBuilder, escaped, heading, report
 from shoal.conversion.main_content import RemovedTexts
-from shoal.conversion.markdown_text import TextBuilder, escaped, heading
 from shoal.conversion.mime import MAX_PARTS, Part, decode_header, read_part
-from shoal.conversion.progress import report
 from shoal.conversion.texts import decode_markup
 from shoal.conversion.web_pages import render_page
 from shoal.models.documents import DocFormat
+from shoal.models.files import LocatorKind
 
 MAX_MESSAGES = 60_000
 """Each is a section; a document can have 65,536."""

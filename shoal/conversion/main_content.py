@@ -8,10 +8,10 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shoal.conversion.converted import Removed
+from shoal.conversion.converted import one_line
 from shoal.conversion.html_tree import HtmlTree
-from shoal.conversion.markdown_text import one_line
-from shoal.conversion.word_sets import words_of
+from shoal.models.files import Removed
+from shoal.support.plain_text import words_of
 
 MAX_REMOVED = 200
 """Most kinds of removed text that are listed."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
-from shoal.conversion.converted import ConversionError, Converted, LocatorKind
-from shoal.conversion.draft import Draft, one_line
+from shoal.conversion.converted import ConversionError, Converted, Draft, cleaned_line
 from shoal.conversion.package import (
     Element,
     Package,
@@ -19,8 +18,16 @@ from shoal.conversion.package import (
     nesting_errors,
     whole_number,
 )
-from shoal.conversion.sheets import MAX_CELLS, NumberedRow, SheetWriter, cell_text
-from shoal.conversion.spreadsheets import MAX_COLUMNS, MAX_ROWS, number_text
+from shoal.conversion.spreadsheets import (
+    MAX_CELLS,
+    MAX_COLUMNS,
+    MAX_ROWS,
+    NumberedRow,
+    SheetWriter,
+    cell_text,
+    number_text,
+)
+from shoal.models.files import LocatorKind
 
 _CONTENT, _STYLES, _META = "content.xml", "styles.xml", "meta.xml"
 _MANIFEST, _MIMETYPE = "META-INF/manifest.xml", "mimetype"
@@ -218,7 +225,7 @@ class _TextWriter:
                 text.parts.append("\n")
             elif name == "note":
                 note = child(inner, "note-body")
-                self._notes.append(one_line(self._inner_text(note)) if note is not None else "")
+                self._notes.append(cleaned_line(self._inner_text(note)) if note is not None else "")
                 text.parts.append(f"[^{len(self._notes)}]")
             elif name in ("text-box", "table"):
                 text.frames.append(inner)
@@ -281,8 +288,8 @@ def _plain(element: Element) -> str:
         inner for inner in element.iter() if isinstance(inner.tag, str) and local(inner) in ("p", "h")
     ]
     if not paragraphs:
-        return one_line("".join(element.itertext()))
-    return one_line(" ".join("".join(paragraph.itertext()) for paragraph in paragraphs))
+        return cleaned_line("".join(element.itertext()))
+    return cleaned_line(" ".join("".join(paragraph.itertext()) for paragraph in paragraphs))
 
 
 # Tables

@@ -17,8 +17,7 @@ from typing import Literal
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
-from shoal.conversion.converted import ConversionError, broken
-from shoal.conversion.progress import report
+from shoal.conversion.converted import ConversionError, broken, report
 
 MAX_PACKAGE_BYTES = 256 * 2**20
 """Of the members that are read, unpacked. The XML of a novel has about 5 MB."""

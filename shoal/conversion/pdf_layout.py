@@ -15,9 +15,8 @@ from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
-from shoal.conversion.pdf_headings import OutlineItem, find_headings
-from shoal.conversion.pdf_lines import Cell, Line, ends_sentence
-from shoal.conversion.progress import report
+from shoal.conversion.converted import report
+from shoal.conversion.pdf_lines import Cell, Line, OutlineItem, ends_sentence, find_headings
 
 # Tried only where a run of dots begins.
 _LEADER = re.compile(

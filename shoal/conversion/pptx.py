@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shoal.conversion.converted import Converted, LocatorKind
-from shoal.conversion.draft import Draft, one_line
+from shoal.conversion.converted import Converted, Draft, cleaned_line
 from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
+from shoal.models.files import LocatorKind
 
 _TITLES = frozenset({"title", "ctrTitle"})
 _FURNITURE = {"dt": "date", "ftr": "repeated footer", "hdr": "repeated header", "sldNum": "page number"}
@@ -158,7 +158,7 @@ def _text(paragraph: Element) -> str:
 
 
 def _plain_paragraph(paragraph: Element) -> str:
-    return one_line(_text(paragraph))
+    return cleaned_line(_text(paragraph))
 
 
 def _plain(element: Element) -> str:

@@ -23,12 +23,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from shoal.conversion.converted import ConversionError, Converted, Locator, LocatorKind, Removed
+from shoal.conversion.converted import (
+    ANSWER_HEAD,
+    OUT_OF_MEMORY_STATUS,
+    REQUEST_HEAD,
+    ConversionError,
+    Converted,
+)
 from shoal.conversion.file_kinds import FileKind
-from shoal.conversion.protocol import ANSWER_HEAD, OUT_OF_MEMORY_STATUS, REQUEST_HEAD
 from shoal.conversion.recognition import recognise
 from shoal.errors import CONVERSION_CODES
 from shoal.models.documents import DocFormat
+from shoal.models.files import Locator, LocatorKind, Removed
 
 MAX_FILES_PER_CHILD = 200
 """A new child is started after so many files, so that what libraries leak does not add up."""

@@ -7,12 +7,11 @@ import re
 from collections.abc import Generator, Iterator
 from itertools import islice, pairwise
 
-from shoal.conversion.converted import ConversionError, Converted
+from shoal.conversion.converted import ConversionError, Converted, escaped, fence, heading, one_line, table
 from shoal.conversion.main_content import RemovedTexts
-from shoal.conversion.markdown_text import escaped, fence, heading, one_line, table
 from shoal.conversion.texts import decode_text
-from shoal.conversion.word_sets import words_of
 from shoal.models.documents import DocFormat
+from shoal.support.plain_text import words_of
 
 _MAX_DEPTH = 12
 """Directives within directives; what is nested deeper is written as code."""

@@ -6,8 +6,7 @@ import codecs
 import re
 from dataclasses import dataclass, field, replace
 
-from shoal.conversion.converted import Converted, broken
-from shoal.conversion.draft import Draft
+from shoal.conversion.converted import Converted, Draft, broken
 
 MAX_GROUPS = 1000
 """Of groups in each other; programs write fewer than 20."""

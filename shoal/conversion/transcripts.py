@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from shoal.conversion.converted import ConversionError, Converted, LocatorKind
+from shoal.conversion.converted import ConversionError, Converted, TextBuilder, escaped, heading, one_line
 from shoal.conversion.html_tree import unescape
 from shoal.conversion.main_content import RemovedTexts
-from shoal.conversion.markdown_text import TextBuilder, escaped, heading, one_line
+from shoal.conversion.recognition import read_frame_heading, read_range, read_timed_line
 from shoal.conversion.texts import decode_text
-from shoal.conversion.timecodes import read_frame_heading, read_range, read_timed_line
 from shoal.models.documents import DocFormat
+from shoal.models.files import LocatorKind
 
 WINDOW_SECONDS = 60.0
 """A paragraph ends when a line begins so much later than the paragraph."""

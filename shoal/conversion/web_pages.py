@@ -1,4 +1,8 @@
-"""Converters of web pages: HTML, and MHTML as browsers save it."""
+"""Converters of web pages: HTML, and MHTML as browsers save it.
+
+The tree of the page becomes Markdown: headings, paragraphs, lists, quotes, tables and code; links as their
+text.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from shoal.conversion.converted import ConversionError, Converted, Removed
-from shoal.conversion.html_markdown import render_markdown
-from shoal.conversion.html_tree import HtmlTree, parse_html
+from shoal.conversion.converted import ConversionError, Converted, escaped, fence, heading, one_line, table
+from shoal.conversion.html_tree import BLOCKS, HEADINGS, HtmlTree, parse_html
 from shoal.conversion.main_content import MainContent, find_main_content, text_of
-from shoal.conversion.markdown_text import one_line
 from shoal.conversion.mime import decode_header, leaf_parts, read_part
 from shoal.conversion.texts import decode_markup
 from shoal.models.documents import DocFormat
+from shoal.models.files import Removed
 
 _MAX_TITLE_CHARS = 500
 _XHTML = re.compile(r"\s*+<\?xml|[^<]*+<!DOCTYPE[^>]{1,200}XHTML", re.IGNORECASE)
@@ -132,3 +135,302 @@ def _converted(page: Page) -> Converted:
     if not page.markdown.strip():
         raise ConversionError("no_text", *NO_TEXT)
     return Converted(page.markdown, DocFormat.markdown, page.title, removed=page.removed)
+
+
+_MAX_LEVELS = 6
+"""Lists and quotes that are nested deeper are written at this level."""
+_MAX_CELL_CHARS = 2000
+_MAX_SPAN = 50
+_PROSE_SHARE = 0.7
+"""A page with a greater share of its text in `pre` without code is a plain text."""
+_BREAK = "\x01"
+_SPACE = re.compile(r"[ \t\r\n\f\xa0\u2028\u2029]+")
+_AROUND_BREAK = re.compile(r" ?\x01 ?")
+_INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff\x01]")
+_LANGUAGE = re.compile(
+    r"(?:language|lang|highlight|brush|sourceCode)[-:\s]\s*([A-Za-z][\w+#.-]{0,30})|\bsourceCode\s+(\w+)"
+)
+_NO_LANGUAGES = frozenset({"default", "none", "text", "notranslate", "source", "plaintext"})
+_CODE = frozenset({"code", "kbd", "samp", "tt"})
+_LISTS = frozenset({"ul", "ol", "menu", "dl"})
+_TABLE_BLOCKS = frozenset({*HEADINGS, "table", "pre", "ul", "ol", "dl", "blockquote", "article", "section"})
+
+
+def render_markdown(tree: HtmlTree, main: MainContent) -> str:
+    """Return the main content of a tree as Markdown."""
+    return _Renderer(tree, main).render()
+
+
+class _Renderer:
+    def __init__(self, tree: HtmlTree, main: MainContent) -> None:
+        self._tree = tree
+        self._main = main
+        self._skipped = main.skipped
+        self._out: list[str] = []
+        self._inline: list[str] = []
+        # Prefixes of the lines of open quotes and list items; numbers of open lists (None: bullets).
+        self._prefixes: list[str] = []
+        self._numbers: list[int | None] = []
+        self._marker: str | None = None
+        self._in_list_before = False
+        self._code_depth = 0
+        # Elements to leave: the end of the subtree and what to undo.
+        self._open: list[tuple[int, str, int]] = []
+        self._pre_is_prose = self._is_plain_text()
+
+    def render(self) -> str:
+        tree = self._tree
+        if self._main.heading >= 0:
+            self._write(heading(1, self._plain(self._main.heading)))
+        node, end = self._main.root, tree.ends[self._main.root]
+        while node < end:
+            self._leave_before(node)
+            if node in self._skipped:
+                node = tree.ends[node]
+            elif not tree.names[node]:
+                self._inline.append(tree.texts[node])
+                node += 1
+            else:
+                node = self._enter(node, tree.names[node])
+        self._leave_before(end)
+        self._flush()
+        return "".join(self._out)
+
+    def _is_plain_text(self) -> bool:
+        tree = self._tree
+        total = in_pre = 0
+        for node in range(self._main.root, tree.ends[self._main.root]):
+            total += len(tree.texts[node])
+            is_pre = tree.names[node] in ("pre", "xmp") and not tree.attribute(node, "class")
+            if is_pre and not any(name in _CODE for name in tree.names[node : tree.ends[node]][:3]):
+                in_pre += sum(map(len, tree.texts[node : tree.ends[node]]))
+        return in_pre > _PROSE_SHARE * total > 2000 * _PROSE_SHARE
+
+    def _leave_before(self, node: int) -> None:
+        while self._open and self._open[-1][0] <= node:
+            _, action, value = self._open.pop()
+            if action == "code":
+                self._inline.append("`")
+                self._code_depth -= 1
+                continue
+            if action == "quote mark":
+                self._inline.append("”")
+                continue
+            self._flush()
+            if action == "list":
+                self._numbers.pop()
+            elif action == "prefix":
+                del self._prefixes[value:]
+                self._marker = None
+
+    def _enter(self, node: int, name: str) -> int:
+        """Begin an element and return the node to go on with."""
+        tree = self._tree
+        if name in HEADINGS:
+            self._flush()
+            text = self._plain(node)
+            self._write(text if self._prefixes else heading(HEADINGS[name], text))
+            return tree.ends[node]
+        if name in ("pre", "xmp"):
+            self._flush()
+            self._write_pre(node)
+            return tree.ends[node]
+        if name == "table":
+            self._flush()
+            rows = self._rows(node)
+            if rows is not None:
+                caption = self._caption(node)
+                self._write(caption)
+                self._write(table(rows))
+                return tree.ends[node]
+        elif name == "math":
+            self._inline.append(f" {self._formula(node)} ")
+            return tree.ends[node]
+        if name in BLOCKS:
+            self._flush()
+            self._enter_block(node, name)
+        else:
+            self._enter_inline(node, name)
+        return node + 1
+
+    def _enter_block(self, node: int, name: str) -> None:
+        tree = self._tree
+        end = tree.ends[node]
+        if name == "hr":
+            return
+        if name == "blockquote" and len(self._prefixes) < _MAX_LEVELS:
+            self._open_prefix(end, "> ")
+            self._marker = self._marker if self._marker is None else self._marker + "> "
+        elif name in _LISTS:
+            self._in_list_before = self._in_list_before and bool(self._prefixes)
+            start = tree.attribute(node, "start")[:9]
+            number = int(start) if start.isascii() and start.isdigit() else 1
+            self._numbers.append(number if name == "ol" else None)
+            self._open.append((end, "list", 0))
+        elif name in ("li", "dd") and len(self._prefixes) < _MAX_LEVELS:
+            marker = "- "
+            if self._numbers and self._numbers[-1] is not None:
+                marker = f"{self._numbers[-1]}. "
+                self._numbers[-1] += 1
+            outer = self._marker if self._marker is not None else "".join(self._prefixes)
+            self._open_prefix(end, " " * len(marker))
+            self._marker = outer + marker
+        else:
+            self._open.append((end, "block", 0))
+
+    def _open_prefix(self, end: int, prefix: str) -> None:
+        self._open.append((end, "prefix", len(self._prefixes)))
+        self._prefixes.append(prefix)
+
+    def _enter_inline(self, node: int, name: str) -> None:
+        tree = self._tree
+        if name == "br":
+            self._inline.append(_BREAK)
+        elif name == "img":
+            alt = tree.attribute(node, "alt")
+            if "math" in tree.attribute(node, "class") or "tex" in tree.attribute(node, "class").split():
+                self._inline.append(alt)
+        elif name in _CODE and not self._code_depth:
+            code = tree.text_of(node)
+            if code.strip() and len(code) < _MAX_CELL_CHARS and "`" not in code:
+                self._inline.append("`")
+                self._code_depth += 1
+                self._open.append((tree.ends[node], "code", 0))
+        elif name == "q":
+            self._inline.append("“")
+            self._open.append((tree.ends[node], "quote mark", 0))
+
+    def _flush(self) -> None:
+        """Write the open paragraph."""
+        if self._inline:
+            text = _joined(self._inline)
+            self._inline.clear()
+            self._write(escaped(text))
+
+    def _write(self, text: str) -> None:
+        """Write a block below the open quotes and list items."""
+        if not text.strip():
+            return
+        rest = "".join(self._prefixes)
+        first = self._marker if self._marker is not None else rest
+        is_item = self._marker is not None and first[:1] != ">"
+        if self._out:
+            self._out.append("\n" if is_item and self._in_list_before else "\n\n")
+        if rest:
+            lines = text.split("\n")
+            text = "\n".join(
+                [first + lines[0], *(rest + line if line else rest.rstrip() for line in lines[1:])]
+            )
+        self._out.append(text)
+        self._marker = None
+        self._in_list_before = bool(self._prefixes) and any(prefix.isspace() for prefix in self._prefixes)
+
+    def _write_pre(self, node: int) -> None:
+        tree = self._tree
+        pieces: list[str] = []
+        at, end = node, tree.ends[node]
+        while at < end:
+            if at in self._skipped:
+                at = tree.ends[at]
+                continue
+            pieces.append("\n" if tree.names[at] == "br" else tree.texts[at])
+            at += 1
+        code = "".join(pieces).strip("\n").rstrip()
+        if not code.strip():
+            return
+        if self._pre_is_prose:
+            self._write(escaped(code))
+        else:
+            self._write(fence(code, self._language(node)))
+
+    def _language(self, node: int) -> str:
+        tree = self._tree
+        candidates = [node, tree.parents[node], tree.parents[tree.parents[node]]]
+        candidates += [
+            at for at in range(node + 1, min(node + 3, tree.ends[node])) if tree.names[at] == "code"
+        ]
+        for at in candidates:
+            match = _LANGUAGE.search(tree.attribute(at, "class"))
+            language = (match.group(1) or match.group(2) or "").lower() if match else ""
+            if language and language not in _NO_LANGUAGES:
+                return language
+        return ""
+
+    def _plain(self, node: int) -> str:
+        """Return the text of a subtree on one line."""
+        tree = self._tree
+        pieces: list[str] = []
+        at, end = node, tree.ends[node]
+        while at < end:
+            name = tree.names[at]
+            if at in self._skipped and at != node:
+                at = tree.ends[at]
+                continue
+            if name == "math":
+                pieces.append(f" {self._formula(at)} ")
+                at = tree.ends[at]
+                continue
+            if name == "img" and "math" in tree.attribute(at, "class"):
+                pieces.append(tree.attribute(at, "alt"))
+            pieces.append(tree.texts[at] if not name else " " if name in BLOCKS or name == "br" else "")
+            at += 1
+        return one_line(_joined(pieces))
+
+    def _formula(self, node: int) -> str:
+        tree = self._tree
+        for at in range(node, tree.ends[node]):
+            if tree.names[at] == "annotation":
+                return one_line(tree.text_of(at))
+        return one_line(tree.attribute(node, "alttext") or tree.text_of(node))
+
+    def _caption(self, node: int) -> str:
+        tree = self._tree
+        for at in range(node + 1, min(node + 5, tree.ends[node])):
+            if tree.names[at] == "caption":
+                return escaped(self._plain(at))
+        return ""
+
+    def _rows(self, node: int) -> list[list[str]] | None:
+        """Return the cells of a table of data; None for one that only arranges a page."""
+        tree = self._tree
+        rows: list[list[str]] = []
+        at, end = node + 1, tree.ends[node]
+        while at < end:
+            name = tree.names[at]
+            if at in self._skipped:
+                at = tree.ends[at]
+                continue
+            if name in _TABLE_BLOCKS:
+                return None
+            if name == "tr":
+                rows.append([])
+            elif name in ("td", "th"):
+                if any(tree.names[inner] in _TABLE_BLOCKS for inner in range(at + 1, tree.ends[at])):
+                    return None
+                text = self._plain(at)
+                if len(text) > _MAX_CELL_CHARS:
+                    return None
+                if not rows:
+                    rows.append([])
+                span = tree.attribute(at, "colspan")[:4]
+                n_columns = min(int(span), _MAX_SPAN) if span.isascii() and span.isdigit() else 1
+                rows[-1] += [text, *[""] * (n_columns - 1)]
+                at = tree.ends[at]
+                continue
+            elif name == "caption":
+                at = tree.ends[at]
+                continue
+            at += 1
+        rows = [row for row in rows if any(row)]
+        if len(rows) < 2 or max(map(len, rows)) < 2:
+            return None
+        return rows
+
+
+def _joined(pieces: list[str]) -> str:
+    """Return a paragraph: white space as one blank, breaks as newlines, nothing invisible."""
+    text = _SPACE.sub(" ", "".join(pieces))
+    if _BREAK in text:
+        text = _AROUND_BREAK.sub("\n", text)
+    text = _INVISIBLE.sub("", text)
+    return text.strip()

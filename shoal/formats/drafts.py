@@ -19,18 +19,50 @@ from shoal.errors import (
     UnknownFormatError,
     UnreadableFileError,
 )
-from shoal.formats.content_hash import content_hash
 from shoal.formats.decoding import CERTAIN_ENCODINGS, UTF8, clean, decode
-from shoal.formats.file_types import format_of
-from shoal.formats.front_matter import FrontMatter, find_front_matter
 from shoal.formats.given_passages import read_passages
-from shoal.formats.headings import MAX_HEADING_CHARS, atx_heading, plain_heading, without_title_label
+from shoal.formats.headings import (
+    MAX_HEADING_CHARS,
+    FrontMatter,
+    atx_heading,
+    find_front_matter,
+    plain_heading,
+    without_title_label,
+)
 from shoal.models.documents import DocFormat, DocumentDraft, DocumentFields, UrlDraft
 from shoal.models.files import FileDraft
 from shoal.models.passages import Passage
 from shoal.models.token_range import ANY_TOKENS, GIVEN_PASSAGES, TokenRange
 from shoal.settings import Settings
 from shoal.support.regular_files import IrregularFileError, read_file
+
+FORMAT_OF_SUFFIX = {
+    ".md": DocFormat.markdown,
+    ".markdown": DocFormat.markdown,
+    ".txt": DocFormat.plaintext,
+}
+"""Format of a text by extension, in lower case. `shoal.conversion.file_kinds` has all files that are read."""
+
+
+def format_of(source_path: str | None) -> DocFormat:
+    """Return the format of a path by its extension; plain text if the extension is unknown."""
+    # Both path flavours: an upload may come from a Windows or a POSIX client.
+    suffix = PurePosixPath(PureWindowsPath(source_path or "").name).suffix.lower()
+    return FORMAT_OF_SUFFIX.get(suffix, DocFormat.plaintext)
+
+
+SEPARATOR = b"\0"
+"""Between the text, which has no NUL, and how it is cut."""
+
+
+def content_hash(encoded: bytes, chunk_tokens: str, passages: Sequence[Passage]) -> str:
+    """The SHA-256 (hex) of a text's UTF-8; unless it is cut by default, a NUL and how it is cut follow."""
+    digest = hashlib.sha256(encoded)
+    if chunk_tokens != ANY_TOKENS:
+        digest.update(SEPARATOR + chunk_tokens.encode())
+        digest.update(json.dumps(passages, ensure_ascii=False, separators=(",", ":")).encode())
+    return digest.hexdigest()
+
 
 UNTITLED = "Untitled"
 MAX_METADATA_DEPTH = 64

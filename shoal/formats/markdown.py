@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 
 from shoal.formats.blocks import MAX_BLOCK_CHARS, Block, BlockKind, assemble
-from shoal.formats.front_matter import find_front_matter
-from shoal.formats.headings import MAX_HEADING_CHARS, atx_heading, plain_heading
+from shoal.formats.headings import MAX_HEADING_CHARS, atx_heading, find_front_matter, plain_heading
 from shoal.formats.masking import mask
 from shoal.models.documents import ParsedDocument
 

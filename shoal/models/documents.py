@@ -80,7 +80,7 @@ class DocumentDraft:
 
     `content` is the decoded text with its original newlines; NUL and control characters are replaced by
     spaces. `content_hash` is the SHA-256 (hex) of its UTF-8, and of how it is cut unless that is the default
-    (`shoal.formats.content_hash`). `warnings` describe problems of the submitted
+    (`shoal.formats.drafts`). `warnings` describe problems of the submitted
     text; they become part of the document's report. `file`: what it was converted from, None for a text.
     `chunk_tokens`: `any`, a range such as `300-800`, or `given`; then `passages` are the chunks.
     """

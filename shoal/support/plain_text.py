@@ -28,3 +28,8 @@ def one_line(text: str) -> str:
 def line_range(first: int, last: int) -> str:
     """Format a range of lines for people."""
     return f"line {first}" if first == last else f"lines {first}-{last}"
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text as a set."""
+    return frozenset(text.split())

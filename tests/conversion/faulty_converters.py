@@ -10,8 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from shoal.conversion.converted import ConversionError, Converted, Locator, LocatorKind
+from shoal.conversion.converted import ConversionError, Converted
 from shoal.models.documents import DocFormat
+from shoal.models.files import Locator, LocatorKind
 
 
 def fine(data: bytes, name: str) -> Converted:
@@ -27,12 +28,12 @@ def with_options(data: bytes, name: str, *, ocr: bool = False, language: str = "
 
 def reports(data: bytes, name: str) -> Converted:
     """Report the numbers in the file, as shares of 4."""
-    from shoal.conversion import progress
+    from shoal.conversion import converted
 
-    progress.SECONDS_BETWEEN_REPORTS = -1.0
-    progress.report_to(progress._reports.send)
+    converted.SECONDS_BETWEEN_REPORTS = -1.0
+    converted.report_to(converted._reports.send)
     for number in data.split():
-        progress.report(float(number), 4)
+        converted.report(float(number), 4)
     return Converted(data.decode(), DocFormat.plaintext)
 
 

@@ -8,9 +8,10 @@ from email.message import EmailMessage
 import pytest
 from sample_files import eml, epub, html_eml, mbox
 
-from shoal.conversion.converted import ConversionError, Converted, LocatorKind
+from shoal.conversion.converted import ConversionError, Converted
 from shoal.conversion.epub import convert_epub
 from shoal.conversion.mail import convert_eml, convert_mbox
+from shoal.models.files import LocatorKind
 
 
 def places(converted: Converted) -> list[tuple[str, str, float]]:

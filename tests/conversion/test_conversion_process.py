@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from shoal.conversion.converted import ConversionError, LocatorKind
+from shoal.conversion.converted import ConversionError
 from shoal.conversion.file_kinds import FileKind
 from shoal.conversion.process import ConversionProcess, Limits
 from shoal.models.documents import DocFormat
+from shoal.models.files import LocatorKind
 
 MIB = 1024**2
 LIMITS = Limits(seconds=2.0, memory_bytes=400 * MIB, output_bytes=2 * MIB)

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_files import NOTEBOOK, PYTHON, RST
 
-from shoal.conversion.converted import ConversionError, LocatorKind
-from shoal.conversion.notebooks import MAX_OUTPUT_CHARS, convert_notebook
+from shoal.conversion.converted import ConversionError
 from shoal.conversion.restructured_text import convert_rst
-from shoal.conversion.source_code import convert_source
+from shoal.conversion.source_code import MAX_OUTPUT_CHARS, convert_notebook, convert_source
 from shoal.formats.markdown import parse_markdown
+from shoal.models.files import LocatorKind
 
 
 def sections(content: str) -> list[tuple[str, ...]]:

@@ -14,12 +14,12 @@ from office_files import (
     xlsx,
 )
 
-from shoal.conversion import sheets
-from shoal.conversion.converted import ConversionError, Converted, LocatorKind
+from shoal.conversion import spreadsheets
+from shoal.conversion.converted import ConversionError, Converted
 from shoal.conversion.opendocument import convert_opendocument
 from shoal.conversion.pptx import convert_pptx
-from shoal.conversion.sheets import MAX_CELLS, MAX_ROWS_OF_PLACE
-from shoal.conversion.spreadsheets import convert_csv, convert_xlsx
+from shoal.conversion.spreadsheets import MAX_CELLS, MAX_ROWS_OF_PLACE, convert_csv, convert_xlsx
+from shoal.models.files import LocatorKind
 
 
 def places(converted: Converted) -> list[tuple[str, str, float, float, str]]:
@@ -119,7 +119,7 @@ def test_a_merged_cell_counts_for_each_of_its_rows() -> None:
 def test_a_row_has_its_own_place_and_later_ones_share_some(
     n_single: int, n_places: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sheets, "MAX_SINGLE_ROWS", n_single)
+    monkeypatch.setattr(spreadsheets, "MAX_SINGLE_ROWS", n_single)
     rows = row(1, text_cell("A1", "Name"), text_cell("B1", "Number")) + "".join(
         row(n, text_cell(f"A{n}", f"Ship {n}"), number_cell(f"B{n}", str(n))) for n in range(2, 52)
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from sample_files import SRT, TRANSCRIPT, VTT
 
-from shoal.conversion.converted import Converted, LocatorKind
-from shoal.conversion.timecodes import read_frame_heading, read_timed_line
+from shoal.conversion.converted import Converted
+from shoal.conversion.recognition import read_frame_heading, read_timed_line
 from shoal.conversion.transcripts import WINDOW_SECONDS, convert_subtitles, convert_transcript
 from shoal.formats.markdown import parse_markdown
+from shoal.models.files import LocatorKind
 
 
 def said(converted: Converted) -> list[tuple[str, str, float, float]]:

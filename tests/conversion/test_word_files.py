@@ -6,11 +6,12 @@ import pytest
 from office_files import docx, heading, opendocument, package, paragraph
 
 from shoal.conversion import package as limits
-from shoal.conversion.converted import ConversionError, Removed
+from shoal.conversion.converted import ConversionError
 from shoal.conversion.docx import convert_docx
 from shoal.conversion.opendocument import convert_opendocument
 from shoal.conversion.rtf import convert_rtf
 from shoal.formats.markdown import parse_markdown
+from shoal.models.files import Removed
 
 SMALL_PACKAGE_BYTES = 1_000_000
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"

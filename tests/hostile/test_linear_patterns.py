@@ -93,7 +93,7 @@ def test_the_catalogue_finds_patterns_of_every_package() -> None:
     names = {use.name for use in USES}
     assert names >= {
         "shoal.formats.headings._MARKS",  # of a module
-        "shoal.formats.front_matter._FIRST_KEY",  # in a mapping
+        "shoal.formats.headings._FIRST_KEY",  # in a mapping
         "shoal.formats.drafts._title_of_path",  # in a call inside of a function
         "shoal_api.wait_limits._PREFERENCE",
         "lagoon.sentences._STOP",

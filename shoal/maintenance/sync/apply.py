@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from shoal.conversion.folder_listing import EVERYTHING, Selection, Skipped, count_skipped, is_listable
 from shoal.errors import DocumentError, EmptyDocumentError, NotFoundError, ShoalError, StorageError
-from shoal.formats.drafts import checked_tags, make_draft
-from shoal.formats.file_types import format_of
+from shoal.formats.drafts import checked_tags, format_of, make_draft
 from shoal.library.library import Library
 from shoal.maintenance.sync.folder import (
     Failed,

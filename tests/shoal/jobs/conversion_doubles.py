@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 
-from shoal.conversion import progress
-from shoal.conversion.converted import ConversionError, Converted, Locator, LocatorKind, Removed
+from shoal.conversion import converted
+from shoal.conversion.converted import ConversionError, Converted
 from shoal.conversion.file_kinds import FileKind
 from shoal.models.documents import DocFormat
+from shoal.models.files import Locator, LocatorKind, Removed
 
 KIND = FileKind("double", "a double", (".double",), (), "conversion_doubles:convert")
 
@@ -21,9 +22,9 @@ def convert(data: bytes, name: str) -> Converted:
     if text.startswith("crash"):
         os._exit(3)
     if text.startswith("halfway"):
-        progress.SECONDS_BETWEEN_REPORTS = -1.0
-        progress.report_to(progress._reports.send)
-        progress.report(1, 2)
+        converted.SECONDS_BETWEEN_REPORTS = -1.0
+        converted.report_to(converted._reports.send)
+        converted.report(1, 2)
     if text.startswith("slow"):
         time.sleep(60)
     locators, at = [], 0

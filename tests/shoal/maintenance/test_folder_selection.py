@@ -17,8 +17,7 @@ from libraries import follow, make
 from shoal.cli.app import run
 from shoal.cli.session import Session
 from shoal.cli.upload_files import select_files
-from shoal.conversion.folder_listing import Selection, is_listable, list_folder
-from shoal.conversion.path_patterns import PathPatterns, PatternError
+from shoal.conversion.folder_listing import PathPatterns, PatternError, Selection, is_listable, list_folder
 from shoal.engine import Engine
 
 NAMES = (

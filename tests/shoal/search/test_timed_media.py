@@ -18,8 +18,7 @@ from shoal.client.decoding import decode
 from shoal.engine import Engine
 from shoal.errors import QueryError
 from shoal.formats.drafts import make_draft
-from shoal.formats.parsing import parse
-from shoal.formats.windows import find_windows
+from shoal.formats.parsing import find_windows, parse
 from shoal.integrations.passages import passages_of
 from shoal.models.files import FilePlace, Locator, LocatorKind, SourceFile, timecode
 from shoal.models.recordings import Modality, ShownChunk, ShownEvidence
