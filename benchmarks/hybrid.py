@@ -36,10 +36,10 @@ import numpy as np
 from benchmarks.judged_library import Doubles, JudgedLibrary, at, of_best
 from benchmarks.word_contexts import ContextOptions, WordContext, adapt, max_informative_chunks
 from shoal.index.lexical import BM25, UNIT
+from shoal.models.search import Fusion
 from shoal.search.feedback import MAX_REEFS, N_FEEDBACK_CHUNKS, STEEPNESS, choose
 from shoal.search.fusion import HALF_TRUST_Z, RRF_K, parts
 from shoal.search.query_language import Term
-from shoal.search.request import Fusion
 from shoal.settings import Settings
 from shoal.support.presets import BUILT_IN
 from shoal.words.typed import stems_of, tokens_of

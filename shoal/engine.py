@@ -16,13 +16,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
+from shoal.declared.search import SearchArguments
 from shoal.errors import FilterError, QueryError
 from shoal.library.library import Library, make_settings
 from shoal.models.documents import DocumentDraft, DocumentFields, IngestResult, UrlDraft
 from shoal.models.files import FileDraft
 from shoal.models.jobs import OnConflict
 from shoal.models.scores import NearestSentence
-from shoal.models.search import SearchArguments, SearchFilters, SearchResponse
+from shoal.models.search import SearchFilters, SearchResponse
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage import migrate, written

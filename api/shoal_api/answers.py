@@ -9,8 +9,7 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal.models.notes import NoteHit, UnitResponse
-from shoal.models.search import DocumentResult, SearchResponse, SearchResult
-from shoal.search.request import Expand
+from shoal.models.search import DocumentResult, Expand, SearchResponse, SearchResult
 from shoal.search.selected_fields import SelectedFields
 from shoal_api import service
 from shoal_api.schemas.results import DOCUMENT, NOTE_HIT, RESULT, SearchResponseSchema

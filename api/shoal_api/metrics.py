@@ -30,6 +30,7 @@ from shoal.access.authentication import OWNER_REFUSED, RATE_REFUSED, Refusal
 from shoal.access.rights import Verdict
 from shoal.collections.collections import Collections
 from shoal.collections.names import MAIN
+from shoal.declared.search import SEARCH
 from shoal.engine import Engine
 from shoal.errors import NotFoundError, StorageError
 from shoal.jobs.queue import counters
@@ -37,8 +38,8 @@ from shoal.jobs.queue.metrics import Work
 from shoal.models.jobs import JobStatus
 from shoal.models.query_info import NearWord, QueryInfo
 from shoal.models.scores import RerankInfo
+from shoal.models.search import GroupBy
 from shoal.search.near_words import PREFIX, TYPO
-from shoal.search.request import GroupBy
 from shoal.settings import Settings
 from shoal.storage.index_records import Lag
 
@@ -65,7 +66,7 @@ REFUSALS = (
     OWNER_REFUSED,
 )
 
-FEATURES = ("synonyms", "pins", "sort", "decay", "boosts", "group_by", "fold_similar")
+FEATURES = tuple(name for name, argument in SEARCH.items() if argument.is_counted)
 """What searches may use besides their signals."""
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"})

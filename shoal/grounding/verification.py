@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from shoal.declared.arguments import check_choice
 from shoal.errors import QueryError
 from shoal.grounding.parts import NAME, Part, Status
 from shoal.grounding.quotations import find_quotation
@@ -40,7 +41,7 @@ from shoal.index.lexical import idf
 from shoal.index.matching import count_roughly
 from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache, LibraryIndex
-from shoal.search.request import check_choice, check_fraction
+from shoal.search.request import check_fraction
 from shoal.search.value_checks import check_characters
 from shoal.storage.database import Database
 

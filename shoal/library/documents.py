@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
+from shoal.declared.arguments import check_choice
 from shoal.errors import NotFoundError, QueryError
 from shoal.library.library import Library
 from shoal.models.documents import DocumentDraft, DocumentFields, DocumentSort, IngestResult
@@ -14,7 +15,7 @@ from shoal.models.files import FileDraft
 from shoal.models.token_range import GIVEN_PASSAGES
 from shoal.search.filtering.evaluation import find_documents
 from shoal.search.filtering.objects import make_filter
-from shoal.search.request import MAX_PAGE, check_choice, check_context, check_page
+from shoal.search.request import MAX_PAGE, check_context, check_page
 from shoal.search.value_checks import check_characters, check_file_type
 from shoal.storage import (
     chunk_queries,

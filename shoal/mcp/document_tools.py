@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from mcp.types import CallToolResult
 from pydantic import Field
 
+from shoal.declared.search import MAX_PER_DOCUMENT, MAX_RERANK
 from shoal.mcp.answers import answer
 from shoal.mcp.backend import Backend
 from shoal.mcp.citations import citation_list, citations_of, head, name_of
@@ -29,7 +30,7 @@ from shoal.mcp.facets import facet_lines, facets_of
 from shoal.mcp.quoting import NOTICE, clean_value, count, shortened
 from shoal.models.search import ContextChunk
 from shoal.search.explain.explanation import Explanation, Target
-from shoal.search.request import BEST_FIRST, MAX_PER_DOCUMENT, MAX_RERANK
+from shoal.search.request import BEST_FIRST
 from shoal.search.retrieval import MAX_TOP_K, PLAIN, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
 from shoal.storage.database import MAX_ID
 from shoal.storage.records import ChunkDetail, StoredDocument

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from shoal.models.documents import DocFormat
 from shoal.models.facets import Facet
@@ -28,6 +28,64 @@ class SearchMode(enum.StrEnum):
     def uses(self, signal: str) -> bool:
         """Return whether the mode ranks by a signal: `lexical`, `reef` or `dense`."""
         return self is SearchMode.hybrid or self == signal
+
+
+class Fusion(enum.StrEnum):
+    """How a hybrid search combines its signals into one ranking."""
+
+    blend = "blend"
+    rrf = "rrf"
+
+
+class Typos(enum.StrEnum):
+    """What a search does with words that stand nowhere: `auto` searches for the nearest words, `off` does
+    not."""
+
+    auto = "auto"
+    off = "off"
+
+
+class Syntax(enum.StrEnum):
+    """How a query is read: with the operators of the query language, or as plain text."""
+
+    simple = "simple"
+    plain = "plain"
+
+
+class TextMode(enum.StrEnum):
+    """What a result has of the text of its chunk."""
+
+    full = "full"
+    snippet = "snippet"
+    none = "none"
+
+
+class Expand(enum.StrEnum):
+    """What a result brings besides itself: `time`, of a recording, the passages around it."""
+
+    none = "none"
+    time = "time"
+
+
+class Synonyms(enum.StrEnum):
+    """Whether a search uses the synonyms of the library."""
+
+    on = "on"
+    off = "off"
+
+
+class Pins(enum.StrEnum):
+    """Whether a search applies the pins of the library."""
+
+    on = "on"
+    off = "off"
+
+
+class GroupBy(enum.StrEnum):
+    """What a result is."""
+
+    chunk = "chunk"
+    document = "document"
 
 
 class TagsMatch(enum.StrEnum):
@@ -64,99 +122,6 @@ class SearchFilters:
     metadata: Mapping[str, Any] | None = None
     name_contains: str | None = None
     file_type: str | None = None
-
-
-class SearchArguments(TypedDict, total=False):
-    """The arguments of a search besides its query. Those that are missing have the default.
-
-    top_k             most results, 1 to `SHOAL_MAX_TOP_K`; default 10
-    mode              `hybrid` (all signals that there are), `lexical`, `reef`, or `dense`, which needs an
-                      encoder; default `hybrid`
-    tags, min_confidence  shorthands for the filters of these names; giving both is an error
-    filters           conditions that every result meets
-    filter            the same as an expression such as `tags = "sea" AND year >= 2020` or as an object;
-                      docs/filters.md has both forms. It holds besides `filters`
-    max_per_document  most results of one document, 0 for no limit. By default, the best 3 of each document
-                      come first, then the others (`SearchResult.further`), so that a page is full if enough
-                      passages match
-    include_scores    fills `shared_reefs` and `matched_terms`; default False
-    offset            results to skip; default 0
-    context           adds that many neighbours before and after each result; default 0
-    preset            `balanced` (the default), `precise`, `conceptual`, `job_matching`, `corpus`, or one that
-                      `SHOAL_PRESETS` defines: the share of each signal
-    weights           in place of a preset: of `lexical`, `reef`, `field_boost` and `dense`
-    fusion            `blend` (the default) or `rrf`
-    min_relevance     removes less relevant results from the page; `offset` counts them, and mode `dense`
-                      refuses it; default 0
-    expand            `time` adds to each result of a recording its `evidence`: what is said and seen around
-                      it; default `none`
-    rerank            the encoder reads the first 1 to 100 results again, counted from rank 1, and reorders
-                      them (`SearchResponse.rerank`, `SearchResult.rerank`); scores and relevance stay those
-                      of the blend. If it fails or takes longer than `SHOAL_RERANK_SECONDS`, the order of the
-                      blend stays, with a warning. 0 is none; default `SHOAL_RERANK`
-    facets            are counted over all pages of the results, as in `Engine.facets`
-    facet_limit       number of values of facets without their own limit
-    typos             `auto` (the default) searches for the nearest word of the library in place of a word
-                      that stands nowhere, which the response says; `off` searches for it as typed
-    prefix            the last word may be the beginning of a word; default False
-    sort              orders by fields of documents instead of by score, such as `["-date", "title"]`; `-` in
-                      front is descending. Missing values come last, and equal documents are ordered by
-                      score. Sorted results are not reranked
-    decay             such as `{"field": "date", "half_life_days": 30, "weight": 0.2}`, and
-    boosts            such as `[{"filter": "tags = sea", "weight": 0.1}]`, add named parts to the score of a
-                      hybrid search (`Scores`); docs/order.md describes them and `sort`
-    cursor            `next_cursor` of the page before, in place of `offset`: the page begins after its last
-                      result, also if the library has changed. Not with `group_by` document or
-                      `fold_similar`: their pages begin at an `offset`
-    text              `full` (the default), `snippet` or `none`
-    max_tokens        keeps the first results whose texts fit
-    prompt            adds these as numbered passages for a language model; default False
-    group_by          `document` ranks documents, by their best passages: `SearchResponse.documents` has them,
-                      each with up to `max_per_document` passages, by default 3, and `top_k` and `offset`
-                      count documents; default `chunk`
-    fold_similar      folds near-duplicates among the first 200 results under the best of them
-                      (`SearchResult.folded`); default False
-    synonyms          with `off`, words match without the synonyms of the library (`vocabulary.synonyms`)
-    pins              with `off`, nothing comes first or is hidden by the pins of the library (`pins`)
-    shortlist         ranks documents first, as wholes, and then only passages of the best 1 to 1,000 of them;
-                      0, the default, ranks the passages of all documents
-    syntax            `simple` (the default) reads quotation marks, a minus before a word and `title:` as the
-                      query language; `plain` reads the query as text
-    """
-
-    top_k: int
-    mode: SearchMode | str
-    tags: Sequence[str] | None
-    min_confidence: float | None
-    filters: SearchFilters | Mapping[str, Any] | None
-    filter: str | Mapping[str, Any] | None
-    max_per_document: int | None
-    include_scores: bool
-    offset: int
-    context: int
-    preset: str
-    weights: Mapping[str, float] | None
-    fusion: str
-    min_relevance: float
-    expand: str
-    rerank: int | None
-    facets: Sequence[str | Mapping[str, Any]] | None
-    facet_limit: int | None
-    typos: str
-    prefix: bool
-    sort: str | Sequence[str] | None
-    decay: str | Mapping[str, Any] | None
-    boosts: Sequence[str | Mapping[str, Any]] | None
-    cursor: str | None
-    text: str
-    max_tokens: int | None
-    prompt: bool
-    group_by: str
-    fold_similar: bool
-    synonyms: str
-    pins: str
-    shortlist: int
-    syntax: str
 
 
 @dataclass(frozen=True, slots=True)

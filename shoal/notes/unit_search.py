@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.declared.search import SEARCH
 from shoal.errors import QueryError
 from shoal.index.building import NEXT, IndexedDocument, Words, segment_bytes
 from shoal.index.building import Profiles as IndexedProfiles
@@ -29,7 +30,6 @@ from shoal.models.search import SearchMode, SearchResponse, SearchResult
 from shoal.notes.context import NoteContext
 from shoal.notes.note_index import PINNED, Block, NoteIndex, Part, parse_list
 from shoal.notes.texts import joined
-from shoal.search.answering.text_mode import TextMode
 from shoal.search.audit import AuditLog, complete_entry, make_entry
 from shoal.search.embedded_query import EmbeddedQuery
 from shoal.search.feedback import MAX_REEFS, MAX_REEFS_WITH_WORDS, apply_feedback
@@ -61,19 +61,6 @@ from shoal.words.terms import Terms
 from shoal.words.typed import terms_of
 
 UNITS = ("chunk", "note")
-ONLY_FOR_PASSAGES = (
-    "rerank",
-    "sort",
-    "decay",
-    "boosts",
-    "group_by",
-    "fold_similar",
-    "cursor",
-    "max_tokens",
-    "prompt",
-    "shortlist",
-)
-"""Arguments of a search that notes cannot meet."""
 FIRST_NOTE = 1 << 62
 """In an index of both kinds, a note has this number more than its id; no passage has so large an id."""
 
@@ -95,15 +82,10 @@ def checked_units(units: object) -> tuple[str, ...]:
 
 def make_unit_request(query: object, settings: Settings, search: Mapping[str, Any]) -> SearchRequest:
     """Validate the arguments of a search in passages and notes. Raises QueryError."""
-    for name in ONLY_FOR_PASSAGES:
-        if search.get(name) and search[name] != "chunk":
+    for name, argument in SEARCH.items():
+        if not argument.is_for_notes and search.get(name) and search[name] != argument.default:
             raise QueryError(name, "is only for searches of passages alone")
-    request = make_request(query, settings=settings, **{**search, "rerank": 0, "pins": "off"})
-    if request.facets:
-        raise QueryError("facets", "count passages of documents, and cannot count notes")
-    if request.text is not TextMode.full:
-        raise QueryError("text", "is only for searches of passages alone")
-    return request
+    return make_request(query, settings=settings, **{**search, "rerank": 0, "pins": "off"})
 
 
 def search_units(

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from shoal.errors import NotFoundError, QueryError
 from shoal.models.notes import UnitResponse
-from shoal.models.search import SearchResponse
+from shoal.models.search import GroupBy, SearchResponse
 from shoal.query_log.models import (
     ClickedQueries,
     ClickedQuery,
@@ -21,7 +21,7 @@ from shoal.query_log.models import (
     QueryClick,
 )
 from shoal.query_log.recorder import QueryRecorder
-from shoal.search.request import GroupBy, SearchRequest, check_id, check_page
+from shoal.search.request import SearchRequest, check_id, check_page
 from shoal.settings import Settings
 from shoal.storage import query_log as rows
 from shoal.storage.database import Database, Row

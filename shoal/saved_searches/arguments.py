@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from shoal.conversion.web_addresses import FetchPolicy, parse_url
+from shoal.declared.search import SEARCH
 from shoal.errors import FetchError, InvalidFieldError, QueryError
 from shoal.models.search import SearchFilters, SearchMode
 from shoal.search.relevance import LIKELY
-from shoal.search.request import SEARCH_ARGUMENTS, SearchRequest, check_fraction, make_request
+from shoal.search.request import SearchRequest, check_fraction, make_request
 from shoal.search.value_checks import check_characters
 from shoal.settings import Settings
 from shoal.storage.json_text import compact_json
@@ -23,18 +23,11 @@ MAX_URL_CHARS = 2_000
 MAX_ARGUMENTS_BYTES = 256 * 1024
 """Largest arguments of one search, as JSON: 10,000 ids fit."""
 MIN_SECRET_CHARS, MAX_SECRET_CHARS = 16, 200
-NOT_SAVED = frozenset(
-    {"query", "top_k", "offset", "cursor", "include_scores", "context", "expand", "facets"}
-    | {"include", "exclude", "text", "max_tokens", "prompt", "facet_limit", "group_by", "fold_similar"}
-    | {"pins", "rerank", "shortlist"}
-)
-"""Arguments of a search that only shape its answer, or that make a match depend on other documents."""
 DEFAULTS: Mapping[str, Any] = {
-    name: inspect.signature(make_request).parameters[name].default
-    for name in SEARCH_ARGUMENTS
-    if name not in NOT_SAVED
+    name: argument.default for name, argument in SEARCH.items() if argument.is_saved
 } | {"min_relevance": LIKELY}
-"""Arguments that can be saved. Without a threshold, each document that shares a topic would be a match."""
+"""Arguments that can be saved: not those that only shape an answer, or that make a match depend on other
+documents. Without a threshold, each document that shares a topic would be a match."""
 
 OFF = "webhooks are off; set SHOAL_WEBHOOK_HOSTS to the hosts that may receive them, and restart the service"
 
@@ -58,8 +51,8 @@ def stored_arguments(search: Mapping[str, Any], settings: Settings) -> str:
     given = {name: _plain(value) for name, value in search.items()}
     for name in given:
         if name != "query" and name not in DEFAULTS:
-            reason = "only shapes an answer and cannot be saved" if name in NOT_SAVED else "does not exist"
-            meant = None if name in NOT_SAVED else meant_name(name, ("query", *DEFAULTS))
+            reason = "only shapes an answer and cannot be saved" if name in SEARCH else "does not exist"
+            meant = None if name in SEARCH else meant_name(name, ("query", *DEFAULTS))
             hint = f"did you mean {meant}?" if meant else f"saved are query, {', '.join(DEFAULTS)}"
             raise QueryError(name, f"{reason}; {hint}")
     request_of(given, settings, top_k=1)

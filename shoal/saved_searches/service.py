@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from shoal.declared.arguments import check_choice
 from shoal.errors import NotFoundError, QueryError
 from shoal.saved_searches import arguments as checks
 from shoal.saved_searches.matching import TEST_PASSAGES, Matcher, store_delivery
@@ -19,7 +20,7 @@ from shoal.saved_searches.models import (
     SavedSearch,
     SavedSearchPage,
 )
-from shoal.search.request import check_choice, check_page
+from shoal.search.request import check_page
 from shoal.search.searcher import Searcher
 from shoal.settings import Settings
 from shoal.storage import saved_search_changes as changes

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal.declared.arguments import Audit
+from shoal.declared.search import SEARCH
 from shoal.models.search import FoldedResult, SearchFilters, SearchResponse
 from shoal.search.dense_ranking import UNIT
 from shoal.search.filtering.tree import text_of
-from shoal.search.request import GroupBy
 from shoal.storage import vocabulary_queries
 from shoal.support.clock import timestamp
 from shoal.support.request_context import KEY_NAME
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from shoal.search.reranking import Reranking
     from shoal.settings import Settings
 
+ALWAYS = tuple(name for name, argument in SEARCH.items() if argument.audit is Audit.always)
+GIVEN = tuple(name for name, argument in SEARCH.items() if argument.audit is Audit.given)
 MAX_CANDIDATES = 100
 """Best candidates of each signal that a full line lists."""
 
@@ -51,25 +54,6 @@ LIBRARY = """
 """
 RANKING_SETTINGS = ("reefs_per_query", "max_query_terms", "learning", "feedback_weight", "presets", "embed")
 """Settings that a ranking depends on, besides the request."""
-REQUEST_FIELDS = (
-    "mode",
-    "fusion",
-    "preset",
-    "top_k",
-    "offset",
-    "max_per_document",
-    "min_relevance",
-    "rerank",
-    "typos",
-    "prefix",
-    "synonyms",
-    "pins",
-    "syntax",
-)
-
-ORDER_FIELDS = ("sort", "decay", "boosts", "group_by", "fold_similar", "shortlist")
-"""Further fields of the request, which an entry has only if they were given."""
-
 RESULT_FIELDS = (
     *("chunk_id", "document_id", "score", "lexical", "reef", "field_boost", "lexical_raw", "reef_raw"),
     *("dense", "dense_raw"),
@@ -128,7 +112,7 @@ def make_entry(
         "shoal": __version__,
         "query_sha256": hashlib.sha256(request.query.encode()).hexdigest(),
         **({"query": request.query} if is_full else {}),
-        **{name: getattr(request, name) for name in REQUEST_FIELDS},
+        **{name: getattr(request, name) for name in ALWAYS},
         # Of a page by cursor, so that the entry repeats it.
         "offset": request.start,
         "filters": _filters(request.filters),
@@ -199,25 +183,23 @@ def search_arguments(entry: Mapping[str, Any]) -> dict[str, Any]:
         "typos": "off",
         "synonyms": "off",
         "pins": "off",
-        **{name: entry[name] for name in REQUEST_FIELDS if name in entry},
+        **{name: entry[name] for name in ALWAYS if name in entry},
         "weights": entry["weights_asked"],
         "filters": entry["filters"],
         "filter": entry.get("filter"),
-        **{name: entry[name] for name in ORDER_FIELDS if name in entry},
+        **{name: entry[name] for name in GIVEN if name in entry},
     }
 
 
 def _order_arguments(request: SearchRequest) -> dict[str, Any]:
     """What orders the results besides the signals, as arguments of a search; only what was given."""
-    given = {
+    parsed = {
         "sort": [key.text for key in request.sort],
         "decay": request.decay and request.decay.members,
         "boosts": [boost.members for boost in request.boosts],
-        "group_by": request.group_by.value if request.group_by is not GroupBy.chunk else None,
-        "fold_similar": request.fold_similar,
-        "shortlist": request.shortlist,
     }
-    return {name: value for name, value in given.items() if value}
+    given = {name: parsed.get(name, getattr(request, name)) for name in GIVEN}
+    return {name: value for name, value in given.items() if value and value != SEARCH[name].default}
 
 
 def _filters(filters: SearchFilters) -> dict[str, Any]:

@@ -12,25 +12,20 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from shoal.declared.arguments import Flag
+from shoal.declared.search import SEARCH
 from shoal.errors import QueryError, ReadTimeoutError, ShoalError
 from shoal.models.batches import BatchAnswer, BatchResponse, FusedResult
-from shoal.models.search import SearchResponse
+from shoal.models.search import GroupBy, SearchResponse, TextMode
 from shoal.search.answering.budget import answer_texts
-from shoal.search.answering.text_mode import TextMode
 from shoal.search.batch_fusion import fuse
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import LibraryView
 from shoal.search.request import (
     BEST_FIRST,
-    GroupBy,
     SearchRequest,
-    check_choice,
-    check_fused,
-    check_max_per_document,
-    check_max_tokens,
-    check_prompt,
+    check_argument,
     check_texts,
-    check_top_k,
     make_request,
     unknown_argument,
 )
@@ -40,6 +35,9 @@ from shoal.settings import Settings
 MAX_SEARCHES = 100
 MAX_RESULTS = 2_000
 """Most results that the searches of a batch ask for together; each may ask for `SHOAL_MAX_TOP_K`."""
+
+OF_RANKING = ("top_k", "max_per_document", "text", "max_tokens", "prompt")
+"""Arguments of a search that a fused ranking has."""
 
 OnAnswer = Callable[[BatchAnswer], None]
 
@@ -56,7 +54,7 @@ class BatchRequest(NamedTuple):
     max_per_document: int | None
     text: TextMode
     max_tokens: int | None
-    with_prompt: bool
+    prompt: bool
 
 
 def make_batch_request(
@@ -64,27 +62,19 @@ def make_batch_request(
     *,
     settings: Settings,
     fused: object = False,
-    top_k: object = 10,
-    max_per_document: object = None,
-    text: object = TextMode.full,
-    max_tokens: object = None,
-    prompt: object = False,
+    **of_ranking: object,
 ) -> BatchRequest:
-    """Validate a batch. Raises QueryError for an invalid argument of the batch itself."""
-    is_fused = check_fused(fused)
+    """Validate a batch. `of_ranking`: arguments of the fused ranking. Raises QueryError for an invalid
+    argument of the batch itself."""
+    is_fused = Flag().check("fused", fused)
+    of_ranking = {name: of_ranking.get(name, SEARCH[name].default) for name in OF_RANKING}
     batch = BatchRequest(
         searches=_searches(searches, settings),
         fused=is_fused,
-        top_k=check_top_k(top_k, settings),
-        max_per_document=check_max_per_document(max_per_document),
-        text=check_choice("text", text, TextMode),
-        max_tokens=check_max_tokens(max_tokens),
-        with_prompt=check_prompt(prompt),
+        **{name: check_argument(name, value, settings) for name, value in of_ranking.items()},
     )
-    check_texts(batch.text, batch.max_tokens, with_prompt=batch.with_prompt)
-    if not is_fused and (
-        batch.max_tokens is not None or batch.with_prompt or batch.text is not TextMode.full
-    ):
+    check_texts(batch.text, batch.max_tokens, prompt=batch.prompt)
+    if not is_fused and (batch.max_tokens is not None or batch.prompt or batch.text is not TextMode.full):
         raise QueryError(
             "fused", "must be true for text, max_tokens and prompt of a batch; or give them to its searches"
         )
@@ -194,7 +184,7 @@ def _fused(
         [each.result for each in fused],
         batch.text,
         max_tokens=batch.max_tokens,
-        with_prompt=batch.with_prompt,
+        with_prompt=batch.prompt,
     )
     n_failed = sum(answer.error is not None for answer in answers)
     failed = (f"{n_failed} of {len(answers)} searches failed, and are not in the fused ranking",)
@@ -219,7 +209,7 @@ def _fused(
 
 def _check_passages(batch: BatchRequest) -> None:
     """Raise QueryError for a search without passages to fuse, or without the texts that the batch needs."""
-    needs_texts = batch.with_prompt or batch.max_tokens is not None
+    needs_texts = batch.prompt or batch.max_tokens is not None
     for index, (_, request) in enumerate(batch.searches):
         if isinstance(request, ShoalError):
             continue

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from shoal.declared.search import SEARCH, SHORT_FORMS
 from shoal.errors import QueryError
 
 if TYPE_CHECKING:
@@ -39,14 +40,6 @@ CHANGED_WITHOUT_ANCHOR = (
     "the library has changed since the page before, and its last results are gone: this page continues where "
     "they stood, so results may come twice"
 )
-
-PAGE_FIELDS = frozenset(
-    {
-        *("top_k", "offset", "cursor", "include_scores", "context", "expand", "min_relevance"),
-        *("text", "max_tokens", "with_prompt", "facets"),
-    }
-)
-"""Fields of a request that may differ between the pages of one search."""
 
 _VERSION = 2
 _HEAD = struct.Struct("<BIIQQqqqqd")
@@ -74,7 +67,7 @@ class Cursor:
     total     results on all pages
     last      raw scores of the last result before the next page
     state     of the library that the page before was read from, by `state_of`
-    digest    of the request, without `PAGE_FIELDS`
+    digest    of the request, without the arguments that may differ between the pages of one search
     anchors   ids of the last chunks before the next page, the last one first
     """
 
@@ -120,10 +113,10 @@ def digest_of(request: SearchRequest) -> int:
     """
     if request.decay is not None:
         request = dataclasses.replace(request, decay=dataclasses.replace(request.decay, now=0))
-    parts = [
-        (field.name, getattr(request, field.name))
-        for field in dataclasses.fields(request)
-        if field.name not in PAGE_FIELDS
+    parts = [("query", request.query)] + [
+        (name, getattr(request, name))
+        for name, argument in SEARCH.items()
+        if argument.ranks and name not in SHORT_FORMS
     ]
     return _digest(parts)
 

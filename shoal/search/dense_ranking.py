@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.index import kernels
+from shoal.models.search import Fusion
 from shoal.search.fusion import Signal, signal
-from shoal.search.request import Fusion
 from shoal.support.presets import Weights
 
 UNIT = 1_000_000

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from shoal.errors import EncoderError, EncoderMismatchError, EncoderUnavailableError, QueryError
-from shoal.models.search import SearchMode
+from shoal.models.search import Fusion, SearchMode
 from shoal.search.dense_ranking import UNIT, DenseCosines
 from shoal.search.fusion import RRF_WEIGHTS
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, parse_query
-from shoal.search.request import Fusion, SearchRequest
+from shoal.search.request import SearchRequest
 from shoal.settings import Settings
 from shoal.support.presets import all_presets
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.search.request import Fusion
+from shoal.models.search import Fusion
 from shoal.support.presets import Preset, Weights
 
 RRF_K = 60

@@ -11,7 +11,6 @@ With `prefix`, the last word also stands for the words that begin with it, like 
 from __future__ import annotations
 
 import dataclasses
-import enum
 from collections.abc import Iterable, Mapping, Sequence
 
 from shoal.index.forms import NearForm, count_form, forms_of_term, forms_starting_with, near_forms
@@ -42,14 +41,6 @@ MAX_CANDIDATES = 5
 _INSIDE = "-'’"
 """What may be between the letters of words."""
 _AROUND = "'\".,;:!?()[]{}“”‘’"
-
-
-class Typos(enum.StrEnum):
-    """What a search does with words that stand nowhere: `auto` searches for the nearest words, `off` does
-    not."""
-
-    auto = "auto"
-    off = "off"
 
 
 def is_known(library: LibraryIndex, word: str) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from shoal.declared.search import MAX_BOOSTS, MAX_HALF_LIFE_DAYS, MAX_PART, MAX_SORT_KEYS, MIN_HALF_LIFE_DAYS
 from shoal.errors import FilterError, QueryError
 from shoal.search.filtering.dates import moment_of, span_of
 from shoal.search.filtering.fields import FIELDS, Field, Kind, UnknownFieldError
@@ -23,13 +24,6 @@ from shoal.search.filtering.tree import Node, text_of
 from shoal.search.value_checks import check_characters
 from shoal.support.clock import timestamp
 
-MAX_SORT_KEYS = 8
-MAX_BOOSTS = 16
-"""In one search; each looks at every document or passage."""
-MAX_PART = 1.0
-"""Largest weight of a decay or a boost: as much as the best match by all signals together."""
-MIN_HALF_LIFE_DAYS = 0.001
-MAX_HALF_LIFE_DAYS = 365_000.0
 MAX_FIELD_CHARS = 1_000
 MAX_SORT_CHARS = MAX_SORT_KEYS * (MAX_FIELD_CHARS + 2)
 """Of the text with commas: each field may have a comma and a minus sign beside its name."""

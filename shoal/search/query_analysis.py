@@ -15,7 +15,7 @@ from shoal.index.forms import count_form
 from shoal.index.matching import Matches
 from shoal.learning.scorers import scorer_for, scorer_queries
 from shoal.models.query_info import ExcludedTerm, NearWord, QueryInfo, QueryReef, UsedSynonym
-from shoal.models.search import SearchMode
+from shoal.models.search import Fusion, Pins, SearchMode, Synonyms, Typos
 from shoal.scorer import Scorer
 from shoal.search.dense_ranking import DenseCosines
 from shoal.search.embedded_query import NOT_EMBEDDED, EmbeddedQuery, cosines_or_warning
@@ -28,7 +28,6 @@ from shoal.search.library_index import LibraryIndex, LibraryView
 from shoal.search.matched_terms import format_term
 from shoal.search.must_match import NOTHING, MustMatch, find_must_match
 from shoal.search.near_words import (
-    Typos,
     complete_last_word,
     correct_typing_errors,
     describe_typing_errors,
@@ -38,7 +37,7 @@ from shoal.search.near_words import (
 from shoal.search.pins import find_pins, used_pins
 from shoal.search.query_language import MAX_PHRASE_WORDS, ParsedQuery, Term, parse_query
 from shoal.search.query_profile import QueryProfile, join_words, make_profile, with_reefs
-from shoal.search.request import Fusion, Pins, SearchRequest, Synonyms
+from shoal.search.request import SearchRequest
 from shoal.search.synonyms import add_synonyms, describe, terms_with_synonyms, unite_forms
 from shoal.search.term_statistics import NO_STATISTICS, TermStatistics, find_term_statistics
 from shoal.settings import Settings

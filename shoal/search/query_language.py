@@ -18,7 +18,6 @@ The number of words searched for, including those of phrases and compounds, is l
 
 from __future__ import annotations
 
-import enum
 import functools
 import itertools
 import re
@@ -29,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lagoon.tokens import STOP_WORDS, token_list
+from shoal.models.search import Syntax
 from shoal.words.analysis import words_of
 from shoal.words.characters import APOSTROPHES, HYPHENS
 from shoal.words.compounds import Word
@@ -92,13 +92,6 @@ _VOWELS = frozenset("aeiouy")
 NEGATIONS = frozenset(("not", "no", "never", "without", "neither", "nor", "cannot", "none", "non"))
 _N_APOSTROPHES = frozenset(f"n{sign}" for sign in APOSTROPHES)
 _COMMAND = re.compile(r"(?<!\S)(?:-[a-zA-Z0-9]{1,2}(?!\S)|--\w|\.{0,2}/\S|\||[.$>](?!\S))")
-
-
-class Syntax(enum.StrEnum):
-    """How a query is read: with the operators of the query language, or as plain text."""
-
-    simple = "simple"
-    plain = "plain"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shoal.index import kernels
 from shoal.models.scores import BoostPart
-from shoal.models.search import SearchMode, SortValue
+from shoal.models.search import Fusion, SearchMode, SortValue
 from shoal.search.added_scores import AddedScores
 from shoal.search.cursors import RawScores
 from shoal.search.dense_ranking import UNIT as COSINE_UNIT
@@ -33,7 +33,6 @@ from shoal.search.pins import AppliedPins, apply_pins
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.reef_ranking import UNIT as OVERLAP_UNIT
 from shoal.search.reef_ranking import other_data, overlaps
-from shoal.search.request import Fusion
 from shoal.search.shortlist import Shortlist, make_shortlist
 from shoal.search.sorting import Sorting
 from shoal.storage.database import Snapshot

@@ -13,7 +13,7 @@ from shoal.learning.scorers import scorer_for
 from shoal.models.recordings import EvidenceBundle
 from shoal.models.reefs import Label
 from shoal.models.scores import MatchedTerm, Scores, SharedReef
-from shoal.models.search import SearchMode, SearchResult
+from shoal.models.search import Expand, SearchMode, SearchResult
 from shoal.scorer import Scorer
 from shoal.search.boosts import field_boost_parts
 from shoal.search.field_boost import matching_tags
@@ -24,7 +24,7 @@ from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.ranking import Ranked
 from shoal.search.reasons import largest_words, order_reasons, reason_probability
 from shoal.search.relevance import Evidence, find_evidence, relevance
-from shoal.search.request import Expand, SearchRequest
+from shoal.search.request import SearchRequest
 from shoal.search.text_words import TextWords
 from shoal.storage.chunk_queries import StoredProfiles, as_profiles, get_neighbours
 from shoal.storage.database import Query, Snapshot, listed

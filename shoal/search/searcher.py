@@ -17,7 +17,7 @@ from shoal.errors import QueryError
 from shoal.models.facets import Facet, LibraryFacets
 from shoal.models.notes import NoteHit
 from shoal.models.query_info import ExcludedTerm
-from shoal.models.search import FoldedResult, SearchFilters, SearchMode, SearchResponse, SearchResult
+from shoal.models.search import FoldedResult, GroupBy, SearchFilters, SearchMode, SearchResponse, SearchResult
 from shoal.scorer import Scorer
 from shoal.search.added_scores import find_added_scores
 from shoal.search.answering.budget import answer_texts
@@ -45,7 +45,7 @@ from shoal.search.query_analysis import (
 )
 from shoal.search.ranking import Ranked, Ranking, rank
 from shoal.search.relevance import LIKELY, RANKED_BY_VECTORS, is_relevant_enough
-from shoal.search.request import GroupBy, SearchRequest
+from shoal.search.request import SearchRequest
 from shoal.search.results import build_results, results_queries
 from shoal.search.sorting import Sorting
 from shoal.settings import Settings
@@ -354,9 +354,7 @@ class Searcher:
             results, is_complete = mark_nearest_sentences(query_vectors, embedded.vector, results)
             warnings += [] if is_complete else [NO_TIME]
             took_ms = round(took_ms + milliseconds_since(sentences_started), 3)
-        texts = answer_texts(
-            results, request.text, max_tokens=request.max_tokens, with_prompt=request.with_prompt
-        )
+        texts = answer_texts(results, request.text, max_tokens=request.max_tokens, with_prompt=request.prompt)
         n_read = len(whole_page)
         if len(texts.results) < len(results):
             # The next page begins with the first result that did not fit, or after it if it had the whole

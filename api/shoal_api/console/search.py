@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 import flask
 from werkzeug.wrappers import Response
 
+from shoal.declared.search import MAX_OFFSET
 from shoal.engine import Engine
 from shoal.errors import FilterError, NotFoundError, QueryError
 from shoal.models.documents import DocFormat
-from shoal.models.search import SearchMode, SearchResult
+from shoal.models.search import Expand, GroupBy, Pins, SearchMode, SearchResult, Synonyms, Syntax, Typos
 from shoal.search.explain.explanation import Explanation
 from shoal.search.explain.query_words import Word
-from shoal.search.near_words import TYPO, Typos
-from shoal.search.query_language import Syntax
-from shoal.search.request import MAX_OFFSET, Expand, GroupBy, Pins, Synonyms
+from shoal.search.near_words import TYPO
 from shoal.support.clock import timestamp
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
 from shoal.support.presets import all_presets

@@ -2,94 +2,40 @@
 
 from __future__ import annotations
 
-from marshmallow import fields, validate
+from marshmallow import fields
 
-from shoal.search.answering.text_mode import TextMode
-from shoal.search.request import MAX_TOKENS
 from shoal.search.selected_fields import MAX_NAMES
-from shoal.support.token_estimate import TOKENIZER
-from shoal_api.schemas.common import BoundedList, CommaList, Records, Schema, StrictBoolean, between
+from shoal_api.schemas.arguments import Fields
+from shoal_api.schemas.common import BoundedList, CommaList, Records, Schema
 
-TEXTS = [mode.value for mode in TextMode]
-
-ABOUT_ANSWERS: dict[str, str] = {
-    "cursor": "`next_cursor` of the page before, in place of `offset`: the page begins after its last "
-    "result, also if the library has changed; only for the same search. Not with `group_by` document or "
-    "`fold_similar`, whose pages begin at an `offset`",
-    "text": "what a result has of the text of its passage: all (`full`), the window with the most words of "
-    "the query (`snippet`), or nothing (`none`); then `text_span` says which part",
-    "max_tokens": f"token budget for the texts of all results, 1 to {MAX_TOKENS:,}: the first results that "
-    f"fit; the last of them may be cut after a sentence. Counted by the estimate `{TOKENIZER}`",
-    "prompt": "adds `prompt`: the results as numbered passages for a language model, with references; "
-    "`max_tokens` is then for the prompt",
-    "include": "names of the fields that a result has; by default all",
-    "exclude": "names of fields that a result lacks",
-}
+ABOUT_INCLUDE = "names of the fields that a result has; by default all"
+ABOUT_EXCLUDE = "names of fields that a result lacks"
 
 
-def _names(name: str) -> BoundedList:
-    return BoundedList(
-        fields.String(),
-        max_items=MAX_NAMES,
-        allow_none=True,
-        load_default=None,
-        metadata={"description": ABOUT_ANSWERS[name]},
-    )
+def selection_in_body() -> Fields:
+    """Return the fields of a body that select those of results."""
+
+    def names(about: str) -> BoundedList:
+        return BoundedList(
+            fields.String(),
+            max_items=MAX_NAMES,
+            allow_none=True,
+            load_default=None,
+            metadata={"description": about},
+        )
+
+    return {"include": names(ABOUT_INCLUDE), "exclude": names(ABOUT_EXCLUDE)}
 
 
-class AnswerArgumentsSchema(Schema):
-    """What an answer holds, in a body."""
+def selection_in_address() -> Fields:
+    """Return the query parameters that select the fields of results."""
 
-    text = fields.String(
-        load_default=TextMode.full.value,
-        validate=validate.OneOf(TEXTS),
-        metadata={"description": ABOUT_ANSWERS["text"]},
-    )
-    max_tokens = fields.Integer(
-        strict=True,
-        allow_none=True,
-        load_default=None,
-        validate=between(1, MAX_TOKENS),
-        metadata={"description": ABOUT_ANSWERS["max_tokens"]},
-    )
-    prompt = StrictBoolean(load_default=False, metadata={"description": ABOUT_ANSWERS["prompt"]})
-    include = _names("include")
-    exclude = _names("exclude")  # type: ignore[assignment]  # not the attribute of marshmallow
+    def names(about: str) -> CommaList:
+        return CommaList(
+            fields.String(), load_default=None, metadata={"description": f"{about}; comma-separated"}
+        )
 
-
-class PageArgumentsSchema(AnswerArgumentsSchema):
-    """What an answer holds and where its page begins, in a body."""
-
-    cursor = fields.String(
-        allow_none=True, load_default=None, metadata={"description": ABOUT_ANSWERS["cursor"]}
-    )
-
-
-class AnswerQuerySchema(Schema):
-    """What an answer holds and where its page begins, as query parameters."""
-
-    cursor = fields.String(load_default=None, metadata={"description": ABOUT_ANSWERS["cursor"]})
-    text = fields.String(
-        load_default=TextMode.full.value,
-        validate=validate.OneOf(TEXTS),
-        metadata={"description": ABOUT_ANSWERS["text"]},
-    )
-    max_tokens = fields.Integer(
-        load_default=None,
-        validate=between(1, MAX_TOKENS),
-        metadata={"description": ABOUT_ANSWERS["max_tokens"]},
-    )
-    prompt = fields.Boolean(load_default=False, metadata={"description": ABOUT_ANSWERS["prompt"]})
-    include = CommaList(
-        fields.String(),
-        load_default=None,
-        metadata={"description": f"{ABOUT_ANSWERS['include']}; comma-separated"},
-    )
-    exclude = CommaList(  # type: ignore[assignment]  # not the attribute of marshmallow
-        fields.String(),
-        load_default=None,
-        metadata={"description": f"{ABOUT_ANSWERS['exclude']}; comma-separated"},
-    )
+    return {"include": names(ABOUT_INCLUDE), "exclude": names(ABOUT_EXCLUDE)}
 
 
 class TokenUseSchema(Schema):

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from marshmallow import fields
 
-from shoal.search.batch import MAX_RESULTS, MAX_SEARCHES
-from shoal.search.request import MAX_PER_DOCUMENT
-from shoal_api.schemas.answers import AnswerArgumentsSchema, PromptSchema, TokenUseSchema
+from shoal.declared.search import named
+from shoal.search.batch import MAX_RESULTS, MAX_SEARCHES, OF_RANKING
+from shoal_api.schemas.answers import PromptSchema, TokenUseSchema, selection_in_body
+from shoal_api.schemas.arguments import body_fields, schema_of
 from shoal_api.schemas.common import (
     BoundedList,
     Prepared,
     ProblemSchema,
     Record,
     Records,
-    ResultCount,
     Schema,
     StrictBoolean,
-    stated,
 )
 from shoal_api.schemas.results import SearchResponseSchema, SelectedResultSchema
 
@@ -28,43 +27,33 @@ class BatchSearch(fields.Field):  # type: ignore[type-arg]
         return value
 
 
-class BatchSchema(AnswerArgumentsSchema):
-    """Several searches in one snapshot of the library.
-
-    `top_k`, `max_per_document`, `text`, `max_tokens` and `prompt` are of the fused ranking.
-    """
-
-    searches = BoundedList(
-        BatchSearch(allow_none=True),
-        max_items=MAX_SEARCHES,
-        required=True,
-        metadata={
-            "description": f"1 to {MAX_SEARCHES} searches: each a query, or an object with `query` and other "
-            "fields of the body of `POST /search` but `units` and `owner`. Together they ask for at most "
-            f"{MAX_RESULTS:,} results. A bad one has a `problem`, and the others are answered. The "
-            "time limit is that of one search; those for which it does not suffice have a `problem`"
-        },
-    )
-    fused = StrictBoolean(
-        load_default=False,
-        metadata={
-            "description": "makes one ranking of the results, by reciprocal ranks: `fused`; the searches "
-            "then have no `results` of their own"
-        },
-    )
-    top_k = ResultCount(
-        strict=True,
-        load_default=10,
-        metadata={"description": "most fused results"},
-    )
-    max_per_document = fields.Integer(
-        strict=True,
-        allow_none=True,
-        load_default=None,
-        metadata=stated(
-            0, MAX_PER_DOCUMENT, "most fused results from one document, as in a search; 0: no limit"
+BatchSchema = schema_of(
+    "Batch",
+    {
+        "searches": BoundedList(
+            BatchSearch(allow_none=True),
+            max_items=MAX_SEARCHES,
+            required=True,
+            metadata={
+                "description": f"1 to {MAX_SEARCHES} searches: each a query, or an object with `query` and "
+                "other fields of the body of `POST /search` but `units` and `owner`. Together they ask for "
+                f"at most {MAX_RESULTS:,} results. A bad one has a `problem`, and the others are answered. "
+                "The time limit is that of one search; those for which it does not suffice have a `problem`"
+            },
         ),
-    )
+        "fused": StrictBoolean(
+            load_default=False,
+            metadata={
+                "description": "makes one ranking of the results, by reciprocal ranks: `fused`; the searches "
+                "then have no `results` of their own"
+            },
+        ),
+        **body_fields(named(*OF_RANKING)),
+        **selection_in_body(),
+    },
+    "Several searches in one snapshot of the library. `top_k`, `max_per_document`, `text`, `max_tokens` and "
+    "`prompt` are of the fused ranking.",
+)
 
 
 class FoundBySchema(Schema):

@@ -67,7 +67,7 @@ class Schema(ma.Schema):
             messages[name] = [hint(str(name), list(self.load_fields), inner)]
 
 
-def between(low: int, high: int) -> validate.Range:
+def between(low: float, high: float) -> validate.Range:
     """Return a validator for an inclusive range, with a message in the style of the service."""
     return validate.Range(low, high, error=f"must be between {low:,} and {high:,}")
 

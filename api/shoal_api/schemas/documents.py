@@ -7,11 +7,11 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
+from shoal.declared.search import ABOUT_FILTER, MAX_CONTEXT
 from shoal.models.documents import DocFormat, DocumentSort
 from shoal.models.files import LocatorKind
-from shoal.search.request import MAX_CONTEXT
 from shoal_api.schemas.common import BoundedList, Moment, PageSchema, Record, Records, Schema, between
-from shoal_api.schemas.filters import ABOUT_FILTER, ABOUT_FILTERS
+from shoal_api.schemas.filters import ABOUT_FILTERS
 
 FORMATS = [doc_format.value for doc_format in DocFormat]
 

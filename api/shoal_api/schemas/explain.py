@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
+from shoal_api.schemas.arguments import schema_of
 from shoal_api.schemas.common import MAX_ID, Records, Schema, between
 from shoal_api.schemas.query_info import FeedbackChunkSchema, QueryInfoSchema, QueryReefSchema
 from shoal_api.schemas.scores import (
@@ -17,30 +18,29 @@ from shoal_api.schemas.scores import (
     SharedReefSchema,
     UsedWeightsSchema,
 )
-from shoal_api.schemas.search import SearchSchema
+from shoal_api.schemas.search import IN_BODY
 from shoal_api.schemas.vocabulary import LearnedWordSchema
 
 
-class ExplainSchema(SearchSchema):
-    """The body of a search, and optionally a document or chunk to explain."""
-
-    class Meta(SearchSchema.Meta):
-        exclude = ("units", "owner", "include", "exclude")
-
-    document_id = fields.Integer(
+def _id(about: str) -> fields.Integer:
+    return fields.Integer(
         strict=True,
         allow_none=True,
         load_default=None,
         validate=between(1, MAX_ID),
-        metadata={"description": "document whose best chunk is explained"},
+        metadata={"description": about},
     )
-    chunk_id = fields.Integer(
-        strict=True,
-        allow_none=True,
-        load_default=None,
-        validate=between(1, MAX_ID),
-        metadata={"description": "chunk to explain"},
-    )
+
+
+ExplainSchema = schema_of(
+    "Explain",
+    {
+        **IN_BODY,
+        "document_id": _id("document whose best chunk is explained"),
+        "chunk_id": _id("chunk to explain"),
+    },
+    "The body of a search, and optionally a document or chunk to explain.",
+)
 
 
 class WordReefSchema(Schema):

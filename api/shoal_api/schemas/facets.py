@@ -4,68 +4,31 @@ from __future__ import annotations
 
 from marshmallow import fields
 
-from shoal.search.facets.requests import DEFAULT_VALUES, MAX_FACETS, MAX_VALUES
-from shoal_api.schemas.common import (
-    BoundedList,
-    CommaList,
-    Records,
-    Schema,
-    stated,
+from shoal.declared.search import named
+from shoal_api.schemas.arguments import address_fields, body_fields, schema_of
+from shoal_api.schemas.common import Records, Schema
+from shoal_api.schemas.filters import AddressFiltersSchema, FiltersSchema
+
+OF_FACETS = named("facets", "facet_limit")
+
+FacetsSchema = schema_of(
+    "Facets",
+    {
+        **body_fields({**OF_FACETS, **named("filters", "filter")}, "facets"),
+        "filters": fields.Nested(
+            FiltersSchema,
+            allow_none=True,
+            load_default=None,
+            metadata={"description": "filters that every passage passes that is counted"},
+        ),
+    },
+    "Facets of the library, or of what meets the filters.",
 )
-from shoal_api.schemas.filters import ABOUT_FILTER, AddressFiltersSchema, FiltersSchema, filter_in_body
-
-ABOUT_FACETS = (
-    "fields whose values are counted, such as `tags`, `author.name` or, for a histogram, `created:month` and "
-    f"`price:10`; at most {MAX_FACETS}"
+FacetsQuerySchema = schema_of(
+    "FacetsQuery",
+    {**AddressFiltersSchema().declared_fields, **address_fields({**OF_FACETS, **named("filter")}, "facets")},
+    "Facets as query parameters, with the filters beside them.",
 )
-ABOUT_LIMIT = f"most values of a facet; default {DEFAULT_VALUES}, of a histogram {MAX_VALUES:,}"
-
-
-def facets_in_body(**arguments: bool) -> BoundedList:
-    """Return the field of facets, each a text or an object; the library checks them."""
-    return BoundedList(
-        fields.Raw(metadata={"type": ["string", "object"]}),
-        max_items=MAX_FACETS,
-        metadata={
-            "description": ABOUT_FACETS + ', or objects such as `{"field": "price", "interval": 10, '
-            '"limit": 50}`'
-        },
-        **arguments,
-    )
-
-
-def facets_in_address(**arguments: bool) -> CommaList:
-    """Return the parameter of facets."""
-    return CommaList(
-        fields.String(), metadata={"description": f"{ABOUT_FACETS}; comma-separated"}, **arguments
-    )
-
-
-def facet_limit(*, strict: bool) -> fields.Integer:
-    """Return the field of the limit, which the library checks."""
-    return fields.Integer(strict=strict, metadata=stated(1, MAX_VALUES, ABOUT_LIMIT))
-
-
-class FacetsSchema(Schema):
-    """Facets of the library, or of what meets the filters."""
-
-    facets = facets_in_body(required=True)
-    facet_limit = facet_limit(strict=True)
-    filters = fields.Nested(
-        FiltersSchema,
-        allow_none=True,
-        load_default=None,
-        metadata={"description": "filters that every passage passes that is counted"},
-    )
-    filter = filter_in_body()
-
-
-class FacetsQuerySchema(AddressFiltersSchema):
-    """Facets as query parameters, with the filters beside them."""
-
-    facets = facets_in_address(required=True)
-    facet_limit = facet_limit(strict=False)
-    filter = fields.String(metadata={"description": ABOUT_FILTER})
 
 
 class FacetValueSchema(Schema):

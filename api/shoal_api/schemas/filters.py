@@ -52,25 +52,6 @@ ABOUT_FILTERS: dict[str, str] = {
 """Description of each filter."""
 
 
-ABOUT_FILTER = (
-    'a condition that every result meets: an expression such as `tags = "sea" AND year >= 2020 AND NOT '
-    "draft = true`"
-)
-"""Description of `filter`."""
-
-
-def filter_in_body() -> fields.Raw:
-    """Return the field of a filter as an expression or an object; the library checks it."""
-    return fields.Raw(
-        allow_none=True,
-        load_default=None,
-        metadata={
-            "type": ["string", "object"],
-            "description": ABOUT_FILTER + ', or an object such as `{"tags": "sea", "year": {"$gte": 2020}}`',
-        },
-    )
-
-
 class OneOrMany(BoundedList):
     """A list, or a single element without the list."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from marshmallow import fields
 
+from shoal.declared.search import SEARCH
 from shoal.search.retrieval import DEFAULT_TOP_K, MAX_TOP_K
+from shoal_api.schemas.arguments import body_field
 from shoal_api.schemas.common import Records, ResultCount, Schema, StrictFloat, stated
-from shoal_api.schemas.filters import filter_in_body
 
 
 class RetrieveSchema(Schema):
@@ -26,7 +27,7 @@ class RetrieveSchema(Schema):
             "`source` is the source path"
         },
     )
-    filter = filter_in_body()
+    filter = body_field("filter", SEARCH["filter"])
 
 
 class RetrievedSchema(Schema):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from marshmallow import fields, validate
 
+from shoal.declared.search import SEARCH
 from shoal.saved_searches.arguments import (
+    DEFAULTS,
     MAX_NAME_CHARS,
     MAX_SECRET_CHARS,
     MIN_SECRET_CHARS,
-    NOT_SAVED,
 )
 from shoal.saved_searches.models import DeliveryEvent, DeliveryStatus
 from shoal.search.relevance import LIKELY
+from shoal_api.schemas.arguments import body_field, schema_of
 from shoal_api.schemas.common import (
     Moment,
     PageSchema,
@@ -22,7 +26,7 @@ from shoal_api.schemas.common import (
     StrictFloat,
     between,
 )
-from shoal_api.schemas.search import SearchArgumentsSchema
+from shoal_api.schemas.search import IN_BODY
 
 STATUSES = [status.value for status in DeliveryStatus]
 EVENTS = [event.value for event in DeliveryEvent]
@@ -36,17 +40,17 @@ ABOUT_SECRET = (
 ABOUT_NAME = f"unique, up to {MAX_NAME_CHARS} characters"
 
 
-class SavedArgumentsSchema(SearchArgumentsSchema):
-    """The arguments of a search, without those that only shape its answer."""
-
-    class Meta(SearchArgumentsSchema.Meta):
-        exclude = tuple(sorted((NOT_SAVED - {"query"}) & set(SearchArgumentsSchema._declared_fields)))
-
-    min_relevance = StrictFloat(
-        validate=between(0, 1),
-        load_default=LIKELY,
-        metadata={"description": "lowest `relevance` of a match, 0 to 1"},
-    )
+OF_MATCH = dataclasses.replace(
+    SEARCH["min_relevance"], default=LIKELY, about="lowest `relevance` of a match, 0 to 1"
+)
+SavedArgumentsSchema = schema_of(
+    "SavedArguments",
+    {
+        **{name: field for name, field in IN_BODY.items() if name not in SEARCH or name in DEFAULTS},
+        "min_relevance": body_field("min_relevance", OF_MATCH),
+    },
+    "The arguments of a search, without those that only shape its answer.",
+)
 
 
 class NewSavedSearchSchema(Schema):

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from lagoon.sentences import sentence_spans
 from shoal.models.prompts import Prompt, TokenUse
-from shoal.models.search import SearchResult
+from shoal.models.search import SearchResult, TextMode
 from shoal.search.answering.prompts import HEAD_TOKENS, make_prompt, prompt_cost
-from shoal.search.answering.text_mode import TextMode
 from shoal.search.answering.texts import cut, with_text
 from shoal.support.token_estimate import TOKENIZER, count_tokens
 

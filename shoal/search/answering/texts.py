@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from shoal.models.search import SearchResult
-from shoal.search.answering.text_mode import TextMode
+from shoal.models.search import SearchResult, TextMode
 from shoal.search.snippets import best_window
 
 SNIPPET_CHARS = 320

@@ -22,7 +22,7 @@ from shoal.models.scores import (
     Scores,
     SharedReef,
 )
-from shoal.models.search import SearchMode, SearchResponse, SearchResult, SortValue
+from shoal.models.search import Expand, GroupBy, SearchMode, SearchResponse, SearchResult, SortValue
 from shoal.search.dense_ranking import UNIT as COSINE_UNIT
 from shoal.search.explain.query_words import Word, explain_words
 from shoal.search.filtering.reasons import unmet
@@ -37,7 +37,7 @@ from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.query_language import Term
 from shoal.search.ranking import Ranked, Ranking
 from shoal.search.relevance import describe, find_evidence, is_relevant_enough, relevance
-from shoal.search.request import Expand, GroupBy, SearchRequest
+from shoal.search.request import SearchRequest
 from shoal.search.results import (
     build_results,
     find_shared_reefs,

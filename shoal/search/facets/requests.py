@@ -9,17 +9,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from shoal.declared.search import DEFAULT_FACET_VALUES, MAX_FACET_VALUES, MAX_FACETS
 from shoal.errors import FilterError, QueryError
 from shoal.search.facets.intervals import CALENDAR, MAX_INTERVAL, MIN_INTERVAL, Interval
 from shoal.search.filtering.fields import Field, Kind, UnknownFieldError
 from shoal.search.filtering.parsing import parse_field
 from shoal.search.value_checks import check_characters
 
-MAX_FACETS = 20
-"""In one request; each looks at every passage."""
-DEFAULT_VALUES = 10
-MAX_VALUES = 1_000
-"""Values of one facet in a response."""
 MAX_FIELD_CHARS = 1_000
 _DEFAULT_INTERVAL = "month"
 """Of dates, whose single values differ."""
@@ -71,7 +67,7 @@ def _facet(place: str, given: object, common: int | None) -> FacetRequest:
     limit = given.get("limit")
     if limit is not None:
         return FacetRequest(field, _limit(f"{place}.limit", limit), interval)
-    default = DEFAULT_VALUES if interval is None else MAX_VALUES
+    default = DEFAULT_FACET_VALUES if interval is None else MAX_FACET_VALUES
     return FacetRequest(field, default if common is None else common, interval)
 
 
@@ -99,8 +95,8 @@ def _field(place: str, name: object) -> Field:
 
 
 def _limit(place: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_VALUES:
-        raise QueryError(place, f"must be a whole number from 1 to {MAX_VALUES:,}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_FACET_VALUES:
+        raise QueryError(place, f"must be a whole number from 1 to {MAX_FACET_VALUES:,}")
     return value
 
 

@@ -14,11 +14,10 @@ from shoal.index.lexical import BM25
 from shoal.index.matching import IndexTerm
 from shoal.index.overlaps import OVERLAP_UNIT
 from shoal.models.query_info import QueryReef
-from shoal.models.search import SearchMode
+from shoal.models.search import Fusion, SearchMode
 from shoal.search.lexical_ranking import UNIT
 from shoal.search.query_language import Term, parse_query
 from shoal.search.ranking import Ranked
-from shoal.search.request import Fusion
 from shoal.storage.database import Snapshot
 from shoal.support.presets import Weights
 from shoal.words.typed import stems_of

@@ -25,6 +25,7 @@ from generated_libraries import (
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from shoal.declared.search import MAX_FACETS
 from shoal.errors import QueryError
 from shoal.models.documents import DocFormat
 from shoal.models.facets import Facet, FacetValue
@@ -32,7 +33,7 @@ from shoal.models.search import SearchFilters, SearchMode, TagsMatch
 from shoal.search.facets.counting import FacetCounter
 from shoal.search.facets.intervals import Interval
 from shoal.search.facets.own_conditions import toggled
-from shoal.search.facets.requests import MAX_FACETS, MAX_FIELD_CHARS, FacetRequest, make_facets
+from shoal.search.facets.requests import MAX_FIELD_CHARS, FacetRequest, make_facets
 from shoal.search.filtering.dates import span_of
 from shoal.search.filtering.fields import Field
 from shoal.search.filtering.objects import make_filter

@@ -12,9 +12,8 @@ from shoal.engine import Engine
 from shoal.errors import NotFoundError, PinConflictError, PinError, QueryError
 from shoal.library import pins as table
 from shoal.maintenance.evaluation import Configuration, JudgedQuery
-from shoal.models.search import SearchResult
+from shoal.models.search import Pins, SearchResult
 from shoal.saved_searches.arguments import request_of, stored_arguments
-from shoal.search.request import Pins
 from shoal.settings import Settings
 
 TEXTS = {

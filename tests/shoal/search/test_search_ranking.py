@@ -31,12 +31,11 @@ from scored_documents import CHECKSUM, make_scored
 
 from shoal.models.documents import DocFormat
 from shoal.models.query_info import QueryReef
-from shoal.models.search import SearchFilters, SearchMode, TagsMatch
+from shoal.models.search import Fusion, SearchFilters, SearchMode, TagsMatch
 from shoal.search import field_boost, ordering, reef_ranking, results
 from shoal.search.filters import compile_filters
 from shoal.search.indexing import update_index
 from shoal.search.ranking import Ranked
-from shoal.search.request import Fusion
 from shoal.storage import document_writer, staleness
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.file_types import TEXT_TYPES

@@ -1,0 +1,106 @@
+"""Schemas of arguments, made of their declarations: in a JSON body and as query parameters."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import marshmallow as ma
+from marshmallow import fields, validate
+
+from shoal.declared.arguments import Argument, Choice, Flag, Number, Numbers, TextForm, Value, Whole
+from shoal_api.schemas.common import (
+    CommaList,
+    ResultCount,
+    Schema,
+    StrictBoolean,
+    StrictFloat,
+    between,
+    stated,
+)
+
+Fields = dict[str, fields.Field[Any]]
+
+
+def schema_of(name: str, of: Mapping[str, fields.Field[Any]], doc: str = "") -> type[ma.Schema]:
+    """Return the schema `NAMESchema` with these fields."""
+    return type(f"{name}Schema", (Schema,), {**of, "__doc__": doc, "__module__": __name__})
+
+
+def body_fields(arguments: Mapping[str, Argument], *required: str) -> Fields:
+    """Return the fields of a JSON body that has these arguments."""
+    return {
+        name: body_field(name, argument, required=name in required) for name, argument in arguments.items()
+    }
+
+
+def address_fields(arguments: Mapping[str, Argument], *required: str) -> Fields:
+    """Return the query parameters for these arguments."""
+    return {name: _address_field(argument, required=name in required) for name, argument in arguments.items()}
+
+
+def body_field(name: str, argument: Argument, *, required: bool = False) -> fields.Field[Any]:
+    """Return the field of an argument in a JSON body; the library checks a `Value`."""
+    about = argument.about + argument.body
+    is_nullable = argument.default is None and not required
+    given = {"allow_none": is_nullable, "required": required, **_default(argument, is_nullable)}
+    match argument.kind:
+        case Flag():
+            return StrictBoolean(metadata={"description": about}, **given)
+        case Number(low, high):
+            return StrictFloat(metadata=stated(low, high, about), validate=_within(low, high), **given)
+        case Numbers(names, high):
+            numbers: Fields = {
+                each: StrictFloat(validate=between(0, high), metadata={"description": about_it})
+                for each, about_it in names.items()
+            }
+            nested = schema_of(name.capitalize(), numbers)
+            return fields.Nested(nested, metadata={"description": about}, **given)
+        case Value(schema):
+            return fields.Raw(metadata={**schema, "description": about}, **given)
+    return _scalar(argument, about, strict=True, **given)
+
+
+def _address_field(argument: Argument, *, required: bool) -> fields.Field[Any]:
+    about = argument.about + argument.address
+    given: dict[str, Any] = {"required": required, **_default(argument, is_nullable=False)}
+    match argument.kind:
+        case Flag():
+            return fields.Boolean(metadata={"description": about}, **given)
+        case Number(low, high):
+            return fields.Float(metadata=stated(low, high, about), validate=_within(low, high), **given)
+        case Value(text=TextForm.repeated) if not argument.address.startswith("; comma"):
+            return fields.List(fields.String(), metadata={"description": about}, **given)
+        case Value(text=TextForm.repeated | TextForm.with_commas):
+            return CommaList(fields.String(), metadata={"description": about}, **given)
+        case Value() | Numbers():
+            return fields.String(metadata={"description": about}, **given)
+    return _scalar(argument, about, **given)
+
+
+def _scalar(argument: Argument, about: str, **given: Any) -> fields.Field[Any]:
+    """Return the field of a choice or a whole number."""
+    kind = argument.kind
+    if isinstance(kind, Choice):
+        given.pop("strict", None)
+        one_of = validate.OneOf([member.value for member in kind.members])
+        return fields.String(validate=one_of, metadata={"description": about}, **given)
+    assert isinstance(kind, Whole)
+    if kind.setting:
+        return ResultCount(metadata={"description": about}, **given)
+    return fields.Integer(
+        metadata=stated(kind.low, kind.high, about), validate=_within(kind.low, kind.high), **given
+    )
+
+
+def _within(low: float, high: float | None) -> Callable[[Any], Any] | None:
+    return None if high is None else between(low, high)
+
+
+def _default(argument: Argument, is_nullable: bool) -> dict[str, Any]:
+    """Return what says the default, unless it is that the argument is absent."""
+    if argument.default is None and not is_nullable:
+        return {}
+    default = argument.default
+    return {"load_default": default.value if isinstance(default, enum.Enum) else default}

@@ -1,0 +1,187 @@
+"""How an argument is declared: an `Argument` at the type of a member of a TypedDict.
+
+The API, the commands and the checks of the library follow from it.
+"""
+
+import enum
+import math
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from shoal.errors import QueryError
+from shoal.support.other_names import COMPARED_CHARS, meant_name
+
+Member = TypeVar("Member", bound=enum.StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A member of an enumeration, which is also given as its text."""
+
+    members: type[enum.StrEnum]
+
+    def check(self, name: str, value: object, settings: object = None) -> enum.StrEnum:
+        return check_choice(name, value, self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number from `low` to `high`, or to the value of a `setting`."""
+
+    low: int
+    high: int | None = None
+    setting: str = ""
+
+    def check(self, name: str, value: object, settings: object = None) -> int:
+        high = getattr(settings, self.setting) if self.setting else self.high
+        return check_whole(name, value, self.low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of at least `low`, and at most `high` if there is a limit."""
+
+    low: float = 0
+    high: float | None = None
+
+    def check(self, name: str, value: object, settings: object = None) -> float:
+        number = check_finite(name, value)
+        if self.high is not None and not self.low <= number <= self.high:
+            raise QueryError(name, f"must be between {self.low:,} and {self.high:,}")
+        if number < self.low:
+            raise QueryError(name, f"must be {self.low:,} or more")
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+    def check(self, name: str, value: object, settings: object = None) -> bool:
+        if not isinstance(value, bool):
+            raise QueryError(name, "must be true or false")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A number for each of some names, from 0 to `high`; `names` describes them.
+
+    As text: `lexical:0.7,reef:0.3`, or with `=`.
+    """
+
+    names: Mapping[str, str]
+    high: float
+
+
+class TextForm(enum.Enum):
+    """How an argument is written where only text can be: in an address and in a command."""
+
+    one = "one"
+    """As one text."""
+    with_commas = "with commas"
+    """As texts with commas between them."""
+    repeated = "repeated"
+    """As one text each time that it is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value that the library checks by a rule of its own. `schema`: its JSON Schema."""
+
+    schema: Mapping[str, Any]
+    text: TextForm | None = TextForm.one
+
+
+Kind = Choice | Whole | Number | Flag | Numbers | Value
+
+
+class Audit(enum.Enum):
+    """Whether a line of the audit log has an argument."""
+
+    always = "always"
+    given = "given"
+    """Only if it was given."""
+    by_hand = "by hand"
+    """Not at all, or in a form of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """An argument of a search.
+
+    about          what it does, in Markdown, as a part of a sentence; the documentation of every surface
+    body, address  what only a JSON body, or only texts in addresses and commands, have to know besides
+    default        what it is if it is not given; an argument with the default None may be null
+    option         the name of the command's option, where it is another
+    metavar        what the help of the command calls its value
+    ranks          whether the order of the results depends on it, so that the pages of a search share it
+    is_saved       whether a saved search has it
+    is_for_notes   whether searches that also find notes take it
+    is_explained   whether an explanation depends on it
+    is_counted     whether the metrics count searches that use it
+    audit          whether the audit log has it
+    """
+
+    kind: Kind
+    about: str
+    body: str = ""
+    address: str = ""
+    default: Any = None
+    option: str = ""
+    metavar: str = ""
+    ranks: bool = True
+    is_saved: bool = True
+    is_for_notes: bool = True
+    is_explained: bool = True
+    is_counted: bool = False
+    audit: Audit = Audit.by_hand
+
+
+def arguments_of(declaration: type) -> dict[str, Argument]:
+    """Return the arguments that the members of a TypedDict declare, by name."""
+    hints = typing.get_type_hints(declaration, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+def check_choice(name: str, value: object, members: type[Member]) -> Member:
+    """Validate a member of an enumeration. Raises QueryError."""
+    names = ", ".join(member.value for member in members)
+    if not isinstance(value, str):
+        raise QueryError(name, f"must be one of {names}")
+    try:
+        return members(value)
+    except ValueError:
+        raise QueryError(name, f"{value[:40]!r} is not one of {names}") from None
+
+
+def check_whole(name: str, value: object, low: int, high: int | None) -> int:
+    """Validate a whole number from `low` to `high`. Raises QueryError."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise QueryError(name, "must be a whole number")
+    if value < low or (high is not None and value > high):
+        raise QueryError(name, f"must be between {low:,} and {high:,}")
+    return value
+
+
+def check_finite(name: str, value: object) -> float:
+    """Validate a number that has a float. Raises QueryError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
+        raise QueryError(name, "must be a number")
+    return float(value)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond the range of float
+        return False
+
+
+def unknown_name(name: str, valid: Iterable[str]) -> str:
+    """Return what is wrong with a name that is none of the `valid` ones, with the one that may be meant."""
+    meant = meant_name(name, valid)
+    hint = f"did you mean {meant}?" if meant else f"known are {', '.join(valid)}"
+    return f"there is no {name[:COMPARED_CHARS]!r}; {hint}"
