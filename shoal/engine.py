@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
-from shoal.declared.search import SearchArguments
+from shoal.declared.search import RankingArguments, SearchArguments
 from shoal.errors import FilterError, QueryError
 from shoal.library.library import Library, make_settings
 from shoal.models.documents import DocumentDraft, DocumentFields, IngestResult, UrlDraft
@@ -317,13 +317,9 @@ class Engine:
         searches: Iterable[str | Mapping[str, Any]],
         *,
         fused: bool = False,
-        top_k: int = 10,
-        max_per_document: int | None = None,
-        text: str = "full",
-        max_tokens: int | None = None,
-        prompt: bool = False,
         trace_id: str | None = None,
         on_answer: Callable[[BatchAnswer], None] | None = None,
+        **of_ranking: Unpack[RankingArguments],
     ) -> BatchResponse:
         """The answers to up to 100 searches, from one snapshot of the library.
 
@@ -332,7 +328,7 @@ class Engine:
         most 2,000 results. The time limit is that of a search, times the number of searches, but at most 10.
 
         `fused=True` makes one ranking of the results, by reciprocal ranks (`shoal.search.batch_fusion`): for
-        the sub-questions of one question. The other arguments are of the fused ranking; each search
+        the sub-questions of one question. `of_ranking` are its arguments; each search
         contributes as many results as its own `top_k`. `on_answer` gets each answer as soon as it is
         complete; it runs within the snapshot, so it must not wait.
 
@@ -340,16 +336,7 @@ class Engine:
         """
         from shoal.search.batch import answer_batch, make_batch_request
 
-        batch = make_batch_request(
-            searches,
-            settings=self.settings,
-            fused=fused,
-            top_k=top_k,
-            max_per_document=max_per_document,
-            text=text,
-            max_tokens=max_tokens,
-            prompt=prompt,
-        )
+        batch = make_batch_request(searches, settings=self.settings, fused=fused, **of_ranking)
         return answer_batch(self._library.searcher, batch, on_answer or (lambda _: None), trace_id)
 
     @property

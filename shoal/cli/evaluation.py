@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.json_form import json_form
-from shoal.cli.search_options import MODES, parse_weights
 from shoal.cli.session import Session, command
 from shoal.errors import QueryError
+from shoal.models.search import SearchMode
 from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -107,15 +107,15 @@ def parse_way(text: str, presets: Sequence[str]) -> Configuration:
 
     if text in presets:
         return Configuration(text, {"preset": text})
-    if text in MODES:
+    if text in [*SearchMode]:
         return Configuration(text, {"mode": text})
     if text == "rrf":
         return Configuration(text, {"fusion": "rrf"})
     if "=" in text:
-        return Configuration(text, {"weights": parse_weights(text, "--way")})
+        return Configuration(text, {"weights": text})
+    known = ", ".join((*presets, *SearchMode))
     raise typer.BadParameter(
-        f"{text!r} is not a way to search; use one of {', '.join((*presets, *MODES))}, rrf, or weights as "
-        "lexical=0.6,reef=0.4",
+        f"{text!r} is not a way to search; use one of {known}, rrf, or weights as lexical=0.6,reef=0.4",
         param_hint="--way",
     )
 

@@ -8,41 +8,8 @@ import typer
 
 from shoal.cli.json_form import json_form
 from shoal.cli.reference import find_document, find_passage
-from shoal.cli.search_options import (
-    PINS,
-    SYNONYMS,
-    SYNTAXES,
-    TYPOS,
-    Boosts,
-    Cursor,
-    Decay,
-    Filter,
-    FoldSimilar,
-    FusionName,
-    GroupBy,
-    MaxPerDocument,
-    MinConfidence,
-    MinRelevance,
-    Mode,
-    Offset,
-    PinUse,
-    Prefix,
-    PresetName,
-    Query,
-    Rerank,
-    Shortlist,
-    Sort,
-    SynonymUse,
-    SyntaxName,
-    Tags,
-    TopK,
-    TyposName,
-    Weights,
-    parse_weights,
-    warn,
-)
-from shoal.cli.session import Session, command, split_tags
-from shoal.models.search import SearchMode
+from shoal.cli.search_options import EXPLAINING, Query, given, options_of, warn
+from shoal.cli.session import Session, command
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
@@ -50,7 +17,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command of this module."""
-    command(app, "explain")(explain)
+    command(app, "explain", options_of(EXPLAINING))(explain)
 
 
 def explain(
@@ -73,30 +40,7 @@ def explain(
         int | None,
         typer.Option("--chunk-id", metavar="ID", help="The rank of the passage with this `chunk_id`."),
     ] = None,
-    mode: Mode = SearchMode.hybrid.value,
-    top_k: TopK = 10,
-    offset: Offset = 0,
-    cursor: Cursor = None,
-    min_relevance: MinRelevance = 0.0,
-    tags: Tags = None,
-    filter: Filter = None,  # noqa: A002 - the name of the option
-    min_confidence: MinConfidence = None,
-    max_per_document: MaxPerDocument = None,
-    preset: PresetName = "balanced",
-    weights: Weights = None,
-    fusion: FusionName = "blend",
-    rerank: Rerank = None,
-    shortlist: Shortlist = 0,
-    typos: TyposName = TYPOS[0],
-    syntax: SyntaxName = SYNTAXES[0],
-    prefix: Prefix = False,
-    sort: Sort = None,
-    decay: Decay = None,
-    boost: Boosts = None,
-    group_by: GroupBy = "chunk",
-    fold_similar: FoldSimilar = False,
-    synonyms: SynonymUse = SYNONYMS[0],
-    pins: PinUse = PINS[0],
+    **options: Any,
 ) -> None:
     """Show how a query is analyzed.
 
@@ -127,30 +71,7 @@ def explain(
                 query,
                 document_id=document_id,
                 chunk_id=chunk_id,
-                mode=mode,
-                top_k=top_k,
-                offset=offset,
-                cursor=cursor,
-                min_relevance=min_relevance,
-                tags=split_tags(tags) or None,
-                filter=filter,
-                min_confidence=min_confidence,
-                max_per_document=max_per_document,
-                preset=preset,
-                weights=parse_weights(weights),
-                fusion=fusion,
-                rerank=rerank,
-                shortlist=shortlist,
-                typos=typos,
-                syntax=syntax,
-                prefix=prefix,
-                sort=sort,
-                decay=decay,
-                boosts=boost,
-                group_by=group_by,
-                fold_similar=fold_similar,
-                synonyms=synonyms,
-                pins=pins,
+                **given(EXPLAINING, options),
             )
         )
         _add_chunk_indexes(engine, answer)

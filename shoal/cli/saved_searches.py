@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.json_form import json_form
-from shoal.cli.search_options import MODES, parse_weights
-from shoal.cli.session import Session, command, split_tags
+from shoal.cli.search_options import SAVED, options_of, values_of
+from shoal.cli.session import Session, command
 from shoal.cli.terminal import quantity
 from shoal.saved_searches.models import DeliveryStatus
-from shoal.support.presets import BUILT_IN
 
 if TYPE_CHECKING:
     from shoal.saved_searches.models import Delivery, SavedSearch
@@ -29,24 +28,7 @@ Secret = Annotated[
 MinScore = Annotated[
     float | None, typer.Option("--min-score", metavar="N", help="Lowest score of a match, 0 to 1.")
 ]
-Mode = Annotated[str | None, typer.Option("--mode", metavar="/".join(MODES), help="What ranks.")]
-Tags = Annotated[
-    str | None, typer.Option("--tags", metavar="A,B", help="Only documents with all of these tags.")
-]
-Filter = Annotated[
-    str | None, typer.Option("--filter", metavar="EXPRESSION", help='Such as: tags = "sea" AND year >= 2020')
-]
-MinRelevance = Annotated[
-    float | None,
-    typer.Option("--min-relevance", metavar="N", help="Lowest relevance of a match, 0 to 1; default 0.25."),
-]
-PresetName = Annotated[
-    str | None, typer.Option("--preset", metavar="NAME", help=f"{', '.join(BUILT_IN)}, or one of your own.")
-]
-Weights = Annotated[
-    str | None,
-    typer.Option("--weights", metavar="LIST", help="As lexical=0.7,reef=0.3 in place of a preset."),
-]
+OPTIONS = options_of(SAVED, has_defaults=False)
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")]
 Offset = Annotated[int, typer.Option(min=0, help="How many to skip.")]
 
@@ -69,7 +51,8 @@ def register(app: typer.Typer) -> None:
         ("redeliver", redeliver),
         ("run", run),
     ):
-        command(group, name)(function)
+        declared = OPTIONS if name in ("create", "change") else ()
+        command(group, name, declared)(function)
     app.add_typer(group, name="saved-search")
 
 
@@ -79,13 +62,8 @@ def create(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
     url: Url,
     secret: Secret = None,
-    mode: Mode = None,
-    tags: Tags = None,
-    filter: Filter = None,  # noqa: A002 - the name of the option
-    min_relevance: MinRelevance = None,
     min_score: MinScore = None,
-    preset: PresetName = None,
-    weights: Weights = None,
+    **options: Any,
 ) -> None:
     """Save a search that reports new matches.
 
@@ -95,7 +73,7 @@ def create(
     \b
         shoal saved-search create Volcanoes "lava and ash" --url https://example.org/hook
     """
-    search = _search(query, mode, tags, filter, min_relevance, preset, weights)
+    search = {"query": query, **_given(options)}
     with session.engine() as engine:
         created = engine.saved_searches.create(
             name, search, url=url, secret=secret, min_score=min_score or 0.0
@@ -140,27 +118,22 @@ def change(
     ] = None,
     url: Annotated[str | None, typer.Option("--url", metavar="URL", help="Another address.")] = None,
     secret: Annotated[str | None, typer.Option("--secret", metavar="TEXT", help="Another secret.")] = None,
-    mode: Mode = None,
-    tags: Tags = None,
-    filter: Filter = None,  # noqa: A002 - the name of the option
-    min_relevance: MinRelevance = None,
     min_score: MinScore = None,
-    preset: PresetName = None,
-    weights: Weights = None,
     active: Annotated[
         bool | None, typer.Option("--active/--inactive", help="Whether new documents are reported.")
     ] = None,
+    **options: Any,
 ) -> None:
     """Change a saved search.
 
-    --query replaces the whole search, with --mode, --tags, --filter, --min-relevance, --preset and
-    --weights; these alone change the search that is saved.
+    --query replaces the whole search, with the options of the search; these alone change the search that is
+    saved.
 
     \b
         shoal saved-search change 1 --inactive
         shoal saved-search change 1 --min-relevance 0.5
     """
-    given = _search(query, mode, tags, filter, min_relevance, preset, weights)
+    given = {**({} if query is None else {"query": query}), **_given(options)}
     with session.engine() as engine:
         searches = engine.saved_searches
         if given and query is None:
@@ -251,26 +224,9 @@ def run(session: Session) -> None:
     session.say(f"{n_tries:,} tried; {counts['waiting']:,} waiting, {counts['failed']:,} given up")
 
 
-def _search(
-    query: str | None,
-    mode: str | None,
-    tags: str | None,
-    expression: str | None,
-    min_relevance: float | None,
-    preset: str | None,
-    weights: str | None,
-) -> dict[str, Any]:
-    """Return the arguments of a search that were given."""
-    given = {
-        "query": query,
-        "mode": mode,
-        "tags": list(split_tags(tags)) or None,
-        "filter": expression,
-        "min_relevance": min_relevance,
-        "preset": preset,
-        "weights": parse_weights(weights),
-    }
-    return {name: value for name, value in given.items() if value is not None}
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a search that were given, defaults of other searches included."""
+    return {name: value for name, value in values_of(SAVED, options).items() if value is not None}
 
 
 def _show(session: Session, search: SavedSearch) -> None:

@@ -7,50 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.facets import FacetLimit, Facets, print_facets
+from shoal.cli.facets import print_facets
 from shoal.cli.json_form import json_form
-from shoal.cli.search_options import (
-    EXPANSIONS,
-    NOTES,
-    PASSAGES,
-    PINS,
-    SYNONYMS,
-    SYNTAXES,
-    TYPOS,
-    Boosts,
-    Cursor,
-    Decay,
-    Filter,
-    FoldSimilar,
-    FusionName,
-    GroupBy,
-    MaxPerDocument,
-    MinConfidence,
-    MinRelevance,
-    Mode,
-    Offset,
-    PinUse,
-    Prefix,
-    PresetName,
-    QueryOrNone,
-    Rerank,
-    Server,
-    Shortlist,
-    Sort,
-    SynonymUse,
-    SyntaxName,
-    Tags,
-    TopK,
-    TyposName,
-    Weights,
-    parse_weights,
-    warn,
-)
+from shoal.cli.search_options import NOTES, PASSAGES, SEARCHING, QueryOrNone, Server, given, options_of, warn
 from shoal.cli.search_source import open_source
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.shared_options import Key
 from shoal.cli.terminal import quantity
-from shoal.models.search import SearchMode
 
 if TYPE_CHECKING:
     from shoal.models.notes import UnitResponse
@@ -58,35 +21,18 @@ if TYPE_CHECKING:
     from shoal.search.selected_fields import SelectedFields
 
 
+MAY_SHORTEN = {"group_by", "fold_similar", "cursor", "offset", "max_tokens", "min_relevance"}
+"""Arguments that may be why results are missing on a page."""
+
+
 def register(app: typer.Typer) -> None:
     """Add the command of this module."""
-    command(app, "search")(search)
+    command(app, "search", options_of(SEARCHING))(search)
 
 
 def search(
     session: Session,
     query: QueryOrNone = None,
-    mode: Mode = SearchMode.hybrid.value,
-    top_k: TopK = 10,
-    tags: Tags = None,
-    filter: Filter = None,  # noqa: A002 - the name of the option
-    min_confidence: MinConfidence = None,
-    max_per_document: MaxPerDocument = None,
-    preset: PresetName = "balanced",
-    weights: Weights = None,
-    fusion: FusionName = "blend",
-    min_relevance: MinRelevance = 0.0,
-    expand: Annotated[
-        str,
-        typer.Option(
-            "--expand",
-            metavar="/".join(EXPANSIONS),
-            help="Of a recording, also what is said and seen within 15 seconds (time).",
-        ),
-    ] = "none",
-    typos: TyposName = TYPOS[0],
-    syntax: SyntaxName = SYNTAXES[0],
-    prefix: Prefix = False,
     units: Annotated[
         str,
         typer.Option(
@@ -103,13 +49,6 @@ def search(
             help="Whose notes, with --units. Default: SHOAL_NOTE_OWNER, default.",
         ),
     ] = None,
-    rerank: Rerank = None,
-    shortlist: Shortlist = 0,
-    sort: Sort = None,
-    decay: Decay = None,
-    boost: Boosts = None,
-    group_by: GroupBy = "chunk",
-    fold_similar: FoldSimilar = False,
     batch: Annotated[
         str | None,
         typer.Option(
@@ -120,46 +59,15 @@ def search(
         ),
     ] = None,
     fused: Annotated[bool, typer.Option("--fused", help="With --batch: one ranking of all results.")] = False,
-    cursor: Cursor = None,
-    offset: Offset = 0,
-    text: Annotated[
-        str,
-        typer.Option(
-            "--text", metavar="full/snippet/none", help="What the results have of their texts, for --json."
-        ),
-    ] = "full",
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--max-tokens",
-            metavar="N",
-            min=1,
-            help="Only the first results whose texts fit in N tokens together.",
-        ),
-    ] = None,
-    prompt: Annotated[
-        bool,
-        typer.Option("--prompt", help="Print the results as numbered passages for a language model."),
-    ] = False,
     include: Annotated[
         str | None, typer.Option("--include", metavar="A,B", help="With --json: only these fields.")
     ] = None,
     exclude: Annotated[
         str | None, typer.Option("--exclude", metavar="A,B", help="With --json: without these fields.")
     ] = None,
-    synonyms: SynonymUse = SYNONYMS[0],
-    pins: PinUse = PINS[0],
-    scores: Annotated[
-        bool,
-        typer.Option(
-            "--scores",
-            help="Show the parts of each score: words, reefs, field boost and others, and the shared topics.",
-        ),
-    ] = False,
-    facet: Facets = None,
-    facet_limit: FacetLimit = None,
     server: Server = None,
     key: Key = None,
+    **options: Any,
 ) -> None:
     """Find passages about a query.
 
@@ -206,41 +114,9 @@ def search(
     selected = _selected_fields(include, exclude)
     kinds = split_tags(units)
     _check_combination(query, batch, kinds, owner, is_fused=fused)
-    arguments: dict[str, Any] = {
-        "mode": mode,
-        "tags": split_tags(tags) or None,
-        "filter": filter,
-        "min_confidence": min_confidence,
-        "top_k": top_k,
-        "offset": offset or None,
-        "cursor": cursor,
-        "max_per_document": max_per_document,
-        "include_scores": scores or session.as_json,
-        "preset": preset,
-        "weights": parse_weights(weights),
-        "fusion": fusion,
-        "min_relevance": min_relevance,
-        "expand": expand,
-        "typos": typos,
-        "syntax": syntax,
-        "prefix": prefix,
-        "synonyms": synonyms,
-        "pins": pins,
-        "rerank": rerank,
-        "shortlist": shortlist,
-        "sort": sort,
-        "decay": decay,
-        "boosts": boost,
-        "group_by": group_by,
-        "fold_similar": fold_similar,
-        "facets": facet,
-        "facet_limit": facet_limit,
-        "text": text,
-        "max_tokens": max_tokens,
-        "prompt": prompt,
-    }
-    # What was not given is left to its default.
-    arguments = {name: value for name, value in arguments.items() if value is not None}
+    arguments = given(SEARCHING, options)
+    with_scores = options["include_scores"]
+    arguments["include_scores"] = with_scores or session.as_json
     if query is None:
         from shoal.cli.search_batch import run_batch
 
@@ -255,13 +131,14 @@ def search(
             notes_of = session.settings().note_owner if owner is None else owner
             response = source.search_units(query, units=kinds, owner=notes_of, **arguments)
         n_results = len(response.results)
-        is_grouped = group_by != "chunk"
+        is_grouped = "group_by" in arguments
         is_empty = (
             not response.results and not is_grouped and kinds == (PASSAGES,) and not source.count_documents()
         )
         info = response.query_info
         has_typo = not session.as_json and info.unknown_words and info.missing_terms
-        words = source.explain(query, typos=typos, syntax=syntax).words if has_typo else ()
+        of_words = {name: arguments[name] for name in ("typos", "syntax") if name in arguments}
+        words = source.explain(query, **of_words).words if has_typo else ()
     answer = json_form(response)
     if session.as_json:
         session.emit(selected.of_answer(answer))
@@ -277,19 +154,18 @@ def search(
     for word in words:
         if word.suggestions:
             session.warn(f"did you mean {' or '.join(word.suggestions)} instead of {word.text}?")
-    print_search(session.out, answer, with_scores=scores, query=query)
-    others = (kinds != (PASSAGES,), is_grouped, fold_similar, cursor, offset, max_tokens, min_relevance)
-    _explain_short_page(session, min(top_k, response.total) - n_results, max_per_document, *others)
-    if facet:
+    print_search(session.out, answer, with_scores=with_scores, query=query)
+    if kinds == (PASSAGES,) and not arguments.keys() & MAY_SHORTEN:
+        _explain_short_page(
+            session, min(options["top_k"], response.total) - n_results, options["max_per_document"]
+        )
+    if options["facets"]:
         print_facets(session.out, answer["facets"])
 
 
-def _explain_short_page(
-    session: Session, n_missing: int, max_per_document: int | None, *other_reasons: object
-) -> None:
-    """Say that the limit per document is why results are missing on a page, unless there may be another
-    reason."""
-    if max_per_document and n_missing > 0 and not any(other_reasons):
+def _explain_short_page(session: Session, n_missing: int, max_per_document: int | None) -> None:
+    """Say that the limit per document is why results are missing on a page."""
+    if max_per_document and n_missing > 0:
         passages = quantity(max_per_document, "passage")
         note = f"at most {passages} per document; --max-per-document 0 removes the limit"
         session.out.print(note, style="dim")

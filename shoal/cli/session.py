@@ -10,7 +10,7 @@ import functools
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -161,12 +161,16 @@ def database_url(path_or_url: str | None) -> str | None:
 
 
 def command(
-    app: typer.Typer, name: str, **options: Any
+    app: typer.Typer, name: str, declared: Sequence[inspect.Parameter] = (), **options: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator that registers `function(session, ...)` as the command `name` with the shared options."""
+    """A decorator that registers `function(session, ...)` as the command `name` with the shared options.
+
+    The function takes the `declared` options in `**options`.
+    """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        of_function = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        own = [p for p in of_function if p.kind is not inspect.Parameter.VAR_KEYWORD] + [*declared]
         shared = [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
             for key, (annotation, default) in _SHARED.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import httpx
 
@@ -15,9 +15,10 @@ from shoal.client.flows import Flow, Request, Stream, listing, operation
 from shoal.client.paths import API
 from shoal.client.requests import Requester, json_object, pages, parse, parse_part, without_none
 from shoal.client.responses import Readiness, Reefs, Status
+from shoal.declared.search import SHORT_FORMS, RankingArguments, SearchArguments
 from shoal.models.batches import BatchResponse
 from shoal.models.facets import LibraryFacets
-from shoal.models.search import SearchFilters, SearchMode, SearchResponse, SearchResult
+from shoal.models.search import SearchFilters, SearchResponse, SearchResult
 
 if TYPE_CHECKING:
     from shoal.grounding.verdicts import Verification
@@ -27,89 +28,17 @@ if TYPE_CHECKING:
     from shoal.search.explain.explanation import Explanation
     from shoal.search.suggesting import Suggestions
 
-Filters = SearchFilters | Mapping[str, Any]
-
 
 class SearchOperations(Requester):
     """Operations that search the library."""
 
     @operation
-    def search(
-        self,
-        query: str,
-        *,
-        top_k: int | None = None,
-        mode: SearchMode | str | None = None,
-        tags: Sequence[str] | None = None,
-        min_confidence: float | None = None,
-        filters: Filters | None = None,
-        filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field
-        max_per_document: int | None = None,
-        include_scores: bool | None = None,
-        offset: int | None = None,
-        context: int | None = None,
-        preset: str | None = None,
-        weights: Mapping[str, float] | None = None,
-        fusion: str | None = None,
-        min_relevance: float | None = None,
-        expand: str | None = None,
-        rerank: int | None = None,
-        facets: Sequence[str | Mapping[str, Any]] | None = None,
-        facet_limit: int | None = None,
-        typos: str | None = None,
-        syntax: str | None = None,
-        prefix: bool | None = None,
-        sort: str | Sequence[str] | None = None,
-        decay: str | Mapping[str, Any] | None = None,
-        boosts: Sequence[str | Mapping[str, Any]] | None = None,
-        group_by: str | None = None,
-        fold_similar: bool | None = None,
-        cursor: str | None = None,
-        text: str | None = None,
-        max_tokens: int | None = None,
-        prompt: bool | None = None,
-        synonyms: str | None = None,
-        pins: str | None = None,
-        shortlist: int | None = None,
-    ) -> Flow[SearchResponse]:
+    def search(self, query: str, **arguments: Unpack[SearchArguments]) -> Flow[SearchResponse]:
         """Search for the best matching chunks. Arguments and result are those of `Engine.search`.
 
         Raises InvalidError, whose `errors` name the invalid arguments.
         """
-        body = without_none(
-            query=query,
-            top_k=top_k,
-            mode=mode,
-            filters=_filters(filters, tags, min_confidence),
-            filter=filter,
-            max_per_document=max_per_document,
-            include_scores=include_scores,
-            offset=offset,
-            context=context,
-            preset=preset,
-            weights=None if weights is None else dict(weights),
-            fusion=fusion,
-            min_relevance=min_relevance,
-            expand=expand,
-            rerank=rerank,
-            facets=None if facets is None else list(facets),
-            facet_limit=facet_limit,
-            typos=typos,
-            syntax=syntax,
-            prefix=prefix,
-            sort=sort if sort is None or isinstance(sort, str) else list(sort),
-            decay=_decay(decay),
-            boosts=None if boosts is None else list(boosts),
-            group_by=group_by,
-            fold_similar=fold_similar,
-            cursor=cursor,
-            text=text,
-            max_tokens=max_tokens,
-            prompt=prompt,
-            synonyms=synonyms,
-            pins=pins,
-            shortlist=shortlist,
-        )
+        body = search_body({"query": query, **arguments})
         return parse(SearchResponse, (yield from self._send(Request("POST", f"{API}/search", json=body))))
 
     @operation
@@ -118,7 +47,7 @@ class SearchOperations(Requester):
         facets: Sequence[str | Mapping[str, Any]],
         *,
         facet_limit: int | None = None,
-        filters: Filters | None = None,
+        filters: SearchFilters | Mapping[str, Any] | None = None,
         filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field
     ) -> Flow[LibraryFacets]:
         """Count documents and passages by the values of fields. Arguments and result are those of
@@ -126,11 +55,8 @@ class SearchOperations(Requester):
 
         Raises InvalidError.
         """
-        body = without_none(
-            facets=list(facets),
-            facet_limit=facet_limit,
-            filters=_filters(filters, None, None),
-            filter=filter,
+        body = search_body(
+            {"facets": facets, "facet_limit": facet_limit, "filters": filters, "filter": filter}
         )
         return parse(LibraryFacets, (yield from self._send(Request("POST", f"{API}/facets", json=body))))
 
@@ -140,26 +66,15 @@ class SearchOperations(Requester):
         searches: Iterable[str | Mapping[str, Any]],
         *,
         fused: bool | None = None,
-        top_k: int | None = None,
-        max_per_document: int | None = None,
-        text: str | None = None,
-        max_tokens: int | None = None,
-        prompt: bool | None = None,
+        **of_ranking: Unpack[RankingArguments],
     ) -> Flow[BatchResponse]:
         """Run up to 100 searches on one state of the library. Arguments and result are those of
         `Engine.search_many`; the error of a bad search is an InvalidError.
 
         Raises InvalidError for an invalid argument of the batch itself.
         """
-        body = without_none(
-            searches=[search_body(search) for search in searches],
-            fused=fused,
-            top_k=top_k,
-            max_per_document=max_per_document,
-            text=text,
-            max_tokens=max_tokens,
-            prompt=prompt,
-        )
+        body = {"searches": [search_body(search) for search in searches], "fused": fused, **of_ranking}
+        body = without_none(**body)
         request = Request("POST", f"{API}/search/batch", json=body)
         return read_batch((yield from self._send(request)))
 
@@ -171,18 +86,14 @@ class SearchOperations(Requester):
         *,
         include: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
-        **search: Any,
+        **search: Unpack[SearchArguments],
     ) -> Flow[dict[str, Any]]:
         """Search like `search`, and return the JSON of the response. Results have the fields of `include`,
         without those of `exclude`.
 
         Raises InvalidError.
         """
-        names = without_none(
-            include=None if include is None else list(include),
-            exclude=None if exclude is None else list(exclude),
-        )
-        body = {**search_body({"query": query, **search}), **names}
+        body = search_body({"query": query, **search, "include": include, "exclude": exclude})
         return json_object((yield from self._send(Request("POST", f"{API}/search", json=body))))
 
     @operation
@@ -193,10 +104,7 @@ class SearchOperations(Requester):
         *,
         units: Sequence[str] = ("chunk", "note"),
         owner: str | None = None,
-        tags: Sequence[str] | None = None,
-        min_confidence: float | None = None,
-        filters: Filters | None = None,
-        **search: Any,
+        **search: Unpack[SearchArguments],
     ) -> Flow[UnitResponse]:
         """Search for the best matching chunks and notes of an owner, in one order.
 
@@ -204,8 +112,7 @@ class SearchOperations(Requester):
         """
         from shoal.models.notes import NoteHit, UnitResponse
 
-        given = without_none(owner=owner, filters=_filters(filters, tags, min_confidence))
-        body = {"query": query, "units": list(units), **search, **given}
+        body = search_body({"query": query, "units": units, "owner": owner, **search})
         response = yield from self._send(Request("POST", f"{API}/search", json=body))
         answer = json_object(response)
         found = answer.get("results")
@@ -234,10 +141,7 @@ class SearchOperations(Requester):
         *,
         document_id: int | None = None,
         chunk_id: int | None = None,
-        tags: Sequence[str] | None = None,
-        min_confidence: float | None = None,
-        filters: Filters | None = None,
-        **search: Any,
+        **search: Unpack[SearchArguments],
     ) -> Flow[Explanation]:
         """Explain the analyzed query word by word; with a document or chunk, also its rank or why it is
         missing.
@@ -248,13 +152,7 @@ class SearchOperations(Requester):
             Explanation,  # imported late: it loads much of the library, which few clients need
         )
 
-        body = {
-            "query": query,
-            **search,
-            **without_none(
-                document_id=document_id, chunk_id=chunk_id, filters=_filters(filters, tags, min_confidence)
-            ),
-        }
+        body = search_body({"query": query, "document_id": document_id, "chunk_id": chunk_id, **search})
         return parse(Explanation, (yield from self._send(Request("POST", f"{API}/explain", json=body))))
 
     @operation
@@ -356,39 +254,26 @@ class ServiceOperations(Requester):
         return (yield from self._send(Request("GET", "/metrics"))).text
 
 
-def search_body(search: str | Mapping[str, Any]) -> Any:
-    """A search in the form of the API, unchecked."""
+def search_body(search: Any) -> Any:
+    """A search in the form of the API, unchecked; the service validates it."""
     if not isinstance(search, Mapping):
         return search
-    ours = ("filters", "tags", "min_confidence")
-    body = {name: value for name, value in search.items() if name not in ours}
-    filters = _filters(search.get("filters"), search.get("tags"), search.get("min_confidence"))
-    return {**body, **without_none(filters=filters)}
-
-
-def _filters(
-    filters: Filters | None, tags: Sequence[str] | None, min_confidence: float | None
-) -> dict[str, Any] | None:
-    """The filters in the form of the API, unchecked; the service validates them."""
-    if isinstance(filters, SearchFilters):
-        # An empty tuple of tags is no condition; an empty tuple of document ids matches nothing.
-        filters = {field.name: getattr(filters, field.name) for field in dataclasses.fields(filters)}
-    values = {name: _json_value(value) for name, value in (filters or {}).items()}
-    if tags is not None:
-        values["tags"] = list(tags)
-    if min_confidence is not None:
-        values["min_confidence"] = min_confidence
-    return values or None
-
-
-def _decay(decay: str | Mapping[str, Any] | None) -> str | dict[str, Any] | None:
-    if decay is None or isinstance(decay, str):
-        return decay
-    return {name: _json_value(value) for name, value in decay.items()}
+    body = {name: _json_value(value) for name, value in search.items() if value is not None}
+    filters = {name: body.pop(name) for name in SHORT_FORMS if name in body}
+    if filters:
+        body["filters"] = {**body.get("filters", {}), **filters}
+    return body
 
 
 def _json_value(value: Any) -> Any:
+    if isinstance(value, SearchFilters):
+        # An empty tuple of tags is no condition; an empty tuple of document ids matches nothing.
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {name: _json_value(each) for name, each in value.items()}
     if isinstance(value, dt.datetime):
         moment = value if value.tzinfo else value.astimezone()
         return moment.isoformat()
-    return list(value) if isinstance(value, tuple | set | frozenset) else value
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [_json_value(each) for each in value]
+    return value

@@ -75,6 +75,21 @@ class Numbers:
     names: Mapping[str, str]
     high: float
 
+    def of_text(self, name: str, text: str) -> dict[str, float]:
+        """Parse numbers that are written as text. Raises QueryError."""
+        numbers: dict[str, float] = {}
+        for part in text.split(","):
+            key, _, value = (piece.strip() for piece in part.replace("=", ":", 1).partition(":"))
+            try:
+                number = float(value)
+            except ValueError:
+                example = ",".join(f"{each}=0.5" for each in [*self.names][:2])
+                raise QueryError(name, f"must be written as {example}") from None
+            if key in numbers:
+                raise QueryError(name, f"give {key[:COMPARED_CHARS]!r} twice")
+            numbers[key] = number
+        return numbers
+
 
 class TextForm(enum.Enum):
     """How an argument is written where only text can be: in an address and in a command."""

@@ -71,7 +71,7 @@ SIGNALS = MappingProxyType(
 ONLY_HYBRID = "only for mode `hybrid`"
 FILTER = Value({"type": ["string", "object"]})
 FACETS = Value(
-    {"type": "array", "maxItems": MAX_FACETS, "items": {"type": ["string", "object"]}}, TextForm.repeated
+    {"type": "array", "maxItems": MAX_FACETS, "items": {"type": ["string", "object"]}}, TextForm.with_commas
 )
 ABOUT_FILTER = (
     'a condition that every result meets: an expression such as `tags = "sea" AND year >= 2020 AND NOT '
@@ -489,3 +489,16 @@ SHORT_FORMS = frozenset({"tags", "min_confidence"})
 def named(*names: str) -> dict[str, Argument]:
     """Return these arguments."""
     return {name: SEARCH[name] for name in names}
+
+
+class RankingArguments(TypedDict, total=False):
+    """The arguments of a search that the fused ranking of a batch has, too."""
+
+    top_k: int
+    max_per_document: int | None
+    text: str
+    max_tokens: int | None
+    prompt: bool
+
+
+OF_RANKING = named(*RankingArguments.__annotations__)

@@ -12,8 +12,8 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from shoal.declared.arguments import Flag
-from shoal.declared.search import SEARCH
+from shoal.declared.arguments import Flag, unknown_name
+from shoal.declared.search import OF_RANKING
 from shoal.errors import QueryError, ReadTimeoutError, ShoalError
 from shoal.models.batches import BatchAnswer, BatchResponse, FusedResult
 from shoal.models.search import GroupBy, SearchResponse, TextMode
@@ -35,9 +35,6 @@ from shoal.settings import Settings
 MAX_SEARCHES = 100
 MAX_RESULTS = 2_000
 """Most results that the searches of a batch ask for together; each may ask for `SHOAL_MAX_TOP_K`."""
-
-OF_RANKING = ("top_k", "max_per_document", "text", "max_tokens", "prompt")
-"""Arguments of a search that a fused ranking has."""
 
 OnAnswer = Callable[[BatchAnswer], None]
 
@@ -66,8 +63,11 @@ def make_batch_request(
 ) -> BatchRequest:
     """Validate a batch. `of_ranking`: arguments of the fused ranking. Raises QueryError for an invalid
     argument of the batch itself."""
+    unknown = next((name for name in of_ranking if name not in OF_RANKING), None)
+    if unknown is not None:
+        raise TypeError(f"search_many: {unknown_name(unknown, ('searches', 'fused', *OF_RANKING))}")
     is_fused = Flag().check("fused", fused)
-    of_ranking = {name: of_ranking.get(name, SEARCH[name].default) for name in OF_RANKING}
+    of_ranking = {name: of_ranking.get(name, each.default) for name, each in OF_RANKING.items()}
     batch = BatchRequest(
         searches=_searches(searches, settings),
         fused=is_fused,

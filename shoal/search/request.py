@@ -303,7 +303,7 @@ def _weights(given: object) -> dict[str, float] | None:
         return None
     kind = SEARCH["weights"].kind
     assert isinstance(kind, Numbers)
-    weights = _weights_of_text(given) if isinstance(given, str) else given
+    weights = kind.of_text("weights", given) if isinstance(given, str) else given
     if not isinstance(weights, Mapping):
         raise QueryError("weights", "must be an object")
     checked: dict[str, float] = {}
@@ -318,21 +318,6 @@ def _weights(given: object) -> dict[str, float] | None:
     if not any(weight >= MIN_WEIGHT for weight in checked.values()):
         raise QueryError("weights", "give at least one signal a weight above 0")
     return checked
-
-
-def _weights_of_text(text: str) -> dict[str, float]:
-    """Parse `lexical=0.7,reef=0.3`, or with colons. Raises QueryError."""
-    weights: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, number = (piece.strip() for piece in part.replace("=", ":", 1).partition(":"))
-        try:
-            weight = float(number)
-        except ValueError:
-            raise QueryError("weights", "must be written as lexical=0.7,reef=0.3") from None
-        if name in weights:
-            raise QueryError("weights", f"give {name[:COMPARED_CHARS]!r} twice")
-        weights[name] = weight
-    return weights
 
 
 def _items(field: str, value: object) -> list[Any]:

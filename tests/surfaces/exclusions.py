@@ -15,8 +15,6 @@ OF_TOOL = {"top_k", "filter", "sort", "fold_similar", "mode", "rerank", "facets"
     "filters.file_type",
     "filters.name_contains",
 }
-OF_SAVED = {"mode", "tags", "filter", "min_relevance", "preset", "weights"}
-"""Options of `shoal saved-search create`."""
 
 
 def reasons(reason: str, *names: str) -> dict[str, str]:
@@ -82,7 +80,11 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "prefix": "the search box suggests whole words",
     },
     "POST /saved-searches": SAVED,
-    "shoal saved-search create": reasons(BY_HAND, *(ARGUMENTS - OF_SAVED)),
+    "shoal saved-search create": {
+        **{name: reason for name, reason in SAVED.items() if name != "tags"},
+        **IN_EXPRESSIONS,
+        "min_confidence": "a `filter` expression says the same",
+    },
     "console, saved searches": reasons(BY_HAND, *(ARGUMENTS - {"filter", "min_relevance"})),
     "POST /explain": {**SHORTHANDS, **SHAPES},
     "Client.explain": SHAPES,

@@ -70,9 +70,9 @@ def _address_field(argument: Argument, *, required: bool) -> fields.Field[Any]:
             return fields.Boolean(metadata={"description": about}, **given)
         case Number(low, high):
             return fields.Float(metadata=stated(low, high, about), validate=_within(low, high), **given)
-        case Value(text=TextForm.repeated) if not argument.address.startswith("; comma"):
+        case Value(text=TextForm.repeated):
             return fields.List(fields.String(), metadata={"description": about}, **given)
-        case Value(text=TextForm.repeated | TextForm.with_commas):
+        case Value(text=TextForm.with_commas):
             return CommaList(fields.String(), metadata={"description": about}, **given)
         case Value() | Numbers():
             return fields.String(metadata={"description": about}, **given)

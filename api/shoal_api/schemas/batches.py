@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from marshmallow import fields
 
-from shoal.declared.search import named
-from shoal.search.batch import MAX_RESULTS, MAX_SEARCHES, OF_RANKING
+from shoal.declared.search import OF_RANKING
+from shoal.search.batch import MAX_RESULTS, MAX_SEARCHES
 from shoal_api.schemas.answers import PromptSchema, TokenUseSchema, selection_in_body
 from shoal_api.schemas.arguments import body_fields, schema_of
 from shoal_api.schemas.common import (
@@ -48,7 +48,7 @@ BatchSchema = schema_of(
                 "then have no `results` of their own"
             },
         ),
-        **body_fields(named(*OF_RANKING)),
+        **body_fields(OF_RANKING),
         **selection_in_body(),
     },
     "Several searches in one snapshot of the library. `top_k`, `max_per_document`, `text`, `max_tokens` and "

@@ -37,6 +37,7 @@ from shoal.client import (
     Stored,
     TooLargeError,
 )
+from shoal.declared.search import SearchArguments
 from shoal.engine import Engine
 from shoal.models.documents import DocumentFields
 from shoal.models.scores import RerankFallback
@@ -404,6 +405,8 @@ def test_methods_accept_every_parameter_of_the_api(
         names -= {"units", "owner", "include", "exclude"}  # those of `search_units` and `search_json`
     parameters = inspect.signature(call).parameters.keys()
     accepted = parameters | DocumentFields.__annotations__.keys() if "fields" in parameters else parameters
+    if "arguments" in parameters:
+        accepted = accepted | SearchArguments.__annotations__.keys()
     if call is Client.add_document:
         accepted |= inspect.signature(Client.add_url).parameters.keys()
     assert names <= accepted
