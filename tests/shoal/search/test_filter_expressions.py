@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import FilterError
-from shoal.search.filtering.condition_checks import MAX_CONDITIONS, MAX_FACET_VALUES, MAX_SEARCHES
+from shoal.search.filtering.condition_checks import MAX_CONDITIONS, MAX_SEARCHES, MAX_VALUES
 from shoal.search.filtering.objects import make_filter
 from shoal.search.filtering.parsing import MAX_DEPTH
 from shoal.search.filtering.tree import text_of
@@ -161,7 +161,7 @@ def test_error_in_an_object_names_the_member(given: Any, message: str) -> None:
         ("(" * 50_000, f"more than {MAX_DEPTH} levels"),
         (" OR ".join(["a = 1"] * (MAX_CONDITIONS + 1)), f"at most {MAX_CONDITIONS} conditions"),
         (" OR ".join(["a CONTAINS b"] * (MAX_SEARCHES + 1)), f"at most {MAX_SEARCHES} conditions with"),
-        ("id IN [" + "1," * 20_000 + "1]", f"at most {MAX_FACET_VALUES + MAX_CONDITIONS:,} values"),
+        ("id IN [" + "1," * 20_000 + "1]", f"at most {MAX_VALUES + MAX_CONDITIONS:,} values"),
         ("id IN [" + "1, " * 1_000_000 + "1]", "the limit is"),
         ("a = " + "9" * 5_000, "too large"),
         ("a = '" + "x" * 5_000 + "'", "at most 4,096 characters"),
