@@ -70,6 +70,8 @@ def parts_of_index(connection: sqlite3.Connection, folder: Path) -> Iterator[tup
                 parts["index: positions of words"] += values.nbytes
             elif last in ("ordinals", "frequencies"):
                 parts["index: words of passages"] += values.nbytes
+            elif section.startswith("form"):
+                parts["index: forms of words"] += values.nbytes
             else:
                 parts["index: dictionaries and everything else"] += values.nbytes
     yield from parts.items()

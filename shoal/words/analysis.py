@@ -16,6 +16,7 @@ of these kinds:
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.keys import narrow
+from lagoon.keys import expand_spans, narrow
 from lagoon.tokens import STOP_WORDS, TokenStream, tokenise
 from shoal.words import characters
 from shoal.words.compounds import Word, words_of_piece
@@ -51,7 +52,9 @@ _ODD = re.compile(r"[^A-Za-z\s,;:!?()\"]|[A-Za-z][A-Z]|(?<![A-Za-z])[A-Z](?![a-z
 """What plain words do not have: digits, signs, and capitals inside words or alone."""
 _RUN = re.compile(r"[A-Za-z]+")
 
-_NONE, _SMALL, _CAPITAL, _DIGIT, _SPACE, _SIGN, _SUFFIX, _ALONE = range(8)
+_N_CLASSES = 8
+_NONE, _SMALL, _CAPITAL, _DIGIT, _SPACE, _SIGN, _SUFFIX, _ALONE = range(_N_CLASSES)
+_UNSEEN = _N_CLASSES
 _SIGNS = characters.LINKS | characters.PREFIXES
 
 
@@ -70,6 +73,34 @@ def _class_of(char: str) -> int:
 
 
 _BYTE_CLASSES = bytes(_class_of(chr(point)) for point in range(256))
+_CLASSES = np.full(0x110000, _UNSEEN, dtype=np.uint8)
+"""By code point, of characters without a byte; computed on first use."""
+
+# What two neighbouring characters say of their piece.
+_PLAIN_PAIR, _ODD_PAIR, _CAPITALS, _SPACE_SIGN = range(4)
+_LETTERS = (_SMALL, _CAPITAL)
+_WORDS = (*_LETTERS, _DIGIT)
+_OTHERS = (_NONE, _SIGN, _SUFFIX)
+_IS_OTHER = np.isin(np.arange(_N_CLASSES), _OTHERS)
+
+
+def _kind_of_pair(first: int, second: int) -> int:
+    if first == _SPACE and second in _OTHERS:
+        return _SPACE_SIGN
+    if first == second == _CAPITAL:
+        return _CAPITALS
+    is_odd = (
+        first == _ALONE
+        or (first in _LETTERS and second == _DIGIT)
+        or (first == _DIGIT and second in _LETTERS)
+        or (first == _SMALL and second == _CAPITAL)
+        or (first in (_SIGN, _SUFFIX) and second in _WORDS)
+        or (first in _WORDS and second == _SUFFIX)
+    )
+    return _ODD_PAIR if is_odd else _PLAIN_PAIR
+
+
+_PAIRS = bytes(_kind_of_pair(*divmod(pair, _N_CLASSES)) for pair in range(_N_CLASSES**2)).ljust(256, b"\0")
 
 
 @dataclass(frozen=True)
@@ -108,23 +139,36 @@ class WordStream:
             yield Word(self.forms[index], *place)
 
 
-class _Found(NamedTuple):
-    """A word found beside the tokens, and from where on the piece begins that it belongs to."""
+class _Rows(NamedTuple):
+    """Words as columns, of the kinds of `WordStream`."""
 
-    anchor: int
-    word: Word
+    ids: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    advances: NDArray[np.bool_]
+    anchors: NDArray[np.int64]
 
 
 def analyze_words(text: str) -> WordStream:
     """Return the words of a text, in time linear in its length."""
-    stream = tokenise(text)
+    tokens = tokenise(text)
     classes = _classify(text)
-    pieces = _odd_pieces(text, classes)
-    found = [each for start, end in pieces for each in _of_piece(text, start, end)]
-    found += [_Found(word.start, word) for word in _spaced(text, classes)]
-    kept = _without(stream, pieces)
-    found += _capitals(text, classes, stream, kept)
-    return _united(stream, kept, found, classes)
+    starts, ends = _odd_pieces(classes)
+    spaced = list(_spaced(text, classes))
+    every = np.ones(len(tokens), dtype=np.bool_)
+    rows = _Rows(tokens.ids, tokens.starts, tokens.ends, every, tokens.starts)
+    numbers = dict(zip(tokens.forms, itertools.count()))
+    if len(starts) or spaced:
+        kept = _are_outside(tokens, starts, ends)
+        rows = _in_order(
+            [
+                _Rows._make(column[kept] for column in rows),
+                _of_pieces(text, starts, ends, numbers),
+                _of_words(spaced, numbers),
+            ]
+        )
+    rows = _with_names(text, classes, rows, numbers)
+    return WordStream(list(numbers), *rows, classes[rows.starts] == _CAPITAL)
 
 
 def analyze_texts(texts: Sequence[str]) -> tuple[WordStream, NDArray[np.int64]]:
@@ -147,56 +191,41 @@ def _classify(text: str) -> NDArray[np.uint8]:
     data, wide, codes = narrow(text)
     classes = np.frombuffer(bytearray(data).translate(_BYTE_CLASSES), dtype=np.uint8)
     if wide.size:
-        distinct, places = np.unique(codes, return_inverse=True)
-        of_codes = np.array([_class_of(chr(point)) for point in distinct.tolist()], dtype=np.uint8)
-        classes[wide] = of_codes[places]
+        of_codes = _CLASSES[codes]
+        unseen = codes[of_codes == _UNSEEN]
+        if unseen.size:
+            for point in np.unique(unseen).tolist():
+                _CLASSES[point] = _class_of(chr(point))
+            of_codes = _CLASSES[codes]
+        classes[wide] = of_codes
     return classes
 
 
-def _odd_pieces(text: str, classes: NDArray[np.uint8]) -> list[tuple[int, int]]:
-    """The pieces between white space that may have other words than tokens."""
-    if not len(classes):
-        return []
-    is_letter = (classes == _SMALL) | (classes == _CAPITAL)
-    is_digit = classes == _DIGIT
-    is_word = is_letter | is_digit
-    is_odd = (classes == _ALONE) | _is_sign_alone(classes)
-    is_sign = (classes == _SIGN) | (classes == _SUFFIX)
-    is_odd[:-1] |= (
-        (is_letter[:-1] & is_digit[1:])
-        | (is_digit[:-1] & is_letter[1:])
-        | ((classes[:-1] == _SMALL) & (classes[1:] == _CAPITAL))
-        | (is_sign[:-1] & is_word[1:])
-        | (is_word[:-1] & (classes[1:] == _SUFFIX))
-    )
+def _odd_pieces(classes: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The starts and ends of the pieces between white space that may have other words than tokens."""
+    # The text between spaces, and what two neighbours say of it in one pass.
+    spaced = np.full(len(classes) + 5, _SPACE, dtype=np.uint8)
+    spaced[1:-4] = classes
+    pairs = spaced[:-4] * np.uint8(_N_CLASSES)
+    pairs += spaced[1:-3]
+    kinds = np.frombuffer(pairs.tobytes().translate(_PAIRS), dtype=np.uint8)
+    places = np.flatnonzero(kinds)
+    kinds = kinds[places]
+    third, fourth, fifth = (spaced[places + n] for n in (2, 3, 4))
+    # One, two or three signs between white space.
+    is_alone = _IS_OTHER[third] & ((fourth == _SPACE) | (_IS_OTHER[fourth] & (fifth == _SPACE)))
+    is_alone |= third == _SPACE
     # HTTPServer, but not PCs.
-    is_capital, is_small = classes == _CAPITAL, classes == _SMALL
-    is_odd[:-3] |= is_capital[:-3] & is_capital[1:-2] & is_small[2:-1] & is_small[3:]
-    odd = np.flatnonzero(is_odd)
-    spaces = np.concatenate([[-1], np.flatnonzero(classes == _SPACE), [len(classes)]])
+    is_odd = (kinds == _ODD_PAIR) | ((kinds == _SPACE_SIGN) & is_alone)
+    is_odd |= (kinds == _CAPITALS) & (third == _SMALL) & (fourth == _SMALL)
+    odd = places[is_odd] - (kinds[is_odd] != _SPACE_SIGN)
+    spaces = np.flatnonzero(spaced == _SPACE) - 1
     numbers = np.unique(np.searchsorted(spaces, odd, side="right"))
     starts, ends = spaces[numbers - 1] + 1, spaces[numbers]
     is_short = ends - starts <= MAX_PIECE
     if not is_short.all():
-        has_alone = np.add.reduceat(classes == _ALONE, starts, dtype=np.int64) > 0
-        is_short |= has_alone
-    return list(zip(starts[is_short].tolist(), ends[is_short].tolist(), strict=True))
-
-
-def _is_sign_alone(classes: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Where a piece begins with a sign that is no word: it may have signs alone."""
-    is_sign = (classes == _NONE) | (classes == _SUFFIX) | (classes == _SIGN)
-    is_first = np.ones(len(classes), dtype=np.bool_)
-    is_first[1:] = classes[:-1] == _SPACE
-    is_last = np.ones(len(classes), dtype=np.bool_)
-    is_last[:-1] = classes[1:] == _SPACE
-    # One, two or three signs between white space.
-    second = np.zeros_like(is_last)
-    second[:-1] = is_sign[1:] & is_last[1:]
-    third = np.zeros_like(is_last)
-    third[:-1] = is_sign[1:] & second[1:]
-    is_alone: NDArray[np.bool_] = is_sign & is_first & (is_last | second | third)
-    return is_alone
+        is_short |= np.add.reduceat(classes == _ALONE, starts, dtype=np.int64) > 0
+    return starts[is_short], ends[is_short]
 
 
 def _spaced(text: str, classes: NDArray[np.uint8]) -> Iterator[Word]:
@@ -219,42 +248,74 @@ def _spaced(text: str, classes: NDArray[np.uint8]) -> Iterator[Word]:
                 yield Word(digits, *number.span(), advances=False)
 
 
-def _without(stream: TokenStream, pieces: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+def _are_outside(
+    tokens: TokenStream, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.bool_]:
     """Which tokens stand outside some pieces."""
-    if not pieces:
-        return np.ones(len(stream), dtype=np.bool_)
-    starts, ends = np.array(pieces, dtype=np.int64).T
-    piece = np.searchsorted(starts, stream.starts, side="right") - 1
-    is_outside: NDArray[np.bool_] = (piece < 0) | (stream.starts >= ends[piece])
+    is_outside = np.ones(len(tokens), dtype=np.bool_)
+    first, end = np.searchsorted(tokens.starts, starts), np.searchsorted(tokens.starts, ends)
+    is_outside[expand_spans(first, end - first)[0]] = False
     return is_outside
 
 
-def _of_piece(text: str, start: int, end: int) -> Iterator[_Found]:
-    """The words of a piece, and those of them that are names in capitals."""
-    for word in words_of_piece(text[start:end]):
-        placed = Word(word.form, start + word.start, start + word.end, word.advances)
-        yield _Found(start, placed)
-        if word.advances and (len(word.form) == 1 or word.form in STOP_WORDS):
-            yield from _name(text, start, placed.start, placed.end)
+def _of_pieces(
+    text: str, starts: NDArray[np.int64], ends: NDArray[np.int64], numbers: dict[str, int]
+) -> _Rows:
+    """The words of pieces; equal ones are read once. `numbers` get those of new forms."""
+    distinct: dict[str, int] = {}
+    pieces = [
+        distinct.setdefault(text[start:end], len(distinct))
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]
+    words = [words_of_piece(piece) for piece in distinct]
+    of_distinct = _of_words(list(itertools.chain.from_iterable(words)), numbers)
+    sizes = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
+    order = np.array(pieces, dtype=np.int64)
+    places, _ = expand_spans((np.cumsum(sizes) - sizes)[order], sizes[order])
+    anchors = np.repeat(starts, sizes[order])
+    return _Rows(
+        of_distinct.ids[places],
+        of_distinct.starts[places] + anchors,
+        of_distinct.ends[places] + anchors,
+        of_distinct.advances[places],
+        anchors,
+    )
 
 
-def _capitals(
-    text: str, classes: NDArray[np.uint8], stream: TokenStream, kept: NDArray[np.bool_]
-) -> list[_Found]:
-    """The stop words and single letters in capitals among the tokens that are kept."""
-    if not len(stream):
-        return []
-    may_be = np.array([form in STOP_WORDS or len(form) == 1 for form in stream.forms], dtype=np.bool_)
-    is_candidate = kept & may_be[stream.ids] & (classes[stream.starts] == _CAPITAL)
-    is_candidate &= classes[stream.ends - 1] == _CAPITAL
-    places = zip(stream.starts[is_candidate].tolist(), stream.ends[is_candidate].tolist(), strict=True)
-    return [each for start, end in places for each in _name(text, start, start, end)]
+def _of_words(words: Sequence[Word], numbers: dict[str, int]) -> _Rows:
+    """Words with their own places as anchors. `numbers` get those of new forms."""
+    ids = np.array([numbers.setdefault(word.form, len(numbers)) for word in words], dtype=np.int32)
+    starts = np.array([word.start for word in words], dtype=np.int64)
+    ends = np.array([word.end for word in words], dtype=np.int64)
+    advances = np.array([word.advances for word in words], dtype=np.bool_)
+    return _Rows(ids, starts, ends, advances, starts)
 
 
-def _name(text: str, anchor: int, start: int, end: int) -> Iterator[_Found]:
-    """A word as written, if it is a name in capitals."""
-    if is_name_in_capitals(text, start, end):
-        yield _Found(anchor, Word(text[start:end], start, end, advances=False))
+def _in_order(rows: Sequence[_Rows], keys: NDArray[np.int64] | None = None) -> _Rows:
+    """Words by ascending keys, their anchors if there are none; those of one key stay in order."""
+    together = _Rows._make(map(np.concatenate, zip(*rows, strict=True)))
+    order = np.argsort(together.anchors if keys is None else keys, kind="stable")
+    return _Rows._make(column[order] for column in together)
+
+
+def _with_names(text: str, classes: NDArray[np.uint8], rows: _Rows, numbers: dict[str, int]) -> _Rows:
+    """Words, and behind the stop words and single letters in capitals that are names, these as written."""
+    is_candidate = rows.advances & (classes[rows.starts] == _CAPITAL)
+    is_candidate &= classes[rows.ends - 1] == _CAPITAL
+    is_candidate &= rows.ids != numbers.get("i", -1)
+    candidates = np.flatnonzero(is_candidate)
+    forms = list(numbers)
+    of_candidates = (candidates, *(column[candidates] for column in rows[:3]))
+    found = [
+        (place, Word(text[start:end], start, end, advances=False))
+        for place, number, start, end in zip(*(column.tolist() for column in of_candidates), strict=True)
+        if (len(forms[number]) == 1 or forms[number] in STOP_WORDS) and is_name_in_capitals(text, start, end)
+    ]
+    if not found:
+        return rows
+    places = np.array([place for place, _ in found], dtype=np.int64)
+    names = _of_words([name for _, name in found], numbers)._replace(anchors=rows.anchors[places])
+    return _in_order([rows, names], np.concatenate([np.arange(len(rows.ids)), places]))
 
 
 _NO_NAMES = frozenset(("I", "AND", "OR", "NOT", "THE"))
@@ -286,32 +347,3 @@ def _is_joined(beside: str) -> bool:
     if beside[:1] == ".":
         return beside[1:].isalnum()
     return beside[:1].isalnum() or (bool(beside) and beside[0] in "-_&'’@°")
-
-
-def _united(
-    stream: TokenStream, kept: NDArray[np.bool_], found: Sequence[_Found], classes: NDArray[np.uint8]
-) -> WordStream:
-    """The tokens that are kept and the words that were found, in order."""
-    forms = stream.forms
-    if not found and kept.all():
-        every = np.ones(len(stream), dtype=np.bool_)
-        capitals = classes[stream.starts] == _CAPITAL
-        return WordStream(forms, stream.ids, stream.starts, stream.ends, every, stream.starts, capitals)
-    numbers = {form: number for number, form in enumerate(forms)}
-    ids = [numbers.setdefault(each.word.form, len(numbers)) for each in found]
-    places = np.array([(each.anchor, each.word.start, each.word.end) for each in found], dtype=np.int64)
-    anchors, starts, ends = places.reshape(-1, 3).T
-    all_anchors = np.concatenate([stream.starts[kept], anchors])
-    # At one place, what advances comes first, and otherwise the order stays.
-    order = np.argsort(all_anchors, kind="stable")
-    advances = np.fromiter((each.word.advances for each in found), dtype=np.bool_, count=len(found))
-    all_starts = np.concatenate([stream.starts[kept], starts])[order]
-    return WordStream(
-        list(numbers),
-        np.concatenate([stream.ids[kept], np.array(ids, dtype=np.int32)])[order],
-        all_starts,
-        np.concatenate([stream.ends[kept], ends])[order],
-        np.concatenate([np.ones(int(kept.sum()), dtype=np.bool_), advances])[order],
-        all_anchors[order],
-        classes[all_starts] == _CAPITAL,
-    )
