@@ -18,7 +18,6 @@ from forks import ForkServer
 from hypothesis import HealthCheck
 from hypothesis import settings as given_settings
 from postgres_schemas import MigratedSchema, new_schema, url_of
-from recorded_schema import RecordedSchema
 from werkzeug.routing import Rule
 
 from shoal.settings import Settings
@@ -97,7 +96,6 @@ def pytest_runtestloop() -> None:
 
 
 IMPORTED_ONCE = (
-    "alembic.command",
     "fake_encoder",
     "fake_scorer",
     "httpx",
@@ -162,15 +160,6 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     migrate.upgrade(opened)
     opened.close()
     return path
-
-
-@pytest.fixture(scope="session", autouse=True)
-def recorded_schema() -> Iterator[RecordedSchema]:
-    """Let empty libraries get their schema at once."""
-    recorded = RecordedSchema()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(migrate, "apply", recorded.apply)
-        yield recorded
 
 
 @pytest.fixture(scope="session")

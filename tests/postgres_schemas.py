@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from shoal.storage import migrate
+from shoal.storage import migrate, revisions
 from shoal.storage.opening import open_database
-from shoal.storage.postgres import baseline
 from shoal.storage.postgres.address import parse_address
 
 URL = os.environ.get("SHOAL_TEST_POSTGRES_URL", "postgresql://root@127.0.0.1:5432/test")
@@ -80,8 +79,10 @@ class MigratedSchema:
                     transaction.execute(f"DELETE FROM {name}")
             for (name,) in used:
                 transaction.execute(f"ALTER SEQUENCE {name} RESTART")
-            transaction.connection.execute(baseline.script(*baseline.ROWS).encode())
-            transaction.execute("UPDATE alembic_version SET version_num = :head", {"head": migrate.HEAD})
+            for statement in revisions.statements("postgresql"):
+                if statement.startswith("INSERT INTO"):
+                    transaction.connection.execute(statement.encode())
+            transaction.execute(migrate.SET_REVISION, {"revision": migrate.HEAD})
 
     def _drop_collections(self) -> None:
         import psycopg

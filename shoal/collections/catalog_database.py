@@ -1,7 +1,7 @@
 """The database of the catalog: where it is, and its schema.
 
 The catalog is created when the first collection or key is. A service without one has the collection `main`
-and the keys of `SHOAL_API_KEYS`. Its few tables need no Alembic: `MIGRATIONS` are lists of statements, and a
+and the keys of `SHOAL_API_KEYS`. `MIGRATIONS` are lists of statements, and a
 table of one row says how many of them were run.
 
 All times are seconds since the epoch.

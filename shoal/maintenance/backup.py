@@ -36,12 +36,12 @@ Watcher = Callable[[int, int], None]
 """Called with the bytes copied and the total bytes."""
 
 COUNT_DOCUMENTS = "SELECT COUNT(*) FROM documents"
-REVISION = "SELECT version_num FROM alembic_version"
 REVISION_FORMAT = re.compile(r"\d{4}")
 HAS_INDEX = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'index_segments'"
-COUNT_KEY_TABLES = (
-    "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name IN ('alembic_version', 'documents')"
-)
+COUNT_KEY_TABLES = """
+    SELECT COUNT(*) FROM sqlite_master
+    WHERE type = 'table' AND name IN ('schema_revision', 'alembic_version', 'documents')
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,9 @@ def check_copy(path: Path) -> Copy:
         with contextlib.closing(open_copy(path)) as connection:
             if connection.execute(COUNT_KEY_TABLES).fetchone()[0] < 2:
                 raise BackupError(f"{path.name} is not a Shoal database")
-            revision = connection.execute(REVISION).fetchone()
-            if revision is None or not REVISION_FORMAT.fullmatch(str(revision[0])):
+            schema = str(migrate.revision_of(SqliteSnapshot(connection)))
+            if not REVISION_FORMAT.fullmatch(schema):
                 raise BackupError(f"{path.name} does not name its schema; it is not a Shoal database")
-            schema = str(revision[0])
             if schema > migrate.HEAD:
                 raise BackupError(
                     f"{path.name} was written by a newer version of Shoal (schema {schema}); this version "

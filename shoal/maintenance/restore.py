@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from shoal.errors import BackupError, DatabaseInUseError, DiskFullError, NotFoundError, StorageError
+from shoal.errors import (
+    BackupError,
+    DatabaseInUseError,
+    DiskFullError,
+    NotFoundError,
+    SchemaError,
+    StorageError,
+)
 from shoal.maintenance import backup
 from shoal.maintenance.backup import Copy, Watcher
 from shoal.maintenance.stored_texts import describe_damaged_text
@@ -63,6 +70,10 @@ def restore(path: Path, source: Path, *, watch: Watcher | None = None) -> Restor
     if not source.is_file():
         raise BackupError(f"{source} is not a file made by `shoal backup`")
     checked = backup.check_copy(source)
+    try:
+        migrate.check_can_migrate(source.name, checked.schema)
+    except SchemaError as error:
+        raise BackupError(str(error)) from error
     _check_space(path, source)
     with backup.translated_errors("the restored database"), backup.partial_file(path) as prepared:
         _prepare(source, prepared, watch)
@@ -89,7 +100,7 @@ def _prepare(source: Path, prepared: Path, watch: Watcher | None) -> None:
     database = open_database(f"sqlite:///{prepared}")
     try:
         with database.snapshot() as snapshot:
-            # Triggers would run during the migrations, and on every later write.
+            # Triggers would run during a migration, and on every later write.
             if names := foreign_triggers(snapshot):
                 raise BackupError(
                     f"{source.name} has triggers that Shoal never creates: {', '.join(names)}; "

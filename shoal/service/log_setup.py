@@ -1,6 +1,6 @@
 """Log configuration of the services: one line per event, to stderr, JSON unless stderr is a terminal.
 
-Events of structlog and of the standard `logging` (Celery, waitress, Alembic) have the same form. The CLI
+Events of structlog and of the standard `logging` (Celery, waitress) have the same form. The CLI
 prints messages for people and does not use this module. Library code may log either way and never configures
 logging.
 """
@@ -16,7 +16,7 @@ import structlog
 if TYPE_CHECKING:
     from shoal.settings import Settings
 
-NOISY_LIBRARIES = ("alembic", "httpcore", "httpx", "kombu", "amqp", "urllib3")
+NOISY_LIBRARIES = ("httpcore", "httpx", "kombu", "amqp", "urllib3")
 """Libraries that log every step at `info`; only their warnings are shown, unless the level is debug."""
 
 

@@ -1,48 +1,53 @@
-"""Migration of a database to this version's schema.
+"""Migration of a database to this version's schema, whose SQL is in `migrations/` (`revisions.py`).
 
-The check costs one query; Alembic and SQLAlchemy are imported only when a migration is due. If two processes
-start at the same time, a lock serializes them, and the second finds nothing to do. What is PostgreSQL's own
-is in `postgres/migration.py`.
+The check costs two queries. If two processes start at the same time, a lock serializes them, and the second
+finds nothing to do. A migration is one transaction, so that a crash leaves nothing of it. PostgreSQL's own
+part is in `postgres/migration.py`.
 """
 
 from __future__ import annotations
 
 import logging
-import shutil
 import sqlite3
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
-from shoal.errors import DiskFullError, SchemaError
+from shoal.errors import SchemaError
+from shoal.storage import revisions
 from shoal.storage.database import Database, Snapshot, Transaction
 
-if TYPE_CHECKING:
-    from alembic.script import Script
-
-HEAD = "0033"
-"""The newest revision; a test compares it with the files in `migrations/versions`."""
+HEAD = revisions.HEAD
+"""The revision of this version's schema."""
 COPYING = "copying"
 """The revision of a library that `shoal copy` has not finished (`shoal.maintenance.copying`)."""
-PREPARED = ("0010", "0014")
-"""The revisions whose migrations prepare their data in short transactions, ascending."""
-SPARE_BYTES = 64 << 20
-"""Free disk space that a migration needs beside its data, for the WAL."""
+
+STAMPED = "0033"
+"""The oldest revision that is migrated: the schema is that of INITIAL, but for the table that says so."""
+INITIAL = "0034"
+STAMP = (
+    "CREATE TABLE schema_revision (revision TEXT NOT NULL PRIMARY KEY)",
+    f"INSERT INTO schema_revision (revision) VALUES ('{INITIAL}')",
+    "DROP TABLE alembic_version",
+)
+LAST_TO_UPGRADE = "053f5a6"
+"""A commit that brings older libraries to the revision STAMPED."""
 
 MOVED = (
     "another version of Shoal has migrated the database, so this process stores nothing more: replace it by "
     "that version"
 )
 
-Report = Callable[[int], None]
+HAS_TABLE = {
+    "sqlite": "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name",
+    "postgresql": """
+        SELECT 1 FROM pg_class
+        WHERE relname = :name AND relkind = 'r' AND relnamespace = current_schema()::regnamespace
+    """,
+}
+REVISION = "SELECT revision FROM schema_revision"
+REVISION_BEFORE = "SELECT version_num FROM alembic_version"
+SET_REVISION = "UPDATE schema_revision SET revision = :revision"
 
 log = logging.getLogger(__name__)
-
-
-def script_folder() -> Path:
-    """Return the folder of the Alembic scripts: in the installed package, or at the top of a checkout."""
-    installed = Path(__file__).parent / "migrations"
-    return installed if installed.is_dir() else Path(__file__).parents[2] / "migrations"
 
 
 def current_revision(database: Database) -> str | None:
@@ -53,27 +58,12 @@ def current_revision(database: Database) -> str | None:
 
 def revision_of(snapshot: Snapshot) -> str | None:
     """Read the revision of a database; None for an empty one."""
-    if not isinstance(snapshot.connection, sqlite3.Connection):
-        from shoal.storage.postgres import migration
-
-        return migration.revision_of(snapshot.connection)
-    if not snapshot.value("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"):
-        return None
-    revision: str | None = snapshot.value("SELECT version_num FROM alembic_version")
-    return revision
-
-
-def interim_triggers(revision: str | None) -> set[tuple[str, str]]:
-    """The triggers, as name and statement, that an interrupted migration leaves in a library of this
-    revision; continuing the migration drops them."""
-    if revision is None:
-        return set()
-    return {
-        (name, sql.strip())
-        for prepared in PREPARED
-        if revision < prepared
-        for name, sql in _script_of(prepared).module.TRIGGERS.items()
-    }
+    has_table = HAS_TABLE[_store(snapshot)]
+    for table, statement in (("schema_revision", REVISION), ("alembic_version", REVISION_BEFORE)):
+        if snapshot.value(has_table, {"name": table}):
+            revision: str | None = snapshot.value(statement)
+            return revision
+    return None
 
 
 def check(database: Database) -> None:
@@ -83,8 +73,22 @@ def check(database: Database) -> None:
         return
     if revision is None:
         raise _is_empty(database)
-    _check_not_newer(database, revision)
+    check_can_migrate(database.name, revision)
     raise SchemaError(f"{database.name} has schema {revision}; run `shoal migrate` to bring it to {HEAD}")
+
+
+def check_can_migrate(name: str, revision: str) -> None:
+    """Raise SchemaError unless a database of this revision, called `name`, can be brought to HEAD."""
+    if revision == COPYING:
+        raise SchemaError(f"{name} holds an unfinished copy; run the same `shoal copy` again to finish it")
+    if revision > HEAD:
+        raise SchemaError(f"{name} was written by a newer Shoal; this version can't use it")
+    if revision < STAMPED:
+        raise SchemaError(
+            f"{name} has schema {revision}, and this version migrates {STAMPED} and later ones: bring it "
+            f"there with Shoal at the commit {LAST_TO_UPGRADE} first (`shoal migrate`; for a backup, "
+            "`shoal restore`)"
+        )
 
 
 def is_outdated(database: Database) -> bool:
@@ -96,7 +100,7 @@ def is_outdated(database: Database) -> bool:
 def check_writable(transaction: Transaction) -> None:
     """Raise SchemaError if the database no longer has this version's schema: what this version writes could
     mean something else there. For `Database.write_guard`."""
-    if transaction.value("SELECT version_num FROM alembic_version") != HEAD:
+    if transaction.value(REVISION) != HEAD:
         raise SchemaError(MOVED)
 
 
@@ -104,20 +108,17 @@ def _is_empty(database: Database) -> SchemaError:
     return SchemaError(f"{database.name} is empty; run `shoal migrate` to create its schema")
 
 
-def upgrade(database: Database, report: Report | None = None, *, creates: bool = True) -> bool:
+def upgrade(database: Database, *, creates: bool = True) -> bool:
     """Migrate the database to HEAD; True if a migration was due.
 
-    A migration that moves much data prepares it in short transactions first, and continues after an
-    interruption. `report` is called after each of these with the number of passages that are left. Raises
-    SchemaError if the database was written by a newer version or is not a Shoal database, or is empty unless
-    this `creates` the schema, and DiskFullError before anything is written if the disk has too little free
-    space.
+    Raises SchemaError if the database was written by a newer version, is too old or not a Shoal database, or
+    is empty unless this `creates` the schema.
     """
     revision = current_revision(database)
     if revision == HEAD:
         return False
     if revision is not None:
-        _check_not_newer(database, revision)
+        check_can_migrate(database.name, revision)
     elif not creates:
         raise _is_empty(database)
     with database.alone("migrate"):
@@ -126,69 +127,42 @@ def upgrade(database: Database, report: Report | None = None, *, creates: bool =
             return False
         if revision is None and _tables(database):
             raise SchemaError(f"{database.name} is the database of another program")
-        if database.is_sqlite:
-            for prepared in PREPARED:
-                if revision is not None and revision < prepared:
-                    _prepare(database, prepared, report or _log_progress)
         if revision is not None:
             log.info("migrating: from schema %s to %s", revision, HEAD)
         with database.write() as transaction:
-            _apply(database, transaction)
+            _apply(database, transaction, revision)
     return True
 
 
-def _apply(database: Database, transaction: Transaction) -> None:
+def create_in(connection: sqlite3.Connection) -> None:
+    """Create this version's schema in an empty SQLite database, within a transaction if one is open."""
+    for statement in revisions.statements("sqlite"):
+        connection.execute(statement)
+
+
+def _apply(database: Database, transaction: Transaction, revision: str | None) -> None:
+    due = _due(transaction, revision)
     if database.is_sqlite:
-        apply(transaction.connection)
-        return
-    from shoal.storage.postgres import migration
-    from shoal.storage.postgres.address import parse_address
+        for statement in due:
+            transaction.connection.execute(statement)
+    else:
+        from shoal.storage.postgres import migration
+        from shoal.storage.postgres.address import parse_address
 
-    migration.apply(transaction.connection, parse_address(database.url).schema)
-
-
-def _prepare(database: Database, revision: str, report: Report) -> None:
-    """Bring a library to the revision before this one, and do the part of its migration that needs no single
-    transaction."""
-    script = _script_of(revision)
-    with database.write() as transaction:
-        apply(transaction.connection, str(script.down_revision))
-    migration = script.module
-    with database.snapshot(limited=False) as snapshot:
-        needed = migration.bytes_needed(snapshot.connection) + SPARE_BYTES
-    free = shutil.disk_usage(Path(database.location).parent).free
-    if free < needed:
-        raise DiskFullError(
-            f"the migration of {database.name} needs {needed / 1e6:,.0f} MB of free disk space, and "
-            f"there are {free / 1e6:,.0f} MB; free some and start it again"
-        )
-    done = 0
-    while True:
-        with database.write() as transaction:
-            prepared = migration.prepare(transaction.connection, done)
-        if prepared is None:
-            return
-        done, remaining = prepared
-        report(remaining)
+        migration.apply(transaction.connection, parse_address(database.url).schema, due)
+    transaction.execute(SET_REVISION, {"revision": HEAD})
 
 
-def _script_of(revision: str) -> Script:
-    from alembic.script import ScriptDirectory
-
-    return ScriptDirectory(str(script_folder())).get_revision(revision)
-
-
-def _log_progress(remaining: int) -> None:
-    log.info("migrating: %s passages are left", f"{remaining:,}")
+def _due(snapshot: Snapshot, revision: str | None) -> Iterator[str]:
+    """The statements that bring a library from a revision, None for an empty one, to the newest."""
+    if revision == STAMPED:
+        yield from STAMP
+        revision = INITIAL
+    yield from revisions.statements(_store(snapshot), after=revision or "")
 
 
-def _check_not_newer(database: Database, revision: str) -> None:
-    if revision == COPYING:
-        raise SchemaError(
-            f"{database.name} holds an unfinished copy; run the same `shoal copy` again to finish it"
-        )
-    if revision > HEAD:
-        raise SchemaError(f"{database.name} was written by a newer Shoal; this version can't use it")
+def _store(snapshot: Snapshot) -> revisions.Store:
+    return "sqlite" if snapshot.is_sqlite else "postgresql"
 
 
 def _tables(database: Database) -> bool:
@@ -198,34 +172,3 @@ def _tables(database: Database) -> bool:
 
             return migration.has_tables(snapshot.connection)
         return bool(snapshot.value("SELECT COUNT(*) FROM sqlite_master"))
-
-
-def apply(connection: sqlite3.Connection, revision: str = "head") -> None:
-    """Run the outstanding migrations up to `revision` within the open transaction of `connection`."""
-    import sqlalchemy as sa
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(script_folder()))
-    engine = sa.create_engine("sqlite://", creator=lambda: _Borrowed(connection), poolclass=sa.NullPool)
-    try:
-        with engine.connect() as config.attributes["connection"]:
-            command.upgrade(config, revision)
-    except sa.exc.DBAPIError as error:
-        raise error.orig or error from error
-
-
-class _Borrowed:
-    """A connection whose transaction SQLAlchemy cannot end."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._connection, name)
-
-    def commit(self) -> None:
-        """Do nothing: the owner of the transaction commits."""
-
-    rollback = close = commit

@@ -9,6 +9,7 @@ from contextlib import closing
 
 from shoal.storage import migrate
 from shoal.storage.database import Snapshot
+from shoal.storage.revisions import Part
 from shoal.storage.sqlite.database import SqliteSnapshot
 from shoal.storage.totals import TABLES
 
@@ -24,9 +25,6 @@ DERIVED = (
     *(totals.table for totals in TABLES),
 )
 """Tables whose content can be made again; also prefixes of the names of their shadow tables."""
-
-Part = tuple[str, str, str]
-"""Type, name and SQL of a table, view, index, function or trigger."""
 
 
 def missing_parts(snapshot: Snapshot) -> list[Part]:
@@ -46,22 +44,21 @@ def tables_with_content(parts: Iterable[Part]) -> list[str]:
 
 
 def foreign_triggers(snapshot: Snapshot) -> list[str]:
-    """List the names of triggers that are not, word for word, those of this version or of an interrupted
-    migration."""
+    """List the names of triggers that are not, word for word, those of this version. These hold no comment,
+    so spaces and line breaks do not matter."""
     if not isinstance(snapshot.connection, sqlite3.Connection):
         from shoal.storage.postgres import migration
 
         return migration.foreign_triggers(snapshot.connection)
-    own = {(name, sql) for kind, name, sql in _expected_parts() if kind == "trigger"}
-    own |= migrate.interim_triggers(migrate.revision_of(snapshot))
-    return [name for name, sql in snapshot.tuples(TRIGGERS) if (name, sql) not in own]
+    own = {(name, *sql.split()) for kind, name, sql in _expected_parts() if kind == "trigger"}
+    return [name for name, sql in snapshot.tuples(TRIGGERS) if (name, *sql.split()) not in own]
 
 
 @functools.cache
 def _expected_parts() -> tuple[Part, ...]:
     # In memory: there may be no writable folder.
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrate.apply(connection)
+        migrate.create_in(connection)
         return tuple(_parts(SqliteSnapshot(connection)))
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
-import textwrap
 from pathlib import Path
 
 from shoal.storage import migrate
@@ -62,11 +60,9 @@ document alone. `webhook_deliveries.created_at` is the time of the last request 
 TABLES = """
     SELECT name, sql FROM sqlite_master
     WHERE type IN ('table', 'view') AND sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
-      AND name <> 'alembic_version'
+      AND name <> 'schema_revision'
     ORDER BY rowid
 """
-ADDED = re.compile(r"^( *)(\w+ .*?), (\w+ (?:INTEGER|REAL|TEXT)\b.*?)(,?)( *--.*)?$")
-"""A line with columns that later migrations added to it: SQLite writes them before the comment."""
 INDEXES = """
     SELECT sql FROM sqlite_master
     WHERE type = 'index' AND tbl_name = :table AND sql IS NOT NULL
@@ -89,24 +85,8 @@ def page() -> str:
 
 
 def _table(name: str, sql: str, indexes: list[str]) -> str:
-    statements = [_dedented(statement) + ";" for statement in (sql, *indexes)]
+    statements = [f"{statement};" for statement in (sql, *indexes)]
     return f"## {name}\n\n```sql\n" + "\n".join(statements) + "\n```\n"
-
-
-def _dedented(sql: str) -> str:
-    """Remove the indentation that a statement has in its migration, and give added columns their own lines."""
-    first, *lines = [part for line in sql.split("\n") for part in _columns(line.rstrip())]
-    closing = [lines.pop().strip()] if lines and lines[-1].strip().startswith(")") else []
-    body = textwrap.indent(textwrap.dedent("\n".join(lines)), "    ")
-    return "\n".join([first, *([body] if lines else []), *closing])
-
-
-def _columns(line: str) -> list[str]:
-    """Split a line after its first column, unless the rest is a comment."""
-    found = ADDED.match(line)
-    if found is None or "--" in found[2]:
-        return [line]
-    return [f"{found[1]}{found[2]},{found[5] or ''}", *_columns(f"{found[1]}{found[3]}{found[4]}")]
 
 
 if __name__ == "__main__":

@@ -280,7 +280,7 @@ def test_worker_of_an_older_version_stops_claiming_and_waits(
     notify_workers(make_celery(settings))
     until(lambda: progress(database, job_id) == (10, 10))
     with database.write() as transaction:
-        transaction.execute("UPDATE alembic_version SET version_num = '9999'")
+        transaction.execute("UPDATE schema_revision SET revision = '9999'")
     worker.release()
     worker.wait_for("worker outdated: it claims and stores nothing")
     assert progress(database, job_id)[0] == 10, "the batch in progress is not stored either"
@@ -316,7 +316,7 @@ def test_workers_of_the_version_before_wait_or_end_while_those_of_the_next_one_w
     early.process.terminate()
     until(lambda: n_stops(early) == 1)
     with database.write() as transaction:
-        transaction.execute("UPDATE alembic_version SET version_num = :newer", {"newer": NEWER})
+        transaction.execute("UPDATE schema_revision SET revision = :newer", {"newer": NEWER})
     until(lambda: n_stops(late) == 1)  # by itself, to wait
     late.process.terminate()
     until(lambda: n_stops(late) == 2)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from shoal.errors import DamagedDatabaseError, SchemaError, StorageError
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, examples
 from shoal.storage import index_tables, migrate
-from shoal.storage.schema import Part, missing_parts, tables_with_content
+from shoal.storage.revisions import Part
+from shoal.storage.schema import missing_parts, tables_with_content
 
 SAVE_FIRST = "First save what can be read with `shoal backup` and `shoal export`"
 INDEX_DAMAGE = re.compile(
@@ -149,6 +150,16 @@ def _schema(context: CheckContext) -> Sequence[Finding]:
                 f"the database has schema {revision}; this version supports schemas up to {migrate.HEAD}",
                 "a newer version of Shoal wrote it",
                 "install the newer version; this one does not open the database",
+            )
+        ]
+    if revision < migrate.STAMPED:
+        return [
+            Finding(
+                "schema",
+                f"the database has schema {revision}; this version migrates {migrate.STAMPED} and later ones",
+                "a much older version of Shoal wrote it",
+                f"make a backup; then run `shoal migrate` of Shoal at the commit {migrate.LAST_TO_UPGRADE}, "
+                "and that of this version",
             )
         ]
     if revision < migrate.HEAD:

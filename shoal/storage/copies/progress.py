@@ -37,7 +37,6 @@ SET_PROGRESS = """
     ON CONFLICT (name) DO UPDATE SET last_key = excluded.last_key, n_rows = excluded.n_rows,
         digest = excluded.digest, is_complete = excluded.is_complete
 """
-SET_REVISION = "UPDATE alembic_version SET version_num = :revision"
 FORGET_LEARNER = "UPDATE learning SET learner = NULL"
 # What a job that is left out observed would wait for it for ever.
 DROP_PENDING = "UPDATE observed_documents SET state = 'removed' WHERE state = 'pending'"
@@ -120,7 +119,7 @@ def prepare(transaction: Transaction, origin: Origin) -> None:
         transaction.execute(statement.format(integer=integer))
     values = {**origin._asdict(), "without_jobs": int(origin.without_jobs)}
     transaction.execute(SET_ORIGIN, values)
-    transaction.execute(SET_REVISION, {"revision": migrate.COPYING})
+    transaction.execute(migrate.SET_REVISION, {"revision": migrate.COPYING})
 
 
 def begin_again(transaction: Transaction) -> None:
@@ -204,7 +203,7 @@ def finish(transaction: Transaction, last: Mapping[str, int], origin: Origin) ->
     index_tables.start_again(transaction)
     for statement in DROP:
         transaction.execute(statement)
-    transaction.execute(SET_REVISION, {"revision": migrate.HEAD})
+    transaction.execute(migrate.SET_REVISION, {"revision": migrate.HEAD})
 
 
 def _set_last_ids(transaction: Transaction, last: Mapping[str, int]) -> None:

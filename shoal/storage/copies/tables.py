@@ -11,7 +11,7 @@ from shoal.storage import migrate
 
 LEFT_OUT = frozenset(
     {
-        *("alembic_version", "sqlite_sequence"),
+        *("schema_revision", "sqlite_sequence"),
         *("ranks", "all_bytes"),  # the same in every library
         *("index_segments", "changed_documents", "index_state"),  # the index, which is built again
         "workers",  # which run on the source
@@ -27,7 +27,7 @@ TYPES = {"INTEGER": "int8", "REAL": "float8", "TEXT": "text", "BLOB": "bytea"}
 
 LONGEST_KEY = {"file_stamps": "path", "fetched_pages": "url", "note_tag_set_matches": "tag_set"}
 """Columns whose values PostgreSQL does not store if they have more than MAX_KEY_BYTES bytes
-(`shoal/storage/postgres/schema/triggers.sql`)."""
+(`migrations/0034_initial.postgresql.sql`)."""
 MAX_KEY_BYTES = 2600
 
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
@@ -53,7 +53,7 @@ class Table(NamedTuple):
 def copied_tables() -> tuple[Table, ...]:
     """List the tables of this version that a copy has, each after those that its foreign keys refer to."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrate.apply(connection)
+        migrate.create_in(connection)
         names = [name for (name,) in connection.execute(TABLES) if name not in LEFT_OUT]
         parents = {
             name: {parent for (parent,) in connection.execute(PARENTS, {"table": name})} for name in names

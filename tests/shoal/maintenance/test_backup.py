@@ -272,7 +272,7 @@ def test_restore_of_an_unusable_copy_changes_nothing(library: Path, tmp_path: Pa
     assert_refused("not a Shoal database")
     copy.write_bytes(content)
     with sqlite3.connect(copy) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE schema_revision SET revision = '9999'")
     assert_refused("newer version of Shoal")
     with pytest.raises(NotFoundError):
         restore(library, tmp_path / "none.db")
@@ -348,10 +348,11 @@ def test_index_of_a_restored_library_reads_no_file_outside_its_folder(library: P
         ),
         (["ALTER TABLE counters RENAME TO t", "CREATE VIEW counters AS SELECT * FROM t"], "has no counters"),
         (["DROP TABLE jobs"], "has no jobs"),
-        (["DELETE FROM alembic_version"], "does not name its schema"),
-        (["UPDATE alembic_version SET version_num = 'x'"], "does not name its schema"),
-        # The copy claims an older schema than it has, so that its migrations fail half-way.
-        (["UPDATE alembic_version SET version_num = '0001'"], "cannot be migrated to this version's schema"),
+        (["DELETE FROM schema_revision"], "does not name its schema"),
+        (["UPDATE schema_revision SET revision = 'x'"], "does not name its schema"),
+        (["UPDATE schema_revision SET revision = '0001'"], "Shoal at the commit .* first"),
+        # The copy claims an older schema than it has, so that its migration fails half-way.
+        (["UPDATE schema_revision SET revision = '0033'"], "cannot be migrated to this version's schema"),
     ],
 )
 def test_restore_of_a_manipulated_copy_changes_nothing(
@@ -420,20 +421,6 @@ def test_restore_does_not_overwrite_a_database_of_another_program(library: Path,
     connection.close()
     with pytest.raises(BackupError, match="belongs to another program"):
         restore(other, tmp_path / "copy.db")
-
-
-def test_restore_migrates_a_backup_of_an_older_version(tmp_path: Path) -> None:
-    old = tmp_path / "old.db"
-    database = open_database(f"sqlite:///{old}")
-    with database.write() as transaction:
-        migrate.apply(transaction.connection, "0002")
-    database.close()
-    restored = restore(tmp_path / "shoal.db", old)
-    assert restored.copy.schema == "0002"
-    restored = open_database(f"sqlite:///{tmp_path / 'shoal.db'}")
-    migrate.check(restored)
-    restored.close()
-    assert titles(tmp_path / "shoal.db") == []
 
 
 # --- The commands ---

@@ -419,7 +419,7 @@ def test_what_cannot_be_copied_says_why(source: str, target: str, tmp_path: Path
         pytest.raises(CopyError, match="another process copies"),
     ):
         copy_library(source, target)
-    change(source, "UPDATE alembic_version SET version_num = '0027'")
+    change(source, "UPDATE schema_revision SET revision = '0033'")
     with pytest.raises(SchemaError, match="shoal migrate"):
         copy_library(source, target)
 

@@ -144,19 +144,19 @@ def test_index_that_misses_a_row_is_rebuilt(library: Path, settings: Settings) -
 
 
 def test_newer_schema_stops_the_examination(library: Path, settings: Settings) -> None:
-    damage(library, "UPDATE alembic_version SET version_num = '9999'")
+    damage(library, "UPDATE schema_revision SET revision = '9999'")
     report = check(settings, repair=True)
     assert "newer version" in only(report.findings, "schema").advice
     assert report.looked_at == ("file", "schema")
 
 
-def test_older_schema_is_migrated_by_repair(settings: Settings) -> None:
-    from shoal.storage import migrate
-
-    database = open_database(settings.database_url)
-    with database.write() as transaction:
-        migrate.apply(transaction.connection, "0002")
-    database.close()
+def test_older_schema_is_migrated_by_repair(library: Path, settings: Settings) -> None:
+    damage(
+        library,
+        "CREATE TABLE alembic_version (version_num TEXT)",
+        "INSERT INTO alembic_version VALUES ('0033')",
+        "DROP TABLE schema_revision",
+    )
     assert "shoal migrate" in only(check(settings).findings, "schema").advice
     assert check(settings, repair=True).is_healthy
     assert_healthy(settings)

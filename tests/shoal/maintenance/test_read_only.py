@@ -146,7 +146,7 @@ def test_read_only_library_of_an_older_version_is_an_error(made: Path, tmp_path:
     folder.mkdir()
     path = Path(shutil.copy(made, folder))
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+        connection.execute("UPDATE schema_revision SET revision = '0033'")
     connection.close()
     folder.chmod(0o555)
     result = run_shoal("--db", path, "search", "bees")

@@ -1,12 +1,10 @@
-"""Stored numbers of notes by category equal a count after any changes, a migration and a repair."""
+"""Stored numbers of notes by category equal a count after any changes and a repair."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
-import sqlite3
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,8 +17,6 @@ from shoal import Engine
 from shoal.errors import NoteStateError
 from shoal.models.notes import CategoryCount
 from shoal.notes.service import OwnerNotes
-from shoal.storage import migrate
-from shoal.storage.opening import open_database
 from shoal.storage.totals import wrong_totals
 
 PATHS = ("a", "a/b", "a/b/c", "a/bc", "a0", "ä/b", "b/a", "a%", "b'/\"c", "b/a/c")
@@ -94,38 +90,6 @@ def test_totals_equal_a_count_after_any_changes(
                     assert notes.status()["n_categories"] == len(counted(notes))
             with engine.database.snapshot() as snapshot:
                 assert wrong_totals(snapshot) == []
-
-
-def test_migration_counts_the_notes_that_are_there(tmp_path: Path, migrated_file: Path) -> None:
-    path = tmp_path / "shoal.db"
-    shutil.copyfile(migrated_file, path)
-    with Engine(path, scorer=FakeScorer(), learning=False) as engine:
-        notes = engine.notes.of("ann")
-        for number in range(3):
-            notes.add(f"Lava {number}.", categories=["a/b", "a/c", "d"][number:])
-        notes.deprecate(notes.add("Ash.", categories=["a/b/z"]).note.id)
-        expected = notes.categories()
-    assert expected == [("a", 0, 2), ("a/b", 1, 1), ("a/c", 2, 2), ("d", 3, 3)]
-    before = open_database(f"sqlite:///{tmp_path / 'before.db'}")
-    with before.write() as transaction:
-        migrate.apply(transaction.connection, "0022")
-    before.close()
-    with closing(sqlite3.connect(before.path, isolation_level=None)) as connection:
-        connection.execute("ATTACH ? AS source", (str(path),))
-        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        for name, _ in triggers:
-            connection.execute(f"DROP TRIGGER {name}")
-        for table in ("notes", "note_categories", "note_owners", "note_changes"):
-            columns = [row[1] for row in connection.execute(f"PRAGMA main.table_info({table})")]
-            names = ", ".join(columns)
-            connection.execute(f"REPLACE INTO main.{table} ({names}) SELECT {names} FROM source.{table}")
-        for _, sql in triggers:
-            connection.execute(sql)
-    with Engine(before.path, scorer=FakeScorer(), learning=False) as engine:
-        notes = engine.notes.of("ann")
-        assert notes.categories() == expected
-        notes.add("More lava.", categories=["d/e"])
-        assert notes.categories() == counted(notes)
 
 
 @pytest.mark.parametrize(

@@ -404,7 +404,7 @@ def test_an_engine_of_an_older_version_writes_nothing_and_says_so(
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         engine.ingest(content=TEXTS[0])
         with closing(open_database(empty_postgres)) as newer, newer.write() as transaction:
-            transaction.execute("UPDATE alembic_version SET version_num = '9999'")
+            transaction.execute("UPDATE schema_revision SET revision = '9999'")
         with pytest.raises(SchemaError, match="another version"):
             engine.ingest(content=TEXTS[2])
         assert engine.search("volcano").results, "it still reads"

@@ -5,20 +5,21 @@ from __future__ import annotations
 import multiprocessing
 import re
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
-from types import ModuleType, SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic.script import ScriptDirectory
+from faults import KILLED, killed_at
 from postgres_schemas import URL, new_schema, url_of
 
 from shoal.errors import SchemaError
-from shoal.storage import migrate
+from shoal.storage import migrate, revisions
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
-from shoal.storage.postgres import baseline, migration
+from shoal.storage.postgres import migration
 from shoal.storage.schema import foreign_triggers, missing_parts
 
 psycopg = pytest.importorskip("psycopg")
@@ -86,12 +87,12 @@ def test_empty_newer_and_foreign_schemas_are_refused(empty: Database) -> None:
         migrate.check(empty)
     migrate.upgrade(empty)
     with empty.write() as transaction:
-        transaction.execute("UPDATE alembic_version SET version_num = '9999'")
+        transaction.execute("UPDATE schema_revision SET revision = '9999'")
     for operation in (migrate.check, migrate.upgrade):
         with pytest.raises(SchemaError, match="newer Shoal"):
             operation(empty)
     with empty.write() as transaction:
-        transaction.connection.execute("DROP TABLE alembic_version")
+        transaction.connection.execute("DROP TABLE schema_revision")
     with pytest.raises(SchemaError, match="database of another program"):
         migrate.upgrade(empty)
 
@@ -114,34 +115,49 @@ def test_user_without_rights_is_told_the_statement_to_run() -> None:
             connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE; DROP ROLE {role}")
 
 
-def scripts_after_the_baseline() -> list[Any]:
-    scripts = ScriptDirectory(str(migrate.script_folder()))
-    return [script for script in scripts.walk_revisions() if script.revision > baseline.REVISION]
-
-
-def test_every_revision_after_the_baseline_has_statements_for_both_stores() -> None:
-    for script in scripts_after_the_baseline():
-        for name in ("SQLITE", "POSTGRESQL"):
-            statements = getattr(script.module, name, None)
-            assert statements, f"{script.revision} has no {name}"
-            assert not isinstance(statements, str)
-
-
-def test_later_revision_is_applied_once(empty: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_library_is_refused_and_that_of_the_version_before_is_stamped(empty: Database) -> None:
     migrate.upgrade(empty)
-    module = ModuleType("later")
-    module.__dict__["POSTGRESQL"] = (
-        "CREATE TABLE shelves (id BIGINT PRIMARY KEY, label TEXT COLLATE \"C\" DEFAULT '50 %')",
-        "CREATE INDEX idx_shelves ON shelves(label)",
-        "DROP INDEX idx_chunks_confidence",
+    with empty.write() as transaction:
+        transaction.execute("UPDATE schema_revision SET revision = '0032'")
+    for operation in (migrate.check, migrate.upgrade):
+        with pytest.raises(SchemaError, match=f"has schema 0032.*the commit {migrate.LAST_TO_UPGRADE}"):
+            operation(empty)
+    with empty.write() as transaction:
+        transaction.execute("DROP TABLE schema_revision")
+        transaction.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+        transaction.execute("INSERT INTO alembic_version VALUES ('0033')")
+    with pytest.raises(SchemaError, match="run `shoal migrate`"):
+        migrate.check(empty)
+    assert migrate.upgrade(empty) is True
+    migrate.check(empty)
+    with empty.snapshot() as snapshot:
+        assert missing_parts(snapshot) == []
+        assert foreign_triggers(snapshot) == []
+
+
+def test_a_migration_that_is_killed_is_repeated(empty: Database) -> None:
+    for place in (1, 2):
+        code, message = killed_at(place, lambda: migrate.upgrade(open_database(empty.url)))
+        assert code == KILLED, message
+        assert migrate.current_revision(empty) is None
+    assert migrate.upgrade(empty) is True
+    with empty.snapshot() as snapshot:
+        assert missing_parts(snapshot) == []
+
+
+def test_later_revision_is_applied_once(
+    empty: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    migrate.upgrade(empty)
+    folder = tmp_path / "migrations"
+    shutil.copytree(revisions.FOLDER, folder)
+    (folder / "9000_shelves.sql").write_text(
+        "CREATE TABLE shelves (\n    id INTEGER PRIMARY KEY,\n    label TEXT DEFAULT '50 %',\n    mark BLOB\n);\n"
+        "CREATE INDEX idx_shelves ON shelves(label);\nINSERT INTO shelves (mark) VALUES (x'ff00');\n"
     )
-    script = SimpleNamespace(revision="9000", module=module)
-    revisions_after = migration.revisions_after
-
-    def later(revision: str) -> list[Any]:
-        return [*revisions_after(revision), script] if revision < "9000" else []
-
-    monkeypatch.setattr(migration, "revisions_after", later)
+    (folder / "9000_shelves.postgresql.sql").write_text("DROP INDEX idx_chunks_confidence;\n")
+    (folder / "9000_shelves.sqlite.sql").write_text("no statement of PostgreSQL;\n")
+    monkeypatch.setattr(revisions, "FOLDER", folder)
     monkeypatch.setattr(migrate, "HEAD", "9000")
     migration.expected_parts.cache_clear()
     try:
@@ -150,5 +166,6 @@ def test_later_revision_is_applied_once(empty: Database, monkeypatch: pytest.Mon
         assert migrate.current_revision(empty) == "9000"
         with empty.snapshot() as snapshot:
             assert missing_parts(snapshot) == []
+            assert tuple(snapshot.first("SELECT * FROM shelves")) == (1, "50 %", b"\xff\x00")
     finally:
         migration.expected_parts.cache_clear()

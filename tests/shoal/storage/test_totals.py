@@ -10,14 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
 
 from shoal.models.documents import ScoredDocument
-from shoal.storage import document_writer, migrate, staleness, totals
+from shoal.storage import document_writer, staleness, totals
 from shoal.storage.database import ConstraintError, Database, Snapshot, Transaction
 from shoal.storage.document_queries import get_document, list_documents
 from shoal.storage.opening import open_database
@@ -187,25 +185,6 @@ def test_listings_read_an_index_in_order(database: Database, statement: str, ind
         plan = [row["detail"] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {statement}", parameters)]
     assert len(plan) == 1
     assert f"USING COVERING INDEX {index}" in plan[0]
-
-
-def test_migration_counts_what_is_stored(database: Database) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(migrate.script_folder()))
-    revision = ScriptDirectory.from_config(config).get_revision("0012").module
-    with database.write() as transaction:
-        for n in range(20):
-            write_something(transaction, "insert", random.Random(n), n)
-        for (name,) in transaction.rows("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
-            transaction.execute(f"DROP TRIGGER {name}")
-        statements = (*revision.LIBRARY, *revision.TAGS, *revision.REEFS)
-        for table in totals.TABLES:
-            if any(f"CREATE TABLE {table.table} " in statement for statement in statements):
-                transaction.execute(f"DROP TABLE {table.table}")
-        for statement in statements:
-            transaction.execute(statement)
-        assert totals.wrong_totals(transaction) == []
-        assert transaction.value(totals.N_DOCUMENTS) == 20
 
 
 def test_wrong_totals_are_counted_again(database: Database) -> None:
