@@ -38,7 +38,7 @@ from shoal.conversion.recognition import recognise
 from shoal.engine import Engine
 from shoal.errors import ShoalError
 from shoal.models.files import FilePlace, LocatorKind
-from shoal.storage.records import StoredChunk
+from shoal.models.stored import StoredChunk
 
 ENOUGH_WORDS = 0.9
 """Share of a passage's words that must stand at its place: readers divide words differently."""

@@ -18,6 +18,8 @@ from shoal_api.trace import trace_id
 LINES = "application/x-ndjson"
 AT_THE_END = ("warnings", "next_cursor", "has_more", "tokens", "prompt", "took_ms")
 """Members of a response that its last line has."""
+OF_PASSAGES = ("rerank", "facets", "total_documents", "now", "next_cursor", "has_more", "tokens")
+"""Members of a response without notes."""
 
 
 def represent(
@@ -39,19 +41,9 @@ def represent(
     if not isinstance(response, SearchResponse):
         return members
     metrics.observe_rerank(response.rerank)
-    if response.rerank is not None:
-        members["rerank"] = response.rerank
-    if response.facets is not None:
-        members["facets"] = response.facets
+    members |= {name: getattr(response, name) for name in OF_PASSAGES}
     if response.documents is not None:
-        members["total_documents"] = response.total_documents
         members["documents"] = [_document(document, options, selected) for document in response.documents]
-    if response.now is not None:
-        members["now"] = response.now
-    members["next_cursor"] = response.next_cursor
-    members["has_more"] = response.has_more
-    if response.tokens is not None:
-        members["tokens"] = response.tokens
     if options.get("prompt"):
         members["prompt"] = response.prompt
     return members
@@ -60,34 +52,23 @@ def represent(
 def _document(
     document: DocumentResult, options: Mapping[str, Any], selected: SelectedFields
 ) -> dict[str, Any]:
-    values = _without_unused(DOCUMENT.members(document), ("sort_values", "folded"))
+    values: dict[str, Any] = DOCUMENT.members(document)
     values["passages"] = [selected.of(result_members(passage, options)) for passage in document.passages]
     return values
 
 
 def result_members(result: SearchResult | NoteHit, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result with its requested optional fields only."""
-    values: dict[str, Any]
     if isinstance(result, NoteHit):
-        values = NOTE_HIT.members(result)
-        if not options["include_scores"]:
-            del values["shared_reefs"]
-        return values
-    values = RESULT.members(result)
+        hit: dict[str, Any] = NOTE_HIT.members(result)
+        return hit
+    values: dict[str, Any] = RESULT.members(result)
     if not options["include_scores"]:
-        del values["shared_reefs"], values["matched_terms"], values["nearest_sentence"]
+        del values["nearest_sentence"]
     if not options["context"]:
         del values["before"], values["after"]
     if options["expand"] == Expand.none:
         del values["evidence"]
-    return _without_unused(values, ("rerank", "text_span", "sort_values", "folded"))
-
-
-def _without_unused(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Without those of these members that only some searches have."""
-    for name in names:
-        if values[name] is None:
-            del values[name]
     return values
 
 

@@ -14,7 +14,7 @@ from shoal.jobs.queue.duplicates import duplicate_warnings
 from shoal.jobs.queue.queries import Job, JobItem
 from shoal.jobs.service import Duplicate
 from shoal.models.jobs import ItemStatus, JobKind
-from shoal.storage.records import DocumentDetail
+from shoal.models.stored import DocumentDetail
 from shoal_api import idempotency, jobs, service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import DOCUMENTS, ID

@@ -19,7 +19,7 @@ from shoal_api.answers import lines_response, represent, result_members, wants_l
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import API
 from shoal_api.problems import for_error, unexpected_problem
-from shoal_api.schemas.batches import BatchResponseSchema, BatchSchema
+from shoal_api.schemas.batches import FINDERS, BatchResponseSchema, BatchSchema
 from shoal_api.schemas.results import RESULT_FIELDS, SearchResponseSchema
 from shoal_api.schemas.search import DEFAULTS
 from shoal_api.trace import trace_id
@@ -96,7 +96,7 @@ class _Batch:
         best = max(each.found_by, key=lambda finder: finder.part)
         return {
             "fused_score": each.fused_score,
-            "found_by": [finder_members(finder) for finder in each.found_by],
+            "found_by": FINDERS.members(each.found_by),
             "result": self._selected.of(result_members(each.result, self._options(best.search))),
         }
 
@@ -106,9 +106,8 @@ class _Batch:
             "trace_id": trace_id(),
             "took_ms": round(response.took_ms, 3),
             "warnings": response.warnings,
+            "tokens": response.tokens,
         }
-        if response.tokens is not None:
-            end["tokens"] = response.tokens
         if self._wants_prompt:
             end["prompt"] = response.prompt
         return end
@@ -128,11 +127,6 @@ class _Batch:
     def _options(self, index: int) -> dict[str, Any]:
         search = self.searches[index]
         return {**DEFAULTS, **(search if isinstance(search, Mapping) else {})}
-
-
-def finder_members(finder: Any) -> dict[str, Any]:
-    """Return a search that found a fused result."""
-    return {name: getattr(finder, name) for name in ("search", "query", "rank", "match_score", "part")}
 
 
 def _stream(batch: _Batch) -> Response:

@@ -7,10 +7,11 @@ import enum
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from shoal.access.rights import EVERYWHERE, Access, Right, Scope
 from shoal.errors import InvalidFieldError
+from shoal.models.described import Time
 from shoal.support.clock import timestamp
 
 MAX_NAME_CHARS = 100
@@ -72,48 +73,45 @@ class StoredKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyScope:
-    """A right in a collection, by its present name; `*` for all, null for one that was deleted."""
+    """A right in a collection."""
 
-    collection: str | None
-    right: Right
+    collection: Annotated[str | None, "present name of the collection, `*` for all; null if it was deleted"]
+    right: Annotated[Right, "what the key may do there; each right includes the ones before it"]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyDetails:
-    """A key as people see it: never the key itself.
+    """A key as people see it: never the key itself."""
 
-    fingerprint  the first eight digits of its SHA-256, as logs and metrics name it
-    owners       the only owners of notes that it may name; null for any
-    All times are UTC in ISO 8601; `last_used_at` is at most a minute late.
-    """
-
-    id: str
-    name: str
-    fingerprint: str
-    state: KeyState
-    scopes: tuple[KeyScope, ...]
-    owners: tuple[str, ...] | None
-    requests_per_second: float | None
-    created_at: str
-    expires_at: str | None
-    last_used_at: str | None
-    revoked_at: str | None
+    id: Annotated[str, "id of the key"]
+    name: Annotated[str, "its name"]
+    fingerprint: Annotated[str, "first eight digits of its SHA-256, as logs and metrics name it"]
+    state: Annotated[KeyState, "whether it opens anything"]
+    scopes: Annotated[tuple[KeyScope, ...], "its rights"]
+    owners: Annotated[tuple[str, ...] | None, "the only owners of notes that the key may name; null for any"]
+    requests_per_second: Annotated[
+        float | None, "most requests a second to each process of the API; null for the limit of the service"
+    ]
+    created_at: Annotated[Time, "when it was created"]
+    expires_at: Annotated[Time | None, "when it stops working; null for never"]
+    last_used_at: Annotated[Time | None, "when it was last used, at most a minute late; null for never"]
+    revoked_at: Annotated[Time | None, "when it was revoked, or will be after a rotation; null if it was not"]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPage:
-    """A page of keys, newest first, and the number of all of them."""
+    """A page of keys."""
 
-    keys: tuple[KeyDetails, ...]
+    keys: Annotated[tuple[KeyDetails, ...], "a page, newest first"]
     total: int
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedKey:
-    """A new key, and the text that its bearer sends, which is stored nowhere."""
+    """A new key, and the text that its bearer sends."""
 
-    key: str
-    details: KeyDetails
+    key: Annotated[str, "what clients send; shown this once and stored nowhere"]
+    details: Annotated[KeyDetails, "what was created"]
 
 
 def details_of(stored: StoredKey, names: Mapping[str, str], now: float) -> KeyDetails:

@@ -15,7 +15,7 @@ from shoal.cli.terminal import quantity
 from shoal.saved_searches.models import DeliveryStatus
 
 if TYPE_CHECKING:
-    from shoal.saved_searches.models import Delivery, SavedSearch
+    from shoal.saved_searches.models import Delivery, DeliveryDetail, SavedSearch
 
 SearchId = Annotated[int, typer.Argument(metavar="SEARCH", help="Number of the saved search.", min=1)]
 DeliveryId = Annotated[str, typer.Argument(metavar="DELIVERY", help="Id of the webhook.")]
@@ -253,7 +253,7 @@ def _arguments(search: Mapping[str, Any]) -> str:
     return json.dumps(dict(search), ensure_ascii=False)
 
 
-def _show_delivery(session: Session, delivery: Delivery) -> None:
+def _show_delivery(session: Session, delivery: DeliveryDetail) -> None:
     if session.as_json:
         session.emit(json_form(delivery))
     session.say(_delivery_line(delivery))

@@ -27,7 +27,7 @@ from shoal.client.errors import (
     UnavailableError,
     UnreachableError,
 )
-from shoal.client.responses import (
+from shoal.models.responses import (
     Chunk,
     Document,
     Item,

@@ -23,10 +23,10 @@ from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.jobs import JobOperations
 from shoal.client.paths import API
 from shoal.client.requests import accepted_job, new_key, pages, parse, without_none
-from shoal.client.responses import Chunk, Document, ItemPage, Job, PlannedDeletion, Stored, Tags
 from shoal.models.documents import DocFormat, DocumentFields
 from shoal.models.jobs import ItemStatus, OnConflict
-from shoal.storage.records import ChunkPage, DocumentPage, StoredChunk, StoredDocument
+from shoal.models.responses import Chunk, Document, ItemPage, Job, PlannedDeletion, Stored, Tags
+from shoal.models.stored import ChunkPage, DocumentPage, StoredChunk, StoredDocument
 
 STORED_WAIT_SECONDS = 20
 """How long the server may hold a request that adds one document; after that, the client polls the job."""

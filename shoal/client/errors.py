@@ -17,7 +17,7 @@ from shoal import errors
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
-    from shoal.client.responses import Item, Job
+    from shoal.models.responses import Item, Job
 
 KEY_HINT = "commands take it from SHOAL_API_KEY or --key"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.paths import API
 from shoal.client.requests import Requester, accepted_job, pages, parse, without_none
-from shoal.client.responses import Job
 from shoal.models.notes import MergePage, MergeProposal, NoteMerge, ProposalPage
+from shoal.models.responses import Job
 
 DEFAULT_OWNER = "default"
 NOTES = "/notes"

@@ -12,7 +12,7 @@ from shoal.client.decoding import UnexpectedError, decode
 from shoal.client.errors import unexpected_response
 from shoal.client.flows import Batch, Flow, Repeat, Request, RetryingSender, Stream
 from shoal.client.paths import API
-from shoal.client.responses import Job
+from shoal.models.responses import Job
 
 PAGE = 500
 """Entries per request when all are wanted; a page of chunks then has some megabytes."""

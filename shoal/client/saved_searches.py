@@ -16,7 +16,7 @@ from shoal.query_log.models import (
     LoggedQueryPage,
 )
 from shoal.saved_searches.models import (
-    Delivery,
+    DeliveryDetail,
     DeliveryPage,
     NewSavedSearch,
     SavedSearch,
@@ -101,9 +101,9 @@ class SavedSearchOperations(Requester):
         yield from self._send(Request("DELETE", f"{API}{SEARCHES}/{int(search_id)}", repeat=Repeat.unsent))
 
     @operation
-    def test_saved_search(self, search_id: int) -> Flow[Delivery]:
+    def test_saved_search(self, search_id: int) -> Flow[DeliveryDetail]:
         """Send a test webhook with the best matches of the library."""
-        return (yield from self._post(Delivery, f"{SEARCHES}/{int(search_id)}/test", {}, Repeat.unsent))
+        return (yield from self._post(DeliveryDetail, f"{SEARCHES}/{int(search_id)}/test", {}, Repeat.unsent))
 
     @operation
     def webhook_deliveries(
@@ -114,14 +114,14 @@ class SavedSearchOperations(Requester):
         return (yield from self._page(DeliveryPage, path, limit, offset, status=status))
 
     @operation
-    def webhook_delivery(self, search_id: int, delivery_id: str) -> Flow[Delivery]:
+    def webhook_delivery(self, search_id: int, delivery_id: str) -> Flow[DeliveryDetail]:
         """A webhook with its body."""
-        return (yield from self._get(Delivery, _delivery(search_id, delivery_id)))
+        return (yield from self._get(DeliveryDetail, _delivery(search_id, delivery_id)))
 
     @operation
-    def redeliver_webhook(self, search_id: int, delivery_id: str) -> Flow[Delivery]:
+    def redeliver_webhook(self, search_id: int, delivery_id: str) -> Flow[DeliveryDetail]:
         """Send a webhook again, under its id."""
-        return (yield from self._post(Delivery, f"{_delivery(search_id, delivery_id)}/redeliver", {}))
+        return (yield from self._post(DeliveryDetail, f"{_delivery(search_id, delivery_id)}/redeliver", {}))
 
 
 class QueryLogOperations(Requester):

@@ -7,7 +7,6 @@ that it is in. Between two sentences it belongs to the first of them, unless a l
 
 from __future__ import annotations
 
-import enum
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from shoal.errors import DocumentTooLargeError, QueryError
 from shoal.formats import markdown, plaintext
 from shoal.formats.blocks import BlockKind, assemble
 from shoal.formats.masking import mask
+from shoal.grounding.verdicts import StatementKind
 from shoal.grounding.words import with_inner_underscores
 from shoal.models.documents import DocFormat, ParsedDocument
 from shoal.words.typed import folded, tokens_of
@@ -45,17 +45,6 @@ _QUOTATION = re.compile(r'"([^"]*)"|“([^“”]*)”|«([^«»]*)»')
 _LINE_END = re.compile(r"[\r\n]")
 _CLOSERS = " \t\r\n\"'”’»)]*_"
 _CODE = re.compile(r"[>\s]*+(?:```|~~~)| {4}|\t")
-
-
-class StatementKind(enum.StrEnum):
-    """What a statement is. Only a claim needs a citation."""
-
-    claim = "claim"
-    heading = "heading"
-    question = "question"
-    code = "code"
-    other = "other"
-    """It has no words that say something: "Yes.", a rule, a comment."""
 
 
 class Citation(NamedTuple):

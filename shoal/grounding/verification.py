@@ -22,16 +22,17 @@ from shoal.grounding.statements import (
     MAX_CITATIONS,
     MAX_STATEMENTS,
     Statement,
-    StatementKind,
     make_statement,
     parse_statements,
 )
 from shoal.grounding.support import Support, WeightOf, find_support
 from shoal.grounding.verdicts import (
+    MAX_PARTS,
     CheckedPart,
     Evidence,
     Problem,
     QuotationCheck,
+    StatementKind,
     StatementVerdict,
     Verdict,
     Verification,
@@ -61,8 +62,6 @@ _MESSAGES = {
 }
 MAX_NAMED = 5
 """Most parts that the message of a problem names."""
-MAX_PARTS = 100
-"""Most parts of a verdict, those that were not found first."""
 MAX_MISSING = 20
 """Most missing words of a verdict; the coverage has all of them."""
 
@@ -213,7 +212,7 @@ def _judge(
     min_coverage: float,
 ) -> StatementVerdict:
     references = tuple(citation.text for citation in statement.citations)
-    place = (statement.text, statement.start_char, statement.end_char, statement.kind.value)
+    place = (statement.text, statement.start_char, statement.end_char, statement.kind)
     if statement.kind is not StatementKind.claim:
         return StatementVerdict(*place, Verdict.no_claim, references)
     if not references:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from lagoon.tokens import plurals, tokenise
 from shoal.errors import NotFoundError
@@ -28,47 +28,41 @@ OTHER_DATA = (
 
 @dataclass(frozen=True, slots=True)
 class Association:
-    """A reef of a learned word; `strength` is 1.0 for the strongest. `reef_name` is None if the word was
-    learned with other lagoon data."""
+    """A reef of a learned word."""
 
     reef_id: int
-    reef_name: str | None
-    strength: float
+    reef_name: Annotated[str | None, "null for a reef of other lagoon data"]
+    strength: Annotated[float, "relative to the word's strongest reef, which has 1"]
 
 
 @dataclass(frozen=True, slots=True)
 class WordEvidence:
-    """Evidence of a word, regular plurals included: occurrences, documents, and some of the documents, those
-    with the most chunks first."""
+    """Evidence of a word, regular plurals included."""
 
-    n_occurrences: int
-    n_documents: int
-    documents: tuple[WordUser, ...]
+    n_occurrences: Annotated[int, "number of occurrences"]
+    n_documents: Annotated[int, "number of documents that use it"]
+    documents: Annotated[tuple[WordUser, ...], "the three documents that use it in most chunks"]
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedWord:
-    """A word or compound that a library has learned.
+    """A word or compound that a library has learned."""
 
-    `specificity` ranges from -2 (many reefs) to 2 (few reefs). `from_version`: the vocabulary version in
-    which the word got its present values. `reefs`: strongest first.
-    """
-
-    word: str
-    is_compound: bool
-    n_occurrences: int
-    n_documents: int
-    specificity: int
-    from_version: int
-    reefs: tuple[Association, ...]
-    evidence: WordEvidence
+    word: Annotated[str, "the words of a compound joined by spaces"]
+    is_compound: Annotated[bool, "whether it has several words"]
+    n_occurrences: Annotated[int, "number of occurrences when it was learned"]
+    n_documents: Annotated[int, "number of documents it was learned from"]
+    specificity: Annotated[int, "-2 (in many reefs) to 2 (in few reefs)"]
+    from_version: Annotated[int, "vocabulary version that last changed it"]
+    reefs: Annotated[tuple[Association, ...], "strongest first"]
+    evidence: Annotated[WordEvidence, "the evidence stored now"]
 
 
 @dataclass(frozen=True, slots=True)
 class WordPage:
-    """One page of learned words; `total` counts the words of all pages."""
+    """One page of learned words."""
 
-    words: tuple[LearnedWord, ...]
+    words: Annotated[tuple[LearnedWord, ...], "a page of words, most frequent first"]
     total: int
     vocabulary_version: int
     warnings: tuple[str, ...] = ()

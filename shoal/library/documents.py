@@ -32,8 +32,8 @@ from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
     from shoal.charts.ribbon import Ribbon
+    from shoal.models.stored import ChunkDetail, ChunkPage, DocumentDetail, DocumentPage
     from shoal.storage.document_lookup import Named
-    from shoal.storage.records import ChunkDetail, ChunkPage, DocumentDetail, DocumentPage
     from shoal.storage.topic_statistics import MainReef
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from shoal.errors import NotFoundError
 from shoal.mcp.client_notes import ClientNotes
 from shoal.models.notes import NoteOutcomes
+from shoal.models.stored import ChunkDetail, DocumentDetail, DocumentPage
 from shoal.notes.drafts import checked_owner
-from shoal.storage.records import ChunkDetail, DocumentDetail, DocumentPage
 
 if TYPE_CHECKING:
     from shoal.client import Client

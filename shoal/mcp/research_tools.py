@@ -19,8 +19,8 @@ from shoal.mcp.citations import line_range, name_of
 from shoal.mcp.document_results import FetchedPage, FoundPage, FoundPages
 from shoal.mcp.quoting import NOTICE
 from shoal.models.search import ContextChunk, SearchResult
+from shoal.models.stored import StoredChunk, StoredDocument
 from shoal.search.retrieval import PLAIN
-from shoal.storage.records import StoredChunk, StoredDocument
 from shoal.support.quoting import clean, in_line
 
 RESULTS = 10

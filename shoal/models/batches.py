@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from shoal.errors import ShoalError
+from shoal.models.described import Presence
 from shoal.models.prompts import Prompt, TokenUse
 from shoal.models.search import SearchResponse, SearchResult
 
@@ -25,27 +27,22 @@ class BatchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FoundBy:
-    """A search that found a fused result.
+    """A search that found a fused result."""
 
-    `search`: its index; `rank`: its rank in it, from 1; `match_score`: its score there, comparable within
-    this search only; `part`: what the search adds to the fused score.
-    """
-
-    search: int
-    query: str
-    rank: int
-    match_score: float
-    part: float
+    search: Annotated[int, "its index in `searches`, from 0"]
+    query: Annotated[str, "its query"]
+    rank: Annotated[int, "of the result in it, from 1"]
+    match_score: Annotated[float, "of the result in it"]
+    part: Annotated[float, "what it adds to `fused_score`"]
 
 
 @dataclass(frozen=True, slots=True)
 class FusedResult:
-    """A result of a fused ranking. `fused_score`, 0..1, is the sum of the parts in `found_by`; `result` is
-    that of the search with the largest part."""
+    """A result of a fused ranking. `result` is that of the search with the largest part."""
 
-    fused_score: float
-    found_by: tuple[FoundBy, ...]
-    result: SearchResult
+    fused_score: Annotated[float, "0 to 1, the sum of the parts"]
+    found_by: Annotated[tuple[FoundBy, ...], "the searches that found it"]
+    result: Annotated[SearchResult, "as of a search"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +53,10 @@ class BatchResponse:
     `prompt` are of the fused results.
     """
 
-    answers: Sequence[BatchAnswer]
+    answers: Annotated[Sequence[BatchAnswer], "in the order of `searches`"]
     trace_id: str
     took_ms: float
-    fused: Sequence[FusedResult] | None = None
-    tokens: TokenUse | None = None
-    prompt: Prompt | None = None
+    fused: Annotated[Sequence[FusedResult] | None, "best first, with `fused`", Presence.IF_SET] = None
+    tokens: Annotated[TokenUse | None, "of `fused`, with `max_tokens`", Presence.IF_SET] = None
+    prompt: Annotated[Prompt | None, "of `fused`, with `prompt`", Presence.ON_REQUEST] = None
     warnings: tuple[str, ...] = field(default=())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from shoal.models.files import FilePlace, Locator, SourceFile
 from shoal.models.passages import Passage
@@ -108,15 +108,15 @@ class DocumentDraft:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A span of the content that is in no chunk.
-
-    `reason`: `heading`, `front matter`, `rule`, `comment`, `link definition`, `boilerplate` or `no passage`
-    (text between passages that the caller cut).
-    """
+    """A span of the content that is in no chunk."""
 
     start_char: int
     end_char: int
-    reason: str
+    reason: Annotated[
+        str,
+        "`heading`, `front matter`, `rule`, `comment`, `link definition`, `boilerplate`, or `no passage`: "
+        "text between passages that the caller cut",
+    ]
 
 
 @dataclass(frozen=True, slots=True)

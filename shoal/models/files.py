@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from shoal.models.token_range import ANY_TOKENS
 
@@ -53,16 +53,16 @@ class Locator(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FilePlace:
-    """The place of a passage in its file: fields of `Locator`, and `label`, the place in words.
+    """The place of a passage in its file: fields of `Locator`, and the place in words.
 
     Labels are such as `page 12`, `pages 12-13`, `slide 3: Results`, `Sheet1, rows 2-40` or `1:04-2:10`.
     """
 
-    kind: LocatorKind
-    name: str
-    first: float
-    last: float
-    label: str
+    kind: Annotated[LocatorKind, "the unit of the file that it names"]
+    name: Annotated[str, "printed page label, sheet, chapter, subject or speaker; may be empty"]
+    first: Annotated[float, "number from 1, or seconds if `kind` is `time`"]
+    last: Annotated[float, "the same of its end, inclusive"]
+    label: Annotated[str, "in words, such as `page 12`"]
 
     @classmethod
     def of(cls, kind: LocatorKind, name: str, first: float, last: float) -> FilePlace:
@@ -97,12 +97,11 @@ def _clock(seconds: float) -> str:
 
 
 class Removed(NamedTuple):
-    """Text of a file that is not in the content. `reason`: such as `navigation`, `page number` or `repeated
-    header`; `text`: its beginning, at most 200 characters; `times`: how often it was removed."""
+    """Text of a file that is not in the content."""
 
-    reason: str
-    text: str
-    times: int
+    reason: Annotated[str, "such as `navigation`, `page number` or `repeated header`"]
+    text: Annotated[str, "its beginning, at most 200 characters"]
+    times: Annotated[int, "how often it was removed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,101 +3,101 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 
 @dataclass(frozen=True, slots=True)
 class QueryReef:
-    """A reef of a query. `own_z` is the part of `z_score` from the query's own words, without feedback."""
+    """A reef of a query."""
 
     reef_id: int
     reef_name: str
-    z_score: float
-    own_z: float = 0.0
+    z_score: Annotated[float, "z-score in the profile used for ranking"]
+    own_z: Annotated[
+        float, "the part from the query's own words; the rest comes from pseudo-relevance feedback"
+    ] = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class FeedbackChunk:
-    """A chunk used for pseudo-relevance feedback. `share` is its weight among the feedback chunks, 0..1."""
+    """A chunk that matches the words of a query best, so that its profile is added to that of the query
+    (pseudo-relevance feedback)."""
 
     chunk_id: int
     document_id: int
     document_title: str
-    share: float
+    share: Annotated[float, "its share of the feedback; the shares sum to 1"]
 
 
 @dataclass(frozen=True, slots=True)
 class NearWord:
-    """A word of the library that is searched for in place of, or beside, a word of the query.
+    """A word of the library that is searched for in place of a word of the query, or beside it."""
 
-    `kind` is `typo` if `typed` stands nowhere and is `edits` typing errors away from `word`, or `prefix` if
-    it is the beginning of `word`. `weight`, 0..1, multiplies the BM25 of `word`; `n_chunks` contain it.
-    `replaces`: whether it takes the place of `typed`, or only adds to the score by words.
-    """
-
-    typed: str
-    word: str
-    kind: str
-    edits: int
-    weight: float
-    n_chunks: int
-    replaces: bool
+    typed: Annotated[str, "the word of the query"]
+    word: Annotated[str, "the word of the library"]
+    kind: Annotated[str, "`typo`: the typed word stands nowhere; `prefix`: it begins the word"]
+    edits: Annotated[int, "letters added, deleted, replaced, and neighbours swapped"]
+    weight: Annotated[float, "factor of the BM25 of the word, 0 to 1; of a typed word 1"]
+    n_chunks: Annotated[int, "chunks that contain the word"]
+    replaces: Annotated[bool, "whether it takes the place of the typed word, or only adds to the score"]
 
 
 @dataclass(frozen=True, slots=True)
 class UsedSynonym:
-    """A word or phrase that is searched for as a synonym of words of the query.
+    """A word or phrase that is searched for as a synonym of words of the query."""
 
-    `typed`: these words; `synonym_id`: the entry that says so; `n_chunks`: how many chunks contain `synonym`.
-    """
-
-    typed: str
-    synonym: str
-    synonym_id: int
-    n_chunks: int
+    typed: Annotated[str, "these words"]
+    synonym: Annotated[str, "the word or phrase"]
+    synonym_id: Annotated[int, "the entry that says so"]
+    n_chunks: Annotated[int, "number of chunks that hold it"]
 
 
 @dataclass(frozen=True, slots=True)
 class UsedPin:
-    """A pin that is for the words of a query. `match` is `exact` or `contains`.
+    """A pin for the words of a query."""
 
-    `n_pinned`, `n_hidden`: documents and passages that it names; filters may keep them out anyway.
-    """
-
-    pin_id: int
-    query: str
-    match: str
-    n_pinned: int
-    n_hidden: int
+    pin_id: Annotated[int, "id of the pin"]
+    query: Annotated[str, "the words that it is for"]
+    match: Annotated[str, "`exact` or `contains`"]
+    n_pinned: Annotated[int, "documents and passages that it puts first, unless filters keep them out"]
+    n_hidden: Annotated[int, "documents and passages that it hides"]
 
 
 @dataclass(frozen=True, slots=True)
 class ExcludedTerm:
-    """A word or phrase that the query excludes, as typed without the minus. `n_removed`: how many passages
-    that the query finds and the filters leave have it, and so are no results."""
+    """A word or phrase that the query excludes."""
 
-    term: str
-    n_removed: int
+    term: Annotated[str, "as typed, without the minus"]
+    n_removed: Annotated[int, "passages that the query finds and the filters leave, and that have it"]
 
 
 @dataclass(frozen=True, slots=True)
 class QueryInfo:
-    """The profile and the words of a query.
+    """The profile and the words of a query. The profile is the one used for ranking, which includes
+    `feedback`."""
 
-    `top_reefs` are the strongest reefs of the profile used for ranking, which includes `feedback`;
-    `confidence` is the lead of the first reef over the second. `missing_terms` are the words and phrases, as
-    typed, that are in no chunk, nor a synonym of them; `near_words` say what a typing error or the beginning
-    of a word was taken for. `synonyms` are those that were searched for, too; `pins` are those that apply to
-    the results, first those that come first. `excluded` is what a minus left out.
-    """
-
-    top_reef: str | None
-    confidence: float
+    top_reef: Annotated[
+        str | None, "name of the strongest reef; null without any word that the topic model knows"
+    ]
+    confidence: Annotated[float, "z-score of the first of `top_reefs` minus that of the second"]
     coverage: float
-    top_reefs: tuple[QueryReef, ...]
-    unknown_words: tuple[str, ...]
-    missing_terms: tuple[str, ...] = ()
-    feedback: tuple[FeedbackChunk, ...] = ()
-    near_words: tuple[NearWord, ...] = ()
-    synonyms: tuple[UsedSynonym, ...] = ()
-    pins: tuple[UsedPin, ...] = ()
-    excluded: tuple[ExcludedTerm, ...] = ()
+    top_reefs: Annotated[
+        tuple[QueryReef, ...], "the ten strongest reefs; their `z_score` is `query_z` in `shared_reefs`"
+    ]
+    unknown_words: Annotated[tuple[str, ...], "words that the topic model does not know"]
+    missing_terms: Annotated[
+        tuple[str, ...], "words and phrases of the query that no chunk of the library holds"
+    ] = ()
+    feedback: Annotated[
+        tuple[FeedbackChunk, ...],
+        "chunks used for pseudo-relevance feedback: the best matches of the query's words, whose profiles "
+        "are added to the query's, best first",
+    ] = ()
+    near_words: Annotated[
+        tuple[NearWord, ...], "words of the library that typing errors or the last word were taken for"
+    ] = ()
+    synonyms: Annotated[
+        tuple[UsedSynonym, ...], "words and phrases that were searched for as synonyms of words of the query"
+    ] = ()
+    pins: Annotated[tuple[UsedPin, ...], "pins that apply to the results, first those that come first"] = ()
+    excluded: Annotated[tuple[ExcludedTerm, ...], "words and phrases that a minus left out"] = ()

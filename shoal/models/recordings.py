@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 
 class Modality(enum.StrEnum):
@@ -44,7 +44,7 @@ class EvidenceChunk:
     end_char: int
     start_line: int
     end_line: int
-    is_anchor: bool = False
+    is_anchor: Annotated[bool, "whether it is the result itself"] = False
 
     def shown(self, text: str | None = None) -> ShownChunk:
         """Return what a line of this passage needs, with `text` in place of its own if given."""
@@ -100,15 +100,12 @@ class ShownEvidence:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceBundle:
-    """The passages of a recording around a result, in time order; the result itself is one of them.
+    """The passages of a recording around a result: those that overlap its time, with 15 seconds before and
+    after it, 10 for a frame."""
 
-    `time_start` and `time_end`, HH:MM:SS: the time of the result with 15 seconds before and after it, 10 for
-    a frame, within the recording. The passages overlap it.
-    """
-
-    time_start: str
-    time_end: str
-    chunks: tuple[EvidenceChunk, ...]
+    time_start: Annotated[str, "start of the time that the passages overlap, HH:MM:SS"]
+    time_end: Annotated[str, "its end, HH:MM:SS, not after that of the recording"]
+    chunks: Annotated[tuple[EvidenceChunk, ...], "in time order, always with the result itself; at most 50"]
 
     @property
     def text(self) -> str:

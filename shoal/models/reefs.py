@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 
 class Reef(Protocol):
@@ -31,14 +31,14 @@ class Island(Protocol):
 
 
 class ReefScore(NamedTuple):
-    """One reef of a chunk, as stored: `z_score` in steps of 0.004, `raw_bm25` in steps of 0.1; `probability`,
-    0..1, that a reader would say that the chunk is about the reef (`lagoon.results`), in steps of 0.005."""
+    """A reef of a chunk, as stored: `z_score` in steps of 0.004, `raw_bm25` of 0.1, `probability`
+    (`lagoon.results`) of 0.005."""
 
     reef_id: int
     reef_name: str
-    z_score: float
-    raw_bm25: float
-    n_contributing_words: int
+    z_score: Annotated[float, "how far the reef stands out from ordinary text of this length"]
+    raw_bm25: Annotated[float, "sum of the contributions of the chunk's words to the reef"]
+    n_contributing_words: Annotated[int, "number of different words that contribute to it"]
     probability: float
 
 
@@ -51,10 +51,10 @@ class Label(NamedTuple):
 
 
 class IslandScore(NamedTuple):
-    """An island of a chunk. `aggregate_z`: the sum of the z-scores of the chunk's reefs that belong to the
-    island, over the square root of the number of the island's reefs, rounded to three digits."""
+    """An island of a chunk. `aggregate_z`: the sum of the z-scores of its reefs in the chunk, over the square
+    root of the number of the island's reefs, rounded to three digits."""
 
     island_id: int
     island_name: str
-    aggregate_z: float
-    n_contributing_reefs: int
+    aggregate_z: Annotated[float, "how far the island stands out, from its reefs together"]
+    n_contributing_reefs: Annotated[int, "number of the chunk's reefs on the island"]

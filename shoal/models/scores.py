@@ -4,141 +4,138 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+Relevance = Annotated[
+    float,
+    "calibrated probability that it answers the query, 0 to 1, from its words and reefs. Comparable between "
+    "queries, and the same in every mode",
+]
+TermCoverage = Annotated[
+    float | None,
+    "share of the query's words and phrases that it holds in text, headings or title, weighted by their "
+    "rarity in the library, 0 to 1. Comparable between queries, unlike `match_score`. Null for a query of "
+    "common words only",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class SharedReef:
-    """A reef that the query and a chunk share.
-
-    share          its part of the result's `match_score`, 0 in mode `lexical`
-    probability    that a person would accept the reef as a reason, 0..1 (`shoal.search.reasons`)
-    is_reason      whether the probability reaches the setting `label_threshold`; the others are background
-    query_words, passage_words   of a reason: the words that show it, strongest first
-    """
+    """A reef that the query and a chunk share (`shoal.search.reasons`)."""
 
     reef_id: int
     reef_name: str
-    chunk_z: float
-    query_z: float
-    share: float = 0.0
-    probability: float = 0.0
-    is_reason: bool = False
-    query_words: tuple[str, ...] = ()
-    passage_words: tuple[str, ...] = ()
+    chunk_z: Annotated[float, "how far the reef stands out in the chunk"]
+    query_z: Annotated[float, "how far it stands out in the query"]
+    share: Annotated[float, "its share of `match_score`; 0 in mode `lexical`"] = 0.0
+    probability: Annotated[float, "that a person would accept the reef as a reason, 0..1"] = 0.0
+    is_reason: Annotated[bool, "whether it is a reason; the others are background"] = False
+    query_words: Annotated[
+        tuple[str, ...], "words of the query that show the reef, of a reason; else empty"
+    ] = ()
+    passage_words: Annotated[
+        tuple[str, ...], "words of the passage that show the reef, of a reason; else empty"
+    ] = ()
 
 
 class FieldBoostParts(NamedTuple):
-    """What the fields of a chunk add to its field boost, 0..1 each: its title, its headings, the tags of its
-    document."""
+    """What each field of a chunk adds to its field boost, 0..1. A term counts once, for the first field that
+    has it."""
 
-    title: float
-    heading_path: float
-    tag_overlap: float
+    title: Annotated[float, "words in the title"]
+    heading_path: Annotated[float, "words in the headings"]
+    tag_overlap: Annotated[float, "words that are tags"]
 
 
 class BoostPart(NamedTuple):
-    """A boost of the request: what it adds to the score of a result.
+    """What a boost of the request adds to the score of a result."""
 
-    filter   its filter as an expression
-    weight   that of the request
-    value    the weight if the result meets the filter, else 0
-    """
-
-    filter: str
-    weight: float
-    value: float
+    filter: Annotated[str, "the filter as an expression"]
+    weight: Annotated[float, "that of the request"]
+    value: Annotated[float, "the weight if the result meets the filter, else 0"]
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
     """The scores of a result by signal; None for a signal that the search does not use.
 
-    `lexical`, `reef`, `field_boost` and `dense` are 0..1: relative to the best in the library for this query,
-    or by rank if the fusion is `rrf`. Multiplied by their weights (`SearchResponse.weights`), they add up to
-    the `final` score of a hybrid search. Results are ordered by `final`. `lexical_raw` is BM25, `reef_raw`
-    the overlap of the profiles, `dense_raw` the cosine of the vectors of query and chunk, 0..1. A chunk
-    without a vector has None there, and `dense` is estimated from its other signals.
-
-    `field_boost_parts`, on request, add up to `field_boost`. `decay` and the values of `boosts` are what the
-    decay and the boosts of the request add to the `final` score; None without them. `exact_name` and
-    `identifiers` are what is added to it, also in a lexical search, because the title, a heading or the file
-    name is the query, and because the chunk has all identifiers and numbers of the query; else 0.
+    `lexical`, `reef`, `field_boost` and `dense` are relative to the best in the library for this query, or by
+    rank if the fusion is `rrf`. Multiplied by their weights (`SearchResponse.weights`), they add up to the
+    `final` score of a hybrid search, with what the other fields say that they add.
     """
 
-    final: float
-    reef: float | None = None
-    lexical: float | None = None
-    field_boost: float = 0.0
-    reef_raw: float | None = None
-    lexical_raw: float | None = None
-    field_boost_parts: FieldBoostParts | None = None
-    dense: float | None = None
-    dense_raw: float | None = None
-    decay: float | None = None
-    boosts: tuple[BoostPart, ...] | None = None
-    exact_name: float = 0.0
-    identifiers: float = 0.0
+    final: Annotated[float, "score by which results are ranked, as `match_score`"]
+    reef: Annotated[float | None, "0 to 1; null in mode `lexical`"] = None
+    lexical: Annotated[float | None, "0 to 1; null in mode `reef`"] = None
+    field_boost: Annotated[float, "0 to 1: share of the query's terms in title, headings and tags"] = 0.0
+    reef_raw: Annotated[float | None, "overlap of the profiles; null in mode `lexical`"] = None
+    lexical_raw: Annotated[float | None, "BM25; null in mode `reef`"] = None
+    field_boost_parts: Annotated[
+        FieldBoostParts | None, "the parts of `field_boost`; null without `include_scores`"
+    ] = None
+    dense: Annotated[
+        float | None,
+        "0 to 1; of a chunk without a vector, estimated from its other scores; null if no vectors are used",
+    ] = None
+    dense_raw: Annotated[
+        float | None, "cosine of the vectors of query and chunk; null for a chunk without one"
+    ] = None
+    decay: Annotated[float | None, "added by `decay`; null without"] = None
+    boosts: Annotated[tuple[BoostPart, ...] | None, "added by `boosts`, in their order; null without"] = None
+    exact_name: Annotated[
+        float, "added because the title, a heading or the file name is the query; else 0"
+    ] = 0.0
+    identifiers: Annotated[
+        float, "added because the passage has all identifiers and numbers of the query; else 0"
+    ] = 0.0
 
 
 class NearestSentence(NamedTuple):
-    """The sentence of a chunk whose vector is nearest to that of the query.
+    """The sentence of a chunk whose vector is nearest to that of the query."""
 
-    `start`, `end`: its place in the text of the chunk, in code points; `similarity`: the cosine, -1..1;
-    `description`: the same in words.
-    """
-
-    start: int
-    end: int
-    similarity: float
-    description: str
+    start: Annotated[int, "in `text` of the chunk, in code points"]
+    end: Annotated[int, "exclusive"]
+    similarity: Annotated[float, "cosine of both vectors"]
+    description: Annotated[str, "the same in words"]
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedTerm:
-    """A word, phrase or `title:` term of the query that a chunk contains.
+    """A word, phrase or `title:` term of the query that a chunk contains."""
 
-    `places`: `title`, `headings`, `text`, or `tag` if it is a tag of the document. `same_stem`: the other
-    words that match only by their stem, such as "experience" for "experiments", if title, headings and text
-    have no form of the term itself; else None. `synonyms`: the synonyms of the term that the chunk contains.
-    """
-
-    term: str
-    places: tuple[str, ...]
-    same_stem: str | None = None
-    synonyms: tuple[str, ...] = ()
+    term: Annotated[str, "as it was typed"]
+    places: Annotated[
+        tuple[str, ...], "`title`, `headings`, `text`, `tag`; all but `text` count for `field_boost`"
+    ]
+    same_stem: Annotated[
+        str | None,
+        "other words that match by their stem alone, such as `experience` for `experiments`; null if a form "
+        "of the term itself matches",
+    ] = None
+    synonyms: Annotated[tuple[str, ...], "synonyms of the term that the chunk holds"] = ()
 
 
 class RelevancePart(NamedTuple):
-    """What one piece of evidence adds to the log odds of a relevance.
+    """What one piece of evidence adds to the log odds of a relevance."""
 
-    `name`: `start`, `term_coverage`, `adjacent_terms` or `reef_similarity`; `value`: 0..1; `description`: the
-    value in words.
-    """
-
-    name: str
-    value: float
-    contribution: float
-    description: str
+    name: Annotated[str, "start, term_coverage, adjacent_terms or reef_similarity"]
+    value: Annotated[float, "0 to 1; 1 for `start`"]
+    contribution: Annotated[float, "the contributions add up to ln(relevance / (1 - relevance))"]
+    description: Annotated[str, "the value in words"]
 
 
 @dataclass(frozen=True, slots=True)
 class RerankParts:
-    """What reranking did to a result.
+    """What reranking did to a result."""
 
-    blend_rank       its rank by `match_score`, from 1
-    similarity       cosine similarity of query and passage by the encoder, 0..1 (negative ones are 0); with a
-                     cross-encoder, its score
-    score            orders the reranked results, 0..1: `blend_part` + `similarity_part`
-    blend_part       half of `match_score` relative to the best of the reranked results
-    similarity_part  half of `similarity` relative to the largest of them
-    """
-
-    blend_rank: int
-    similarity: float
-    score: float
-    blend_part: float
-    similarity_part: float
+    blend_rank: Annotated[int, "its rank by `match_score`, from 1"]
+    similarity: Annotated[
+        float,
+        "cosine similarity of query and passage by the encoder, 0 to 1; with a cross-encoder, its score",
+    ]
+    score: Annotated[float, "orders the reranked results, 0 to 1; the sum of both parts"]
+    blend_part: Annotated[float, "half of `match_score` relative to the best of the reranked results"]
+    similarity_part: Annotated[float, "half of `similarity` relative to the largest of them"]
 
 
 class RerankFallback(enum.StrEnum):
@@ -152,15 +149,12 @@ class RerankFallback(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RerankInfo:
-    """What reranked the first results of a search.
+    """What reranked the first results of a search."""
 
-    `name` and `revision` are those of the encoder or cross-encoder; empty after a fallback. `n`: results that
-    it read, counted from rank 1; `ms`: milliseconds. `fallback`: why the results kept the order of the blend;
-    None if they were reranked.
-    """
-
-    name: str
-    revision: str
-    n: int
-    ms: float
-    fallback: RerankFallback | None = None
+    name: Annotated[str, "of the encoder or cross-encoder; empty after a fallback"]
+    revision: Annotated[str, "of the model; empty after a fallback"]
+    n: Annotated[int, "results that it read, counted from rank 1"]
+    ms: Annotated[float, "milliseconds"]
+    fallback: Annotated[
+        RerankFallback | None, "why the results kept the order of the blend; null if they were reranked"
+    ] = None

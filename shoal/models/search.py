@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from shoal.models.described import Presence
 from shoal.models.documents import DocFormat
 from shoal.models.facets import Facet
 from shoal.models.files import FilePlace
@@ -14,7 +15,16 @@ from shoal.models.prompts import Prompt, TokenUse
 from shoal.models.query_info import QueryInfo
 from shoal.models.recordings import EvidenceBundle, Modality
 from shoal.models.reefs import Label
-from shoal.models.scores import MatchedTerm, NearestSentence, RerankInfo, RerankParts, Scores, SharedReef
+from shoal.models.scores import (
+    MatchedTerm,
+    NearestSentence,
+    Relevance,
+    RerankInfo,
+    RerankParts,
+    Scores,
+    SharedReef,
+    TermCoverage,
+)
 
 
 class SearchMode(enum.StrEnum):
@@ -142,153 +152,179 @@ SortValue = str | float | bool | None
 
 
 class FoldedResult(NamedTuple):
-    """A near-duplicate that is folded under a result.
-
-    `similarity`: the share of all runs of five words of both texts that are in both, 0..1.
-    """
+    """A near-duplicate that is folded under a result."""
 
     chunk_id: int
     document_id: int
     document_title: str
-    similarity: float
+    similarity: Annotated[float, "share of all runs of five words of both texts that are in both, 0 to 1"]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """A chunk found by a search, with its citation and scores.
 
-    `relevance`: the calibrated probability, 0..1, that the chunk answers the query, if half of all queries
-    have an answer. It uses the words and the reefs of the query in every mode, so it does not depend on the
-    mode; only a query without terms, or without reefs, is judged by the other evidence alone.
-    `term_coverage`: the share of the query's terms in the chunk's title, headings or text, each weighted by
-    its rarity in the library, 0..1; None for a query without terms. Unlike `match_score`, which is relative
-    to the best match, it can be compared between queries.
-
-    `labels`: the reefs that the chunk is about, most probable first; `top_reef_name` is the first of them.
-    `awaits_rescore`: whether the chunk was scored with other data of lagoon, so that labels may be missing.
-    `place`: its place in the file that the document was converted from; None for a document sent as text.
-    `time_start`, `time_end`: of a passage of a recording, HH:MM:SS. `evidence`: the passages around it, if
-    requested. `rerank`: what reranking did to it; None if it was not reranked. `nearest_sentence`: of a
-    result that the dense signal found, the sentence that is nearest to the query, with `include_scores`; None
-    if there was no time for it, which a warning says. `sort_values`: what `sort` compares, in its order; None
-    without `sort`. `text_span`: of a `text` that is only a part of the chunk's, or empty, [start, end) in the
-    content of the document; else None. `folded`: the near-duplicates folded under it, best first; None
-    without `fold_similar`. `pinned`: whether a pin of the library put it first (`QueryInfo.pins`), whatever
-    its score. `further`: whether better passages of its document come before those of all others, so that
-    this one comes after them (`max_per_document`), also with a higher score. `lacking`: what the query names
-    and the chunk does not contain: identifiers, numbers, names, a negation. Its relevance is low then.
+    `relevance` is calibrated as if half of all queries had an answer. It does not depend on the mode; only a
+    query without terms, or without reefs, is judged by the other evidence alone.
     """
 
     text: str
-    match_score: float
-    relevance: float
+    match_score: Annotated[
+        float,
+        "score by which results are ranked, relative to the best match in the library; it can be high for a "
+        "query that nothing answers, which `relevance` shows",
+    ]
+    relevance: Relevance
     n_shared_reefs: int
     document_id: int
     document_title: str
     source_path: str | None
     chunk_id: int
     chunk_index: int
-    start_char: int
+    start_char: Annotated[int, "offset in the document's content, in code points"]
     end_char: int
-    start_line: int
-    end_line: int
+    start_line: Annotated[int, "from 1"]
+    end_line: Annotated[int, "inclusive"]
     section_path: tuple[str, ...]
-    confidence: float
-    coverage: float
+    confidence: Annotated[float, "z-score of the strongest reef minus that of the second"]
+    coverage: Annotated[float, "share of the words that the topic model knows, 0 to 1"]
     top_reef_name: str | None
     labels: tuple[Label, ...]
     awaits_rescore: bool
     tags: tuple[str, ...]
-    highlights: tuple[tuple[int, int], ...]
+    highlights: Annotated[
+        tuple[tuple[int, int], ...], "[start, end) of the query's words in `text`, code points"
+    ]
     scores: Scores
-    provenance: tuple[str, ...]
-    shared_reefs: tuple[SharedReef, ...] | None = None
-    matched_terms: tuple[MatchedTerm, ...] | None = None
-    term_coverage: float | None = None
-    before: tuple[ContextChunk, ...] = ()
-    after: tuple[ContextChunk, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Annotated[tuple[str, ...], "signals that matched it: `lexical`, `reef`, `dense`"]
+    shared_reefs: Annotated[tuple[SharedReef, ...] | None, "with `include_scores`", Presence.IF_SET] = None
+    matched_terms: Annotated[tuple[MatchedTerm, ...] | None, "with `include_scores`", Presence.IF_SET] = None
+    term_coverage: TermCoverage = None
+    before: Annotated[tuple[ContextChunk, ...], "with `context`", Presence.ON_REQUEST] = ()
+    after: Annotated[tuple[ContextChunk, ...], "with `context`", Presence.ON_REQUEST] = ()
+    metadata: Annotated[Mapping[str, Any], "of the document, as it was uploaded"] = field(
+        default_factory=dict
+    )
     place: FilePlace | None = None
     modality: Modality = Modality.text
     time_start: str | None = None
     time_end: str | None = None
-    evidence: EvidenceBundle | None = None
-    rerank: RerankParts | None = None
-    nearest_sentence: NearestSentence | None = None
-    sort_values: tuple[SortValue, ...] | None = None
-    text_span: tuple[int, int] | None = None
-    folded: tuple[FoldedResult, ...] | None = None
-    pinned: bool = False
-    further: bool = False
-    lacking: tuple[str, ...] = ()
+    evidence: Annotated[
+        EvidenceBundle | None, "with `expand=time`; null for a passage without times", Presence.ON_REQUEST
+    ] = None
+    rerank: Annotated[RerankParts | None, "of a reranked result", Presence.IF_SET] = None
+    nearest_sentence: Annotated[
+        NearestSentence | None,
+        "with `include_scores`, of a result that the dense signal matched",
+        Presence.ON_REQUEST,
+    ] = None
+    sort_values: Annotated[
+        tuple[SortValue, ...] | None,
+        "with `sort`: what it compares; null where there is no value",
+        Presence.IF_SET,
+    ] = None
+    text_span: Annotated[
+        tuple[int, int] | None,
+        "[start, end) of `text` in the document, if it is a part of the passage",
+        Presence.IF_SET,
+    ] = None
+    folded: Annotated[tuple[FoldedResult, ...] | None, "with `fold_similar`, best first", Presence.IF_SET] = (
+        None
+    )
+    pinned: Annotated[
+        bool, "whether a pin of the library put it first, whatever its score (`query_info.pins`)"
+    ] = False
+    further: Annotated[
+        bool,
+        "whether better passages of its document come before those of all others, so that this one comes "
+        "after them, also with a higher score: see `max_per_document`",
+    ] = False
+    lacking: Annotated[
+        tuple[str, ...],
+        "what the query names and the passage does not contain: identifiers, numbers, names, a negation; "
+        "`relevance` is low then",
+    ] = ()
 
 
 class DocumentReef(NamedTuple):
-    """A reef that is the first label of `n_chunks` passages of a document."""
+    """A reef that passages of a document have as their first label."""
 
     reef_id: int
     reef_name: str
-    n_chunks: int
+    n_chunks: Annotated[int, "passages of the document whose first label it is"]
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentResult:
-    """A document found by a search with `group_by="document"`.
-
-    match_score    that of its best passage, `best_chunk_id`, whose `scores` explain it; so is `relevance`
-    n_matches      its passages that are results
-    reefs          what it is about: the first labels of most of its passages
-    passages       the best first, then the others in order of their scores, `max_per_document` in all
-    folded         documents whose best passage is a near-duplicate of this one's; None without `fold_similar`
-    pinned         whether a pin put its first passage, and so the document, first
-    """
+    """A document found by a search with `group_by="document"`."""
 
     document_id: int
     document_title: str
     source_path: str | None
     tags: tuple[str, ...]
-    metadata: Mapping[str, Any]
-    match_score: float
-    relevance: float
-    best_chunk_id: int
-    n_matches: int
-    reefs: tuple[DocumentReef, ...]
-    passages: tuple[SearchResult, ...]
-    folded: tuple[FoldedResult, ...] | None = None
-    sort_values: tuple[SortValue, ...] | None = None
-    pinned: bool = False
+    metadata: Annotated[Mapping[str, Any], "of the document, as it was uploaded"]
+    match_score: Annotated[float, "that of its best passage, whose `scores` explain it"]
+    relevance: Annotated[float, "of its best passage"]
+    best_chunk_id: Annotated[int, "its best passage"]
+    n_matches: Annotated[int, "its passages that are results"]
+    reefs: Annotated[tuple[DocumentReef, ...], "what it is about"]
+    passages: Annotated[tuple[SearchResult, ...], "the best first, then the others in order of their scores"]
+    folded: Annotated[
+        tuple[FoldedResult, ...] | None,
+        "with `fold_similar`: documents whose best passage says nearly the same",
+        Presence.IF_SET,
+    ] = None
+    sort_values: Annotated[tuple[SortValue, ...] | None, "with `sort`", Presence.IF_SET] = None
+    pinned: Annotated[
+        bool, "whether a pin of the library put it first, whatever its score (`query_info.pins`)"
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResponse:
-    """The response to a search. `weights` add up to 1, or are 0 if there was nothing to search for.
+    """The response to a search. `weights` add up to 1, or are 0 if there was nothing to search for."""
 
-    `rerank` says what reordered the first results; None if nothing on the page was to be reranked. `facets`:
-    those that were asked for, in their order; None without any. `now`: the moment from which a decay counts
-    the age of documents, ISO 8601; None without a decay. `documents`: the results of a search with
-    `group_by="document"`, whose `results` are empty; None otherwise. `next_cursor`: the cursor of the next
-    page; None on the last, and always with `group_by="document"` or `fold_similar`. `has_more`: whether
-    results follow those of the page; the next page of these is at the `offset` after it. `tokens`: what the
-    texts cost of `max_tokens`; `prompt`: the results as numbered passages; both on request.
-
-    `total`: the passages that match and meet the filters, on all pages together. It is exact, and does not
-    depend on the page, `max_per_document`, `fold_similar` and `min_relevance`. `total_documents`: their
-    documents, with `group_by="document"`; None otherwise.
-    """
-
-    results: Sequence[SearchResult]
+    results: Annotated[
+        Sequence[SearchResult], "best first: passages, and with the unit `note` also notes, which have `note`"
+    ]
     query_info: QueryInfo
     trace_id: str
     took_ms: float
     warnings: tuple[str, ...] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
-    rerank: RerankInfo | None = None
-    facets: tuple[Facet, ...] | None = None
-    now: str | None = None
-    next_cursor: str | None = None
-    has_more: bool = False
-    tokens: TokenUse | None = None
-    prompt: Prompt | None = None
-    documents: Sequence[DocumentResult] | None = None
-    total: int = 0
-    total_documents: int | None = None
+    rerank: Annotated[RerankInfo | None, "of a page with results to rerank", Presence.IF_SET] = None
+    facets: Annotated[
+        tuple[Facet, ...] | None,
+        "with `facets`, in their order: counts over the results of all pages",
+        Presence.IF_SET,
+    ] = None
+    now: Annotated[
+        str | None,
+        "with `decay`: the moment from which ages count; give it for the next page",
+        Presence.IF_SET,
+    ] = None
+    next_cursor: Annotated[
+        str | None,
+        "cursor of the next page; null on the last, and always with `group_by` document or `fold_similar`, "
+        "whose pages begin at an `offset`. Not in searches with notes",
+        Presence.ON_REQUEST,
+    ] = None
+    has_more: Annotated[
+        bool, "whether results follow those of this page. Not in searches with notes", Presence.ON_REQUEST
+    ] = False
+    tokens: Annotated[TokenUse | None, "with `max_tokens`", Presence.IF_SET] = None
+    prompt: Annotated[Prompt | None, "with `prompt`; null without results", Presence.ON_REQUEST] = None
+    documents: Annotated[
+        Sequence[DocumentResult] | None,
+        "with `group_by=document`, best first; `results` are then empty",
+        Presence.IF_SET,
+    ] = None
+    total: Annotated[
+        int,
+        "passages, and with the unit `note` also notes, that match and meet the filters, on all pages "
+        "together. It is exact, and does not depend on the page, `max_per_document`, `fold_similar` and "
+        "`min_relevance`",
+    ] = 0
+    total_documents: Annotated[int | None, "with `group_by=document`: their documents", Presence.IF_SET] = (
+        None
+    )

@@ -26,7 +26,7 @@ import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,30 +75,34 @@ LEAST_RELATED = 0.15
 
 
 class SimilarityPart(NamedTuple):
-    """One reason of a similarity: the value of a measure, and what it adds to the log-odds."""
+    """One reason of a similarity: a measure, and what it adds to the log-odds."""
 
-    name: str
-    value: float
-    contribution: float
+    name: Annotated[
+        str,
+        "`profile`: cosine of the profiles; `words`: share of the terms of either text that the other "
+        "matches; `missing`: weight of the heaviest term that one text lacks; `exchanged`: the same where "
+        "each text has a term of its own; `vectors`, with an encoder: cosine of both vectors, 0 at the mean "
+        "of unrelated texts",
+    ]
+    value: Annotated[float, "the measure, 0 to 1"]
+    contribution: Annotated[float, "what it adds to the log-odds"]
 
 
 class Similarity(NamedTuple):
-    """How similar two texts are.
+    """How similar two texts are, and why. The contributions of `parts` add up, with `SAME.bias`, to the
+    log-odds of `value`; with `SAME_BY_VECTORS.bias` if there is a part `vectors`."""
 
-    value        0..1; 1 if all terms are equal
-    is_opposite  the texts are about the same matter and may contradict each other
-    parts        measures with their contributions, which add up with `SAME.bias` to the log-odds of the
-                 value; with `SAME_BY_VECTORS.bias` if there is a part `vectors`
-    signs        signs of a contradiction, see `opposites`
-    """
-
-    value: float
-    is_opposite: bool
-    parts: tuple[SimilarityPart, ...]
-    signs: Signs
+    value: Annotated[
+        float,
+        f"probability that the texts are about the same, 0 to 1; from {DUPLICATE} on they are duplicates, "
+        "unless `is_opposite`",
+    ]
+    is_opposite: Annotated[bool, "whether there are signs that the texts contradict each other"]
+    parts: Annotated[tuple[SimilarityPart, ...], "measures behind `value`"]
+    signs: Annotated[Signs, "signs behind `is_opposite`"]
 
     @property
-    def is_duplicate(self) -> bool:
+    def is_duplicate(self) -> Annotated[bool, f"`value` is at least {DUPLICATE}, and not `is_opposite`"]:
         """Whether the texts say the same."""
         return self.value >= DUPLICATE and not self.is_opposite
 

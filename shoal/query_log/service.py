@@ -12,6 +12,7 @@ from shoal.errors import NotFoundError, QueryError
 from shoal.models.notes import UnitResponse
 from shoal.models.search import GroupBy, SearchResponse
 from shoal.query_log.models import (
+    CLICKS_OF_GRADES,
     ClickedQueries,
     ClickedQuery,
     FrequentQueries,
@@ -36,8 +37,6 @@ MAX_JUDGED = 10_000
 MAX_RELEVANT = 100
 """Most documents of one judged query, those with most clicks."""
 MAX_PREFIX_CHARS = 200
-CLICKS_OF_GRADES = ((10, 3), (3, 2), (1, 1))
-"""Fewest clicks of a grade, as (clicks, grade)."""
 PRUNED_TOGETHER = 1_000
 MAX_PRUNES = 1_000
 OFF = "off"

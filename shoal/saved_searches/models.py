@@ -5,7 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from shoal.models.described import Time
 
 
 class DeliveryStatus(enum.StrEnum):
@@ -25,75 +27,65 @@ class DeliveryEvent(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SavedSearch:
-    """A search that reports new matches.
+    """A search that reports new matches."""
 
-    search      its arguments, as of `Engine.search`, that differ from the defaults; `query` is always there
-    min_score   lowest `match_score` of a match, 0..1
-    url         where webhooks are sent
-    is_pending  whether documents of ended jobs wait for its evaluation
-    n_waiting   webhooks that wait to be sent; n_failed: those that were given up
-    error       why its last evaluation was not possible
-    """
-
-    id: int
-    name: str
-    search: Mapping[str, Any]
-    min_score: float
-    url: str
-    is_active: bool
-    is_pending: bool
-    n_waiting: int
-    n_failed: int
-    error: str | None
-    created_at: str
-    updated_at: str
+    id: Annotated[int, "id of the saved search"]
+    name: Annotated[str, "its name"]
+    search: Annotated[Mapping[str, Any], "`query` and the arguments that differ from the defaults"]
+    min_score: Annotated[float, "lowest `match_score` of a match, 0 to 1"]
+    url: Annotated[str, "where webhooks are sent"]
+    is_active: Annotated[bool, "whether new documents are reported"]
+    is_pending: Annotated[bool, "whether documents of ended jobs wait for its evaluation"]
+    n_waiting: Annotated[int, "webhooks that wait to be sent"]
+    n_failed: Annotated[int, "webhooks that were given up"]
+    error: Annotated[str | None, "why its last evaluation was not possible"]
+    created_at: Annotated[Time, "when it was created, UTC in ISO 8601"]
+    updated_at: Annotated[Time, "when it was changed, UTC in ISO 8601"]
 
 
 @dataclass(frozen=True, slots=True)
 class NewSavedSearch:
     """A saved search with its secret, which is shown this once."""
 
-    saved_search: SavedSearch
-    secret: str
+    saved_search: Annotated[SavedSearch, "what was created"]
+    secret: Annotated[str, "signs the webhooks; shown this once"]
 
 
 @dataclass(frozen=True, slots=True)
 class SavedSearchPage:
-    """A page of saved searches, by id, and the number of all."""
+    """A page of saved searches."""
 
-    saved_searches: tuple[SavedSearch, ...]
+    saved_searches: Annotated[tuple[SavedSearch, ...], "a page, by id"]
     total: int
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A webhook.
+    """A webhook."""
 
-    delivery_id      the same for every try
-    attempts         tries so far; next_try_at: of the next, None if there is none
-    response_status  HTTP status of the last try; None if there was no answer
-    error            of the last try
-    created_at       when it was made, or last sent again; the body keeps the time when it was made
-    body             what is sent, as JSON; only where a single delivery is read
-    """
+    delivery_id: Annotated[str, "the same for every try"]
+    saved_search_id: Annotated[int, "id of the saved search"]
+    event: Annotated[DeliveryEvent, "what it reports"]
+    n_passages: Annotated[int, "passages in it"]
+    status: Annotated[DeliveryStatus, "`waiting` for the first or the next try; `failed`: given up"]
+    attempts: Annotated[int, "tries so far"]
+    next_try_at: Annotated[Time | None, "null if there is no next try"]
+    response_status: Annotated[int | None, "HTTP status of the last try; null without an answer"]
+    error: Annotated[str | None, "of the last try; null if there was none"]
+    created_at: Annotated[Time, "when it was made, or last sent again, UTC in ISO 8601"]
+    updated_at: Annotated[Time, "time of the last try"]
 
-    delivery_id: str
-    saved_search_id: int
-    event: DeliveryEvent
-    n_passages: int
-    status: DeliveryStatus
-    attempts: int
-    next_try_at: str | None
-    response_status: int | None
-    error: str | None
-    created_at: str
-    updated_at: str
-    body: str | None = None
+
+@dataclass(frozen=True, slots=True)
+class DeliveryDetail(Delivery):
+    """A webhook with what it sends."""
+
+    body: Annotated[str, "the JSON that is sent"]
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPage:
-    """A page of deliveries, newest first, and the number of all."""
+    """A page of deliveries."""
 
-    deliveries: tuple[Delivery, ...]
+    deliveries: Annotated[tuple[Delivery, ...], "a page, newest first"]
     total: int

@@ -13,6 +13,7 @@ from shoal.saved_searches import arguments as checks
 from shoal.saved_searches.matching import TEST_PASSAGES, Matcher, store_delivery
 from shoal.saved_searches.models import (
     Delivery,
+    DeliveryDetail,
     DeliveryEvent,
     DeliveryPage,
     DeliveryStatus,
@@ -138,7 +139,7 @@ class SavedSearches:
             if not rows.delete(transaction, _checked(search_id)):
                 raise _missing(search_id)
 
-    def test(self, search_id: int) -> Delivery:
+    def test(self, search_id: int) -> DeliveryDetail:
         """Send a webhook with the best matches in the library, at most 3, as the event `test`.
 
         A worker sends it soon, or `run`. Raises NotFoundError, QueryError.
@@ -163,17 +164,17 @@ class SavedSearches:
         with self._database.snapshot() as snapshot:
             _row(snapshot, search_id)
             page, total = webhook_deliveries.page(snapshot, search_id, wanted, limit, offset)
-        return DeliveryPage(tuple(_delivery(row) for row in page), total)
+        return DeliveryPage(tuple(Delivery(**_delivery(row)) for row in page), total)
 
-    def delivery(self, search_id: int, delivery_id: str) -> Delivery:
+    def delivery(self, search_id: int, delivery_id: str) -> DeliveryDetail:
         """A webhook, with its body. Raises NotFoundError."""
         with self._database.snapshot() as snapshot:
             row = webhook_deliveries.get(snapshot, _checked(search_id), delivery_id)
         if row is None:
             raise NotFoundError(f"saved search {search_id} has no delivery {delivery_id[:40]!r}")
-        return _delivery(row, row["body"])
+        return DeliveryDetail(**_delivery(row), body=row["body"])
 
-    def redeliver(self, search_id: int, delivery_id: str) -> Delivery:
+    def redeliver(self, search_id: int, delivery_id: str) -> DeliveryDetail:
         """Send a webhook again, under its id, whatever became of it. Raises NotFoundError."""
         with self._database.write() as transaction:
             now = transaction.now()
@@ -248,19 +249,18 @@ def _saved_search(row: Row, snapshot: Snapshot) -> SavedSearch:
     )
 
 
-def _delivery(row: Row, body: str | None = None) -> Delivery:
+def _delivery(row: Row) -> dict[str, Any]:
     is_waiting = row["status"] == DeliveryStatus.waiting
-    return Delivery(
-        delivery_id=row["delivery_id"],
-        saved_search_id=row["saved_search_id"],
-        event=DeliveryEvent(row["event"]),
-        n_passages=row["n_passages"],
-        status=DeliveryStatus(row["status"]),
-        attempts=row["attempts"],
-        next_try_at=timestamp_at(row["due_at"]) if is_waiting else None,
-        response_status=row["response_status"],
-        error=row["error"],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        body=body,
-    )
+    return {
+        "delivery_id": row["delivery_id"],
+        "saved_search_id": row["saved_search_id"],
+        "event": DeliveryEvent(row["event"]),
+        "n_passages": row["n_passages"],
+        "status": DeliveryStatus(row["status"]),
+        "attempts": row["attempts"],
+        "next_try_at": timestamp_at(row["due_at"]) if is_waiting else None,
+        "response_status": row["response_status"],
+        "error": row["error"],
+        "created_at": row["created_at"],
+        "updated_at": row["updated_at"],
+    }

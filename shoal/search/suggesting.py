@@ -17,6 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from shoal.errors import QueryError
 from shoal.formats.headings import without_title_label
@@ -70,24 +71,26 @@ LEARNED_WORDS = """
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A query that may be meant. `text` is plain text, never markup.
+    """A query that may be meant."""
 
-    `kind` is `title`, `heading`, `learned` (a word learned from the documents), `compound` (of the
-    dictionary, or learned), `query` (searched for at least three times, with results), or `word`, whose last
-    word alone was completed. `n`: passages of the document, documents with the heading or the learned word,
-    passages with the compound, searches, or passages with the word.
-    """
-
-    text: str
-    kind: str
-    n: int
+    text: Annotated[str, "plain text, in one line; escape it before it becomes part of a page"]
+    kind: Annotated[
+        str,
+        "`title` of a document, `heading`, `learned` word, `compound` of the dictionary or a learned one, "
+        "frequent `query` of the log, or `word`: the query with its last word completed",
+    ]
+    n: Annotated[
+        int,
+        "passages of the document, documents with the heading or learned word, passages with the compound, "
+        "searches for the query, or passages with the word",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
-    """Suggestions for the beginning of a query, best first."""
+    """Suggestions for the beginning of a query."""
 
-    suggestions: Sequence[Suggestion]
+    suggestions: Annotated[Sequence[Suggestion], "best first"]
 
 
 class Suggester:

@@ -15,11 +15,11 @@ from shoal.errors import NotFoundError
 from shoal.models.recordings import Modality
 from shoal.models.reefs import IslandScore, Label, ReefScore
 from shoal.models.search import ContextChunk
+from shoal.models.stored import ChunkDetail, ChunkPage, StoredChunk
 from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.document_queries import get_document
 from shoal.storage.profiles import Profiles
-from shoal.storage.records import ChunkDetail, ChunkPage, StoredChunk
 from shoal.storage.reef_names import ReefsById, names_by_data, reefs_by_data
 from shoal.storage.source_files import place_from_json
 from shoal.storage.timed_media import modality_of, times_of

@@ -12,15 +12,15 @@ from shoal.errors import NotFoundError
 from shoal.models.documents import DocFormat, DocumentDraft, LeftOut
 from shoal.models.files import Removed
 from shoal.models.passages import Passage
-from shoal.storage.database import IDS_PER_STATEMENT, Query, Snapshot, listed
-from shoal.storage.passages import passages_from_json
-from shoal.storage.records import (
+from shoal.models.stored import (
     DocumentDetail,
     DocumentPage,
     DocumentReport,
     StoredDocument,
     StoredSection,
 )
+from shoal.storage.database import IDS_PER_STATEMENT, Query, Snapshot, listed
+from shoal.storage.passages import passages_from_json
 from shoal.storage.source_files import describe_file, get_file
 from shoal.storage.totals import N_DOCUMENTS, N_WITH_TAG
 

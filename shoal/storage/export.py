@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from shoal.models.reefs import IslandScore, ReefScore
+from shoal.models.stored import StoredChunk, StoredDocument
 from shoal.models.token_range import ANY_TOKENS
 from shoal.storage import vectors
 from shoal.storage.chunk_queries import get_chunks
@@ -31,7 +32,6 @@ from shoal.storage.document_queries import (
 )
 from shoal.storage.note_export import note_records
 from shoal.storage.pins import pin_records
-from shoal.storage.records import StoredChunk, StoredDocument
 from shoal.storage.source_files import get_file
 from shoal.storage.synonym_export import synonym_records
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Annotated
+
+from shoal.models.described import Time
 
 
 class PinMatch(enum.StrEnum):
@@ -23,40 +26,41 @@ class PinTarget:
 
 @dataclass(frozen=True, slots=True)
 class ListedTarget:
-    """A target of a pin with the title of its document.
+    """A document or passage of a pin."""
 
-    `chunk_index`: the number of the passage in its document, from 0; None for a document. `is_gone`: the
-    document was replaced and has the passage no more. Then the whole document is pinned; nothing is hidden.
-    """
-
-    document_id: int
-    chunk_id: int | None
-    document_title: str
-    chunk_index: int | None = None
-    is_gone: bool = False
+    document_id: Annotated[int, "of the document"]
+    chunk_id: Annotated[int | None, "of the passage; null: the document"]
+    document_title: Annotated[str, "its title"]
+    chunk_index: Annotated[int | None, "of the passage in its document"] = None
+    is_gone: Annotated[
+        bool,
+        "whether the document has the passage no more; then the whole document is pinned, and nothing hidden",
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What comes first for a query, in order, and what is hidden from its results.
+    """What comes first for a query, and what is hidden from its results. Deleted documents are in neither
+    list."""
 
-    Deleted documents are in neither list. Times are as in `shoal.support.clock`.
-    """
-
-    id: int
-    query: str
-    match: PinMatch
-    pinned: tuple[ListedTarget, ...]
-    hidden: tuple[ListedTarget, ...]
-    created_at: str
-    updated_at: str
+    id: Annotated[int, "id of the pin"]
+    query: Annotated[str, "as it was given"]
+    match: Annotated[
+        PinMatch,
+        "`exact`: for searches with exactly these words; `contains`: for all that have them side by side, "
+        "among others",
+    ]
+    pinned: Annotated[tuple[ListedTarget, ...], "what comes first, in this order"]
+    hidden: Annotated[tuple[ListedTarget, ...], "what is hidden from the results"]
+    created_at: Annotated[Time, "when the pin was stored first"]
+    updated_at: Annotated[Time, "when it was changed last"]
 
 
 @dataclass(frozen=True, slots=True)
 class PinPage:
-    """A page of the pins, by id, and how many there are on all pages."""
+    """A page of the pins."""
 
-    pins: tuple[Pin, ...]
+    pins: Annotated[tuple[Pin, ...], "a page of pins, by id"]
     total: int
 
 

@@ -4,38 +4,41 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Annotated
+
+from shoal.models.described import Time
 
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """An entry of the synonyms of a library.
+    """An entry of the synonyms of a library."""
 
-    With a `root`, the root also finds the `synonyms`. Without one, each of the `synonyms` also finds the
-    others. Times are as in `shoal.support.clock`.
-    """
-
-    id: int
-    root: str | None
-    synonyms: tuple[str, ...]
-    created_at: str
-    updated_at: str
+    id: Annotated[int, "id of the entry"]
+    root: Annotated[
+        str | None, "the word or phrase that also finds the others; null: each of them finds the others"
+    ]
+    synonyms: Annotated[tuple[str, ...], "words and phrases, up to 32, of up to 100 characters each"]
+    created_at: Time
+    updated_at: Time
 
 
 @dataclass(frozen=True, slots=True)
 class SynonymPage:
-    """A page of the entries, by id, and how many there are on all pages."""
+    """A page of the entries."""
 
-    synonyms: tuple[Synonym, ...]
+    synonyms: Annotated[tuple[Synonym, ...], "a page of entries, by id"]
     total: int
 
 
 @dataclass(frozen=True, slots=True)
 class SynonymImport:
-    """What an import did: entries stored, entries that were there already, and why others were refused."""
+    """What an import did."""
 
-    stored: int
-    duplicates: int
-    refused: tuple[str, ...] = ()
+    stored: Annotated[int, "number of new entries"]
+    duplicates: Annotated[int, "number that were there already"]
+    refused: Annotated[
+        tuple[str, ...], "entries that contradict others, with the reasons; the first 100"
+    ] = ()
 
 
 class AcronymStatus(enum.StrEnum):
@@ -48,37 +51,32 @@ class AcronymStatus(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Acronym:
-    """An acronym and its expansion, found in `n_documents` documents.
+    """An acronym and its expansion."""
 
-    `document_id`, `start_char`, `end_char`: one place where both stand, in code points; None if no document
-    has them any more. `synonym_id`: the entry of a confirmed one.
-    """
-
-    id: int
-    acronym: str
-    expansion: str
-    status: AcronymStatus
-    n_documents: int
-    synonym_id: int | None
-    document_id: int | None
-    start_char: int | None
-    end_char: int | None
+    id: Annotated[int, "id of the pair"]
+    acronym: Annotated[str, "such as `WHO`"]
+    expansion: Annotated[str, "such as `World Health Organization`"]
+    status: Annotated[AcronymStatus, "what a person decided on it"]
+    n_documents: Annotated[int, "number of documents that define it so"]
+    synonym_id: Annotated[int | None, "the entry that its confirmation made"]
+    document_id: Annotated[int | None, "a document that defines it; null if none"]
+    start_char: Annotated[int | None, "where its definition begins there"]
+    end_char: Annotated[int | None, "where its definition ends there"]
 
 
 @dataclass(frozen=True, slots=True)
 class AcronymPage:
-    """A page of acronyms, those in most documents first; how many there are on all pages, and how many
-    documents were not scanned since they changed."""
+    """A page of acronyms."""
 
-    acronyms: tuple[Acronym, ...]
+    acronyms: Annotated[tuple[Acronym, ...], "a page, those in most documents first"]
     total: int
-    n_unscanned: int
+    n_unscanned: Annotated[int, "documents that no scan has read since they were stored"]
 
 
 @dataclass(frozen=True, slots=True)
 class AcronymScan:
-    """What a scan did: documents read, acronyms that are new, and documents that are left to scan."""
+    """What a scan for acronyms did."""
 
-    scanned: int
-    new: int
-    n_unscanned: int
+    scanned: Annotated[int, "number of documents read"]
+    new: Annotated[int, "number of new proposals"]
+    n_unscanned: Annotated[int, "documents that are left to scan"]

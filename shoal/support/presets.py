@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 MAX_WEIGHT = 1_000_000
 MIN_WEIGHT = 1e-6
@@ -21,10 +21,10 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 class Weights(NamedTuple):
     """The weight of each signal in a hybrid search. `dense` counts only where a library has vectors."""
 
-    lexical: float
-    reef: float
-    field_boost: float
-    dense: float = 0.0
+    lexical: Annotated[float, "words, by BM25"]
+    reef: Annotated[float, "shared reefs"]
+    field_boost: Annotated[float, "words in title, headings and tags"]
+    dense: Annotated[float, "nearness in meaning, by vectors"] = 0.0
 
     def normalized(self) -> Weights:
         """Return the weights scaled to add up to 1; all 0 if all are 0."""

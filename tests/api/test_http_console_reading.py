@@ -20,8 +20,8 @@ from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.lease import new_owner
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.models.jobs import ItemStatus
+from shoal.models.stored import StoredSection
 from shoal.settings import Settings
-from shoal.storage.records import StoredSection
 from shoal_api import create_app
 from shoal_api.console.figures import EXCERPT_CHARS, SNAP_CHARS, Run, excerpt
 from shoal_api.console.jobs import FAILED, ITEMS

@@ -81,7 +81,7 @@ def _shown_value(facet: Facet, value: FacetValue, tree: Node | None) -> ShownVal
     assert chosen is not None, "the value has a filter"
     after = toggled(tree, chosen, () if value.name is None else (value.value,))
     text = value.name or (value.value if isinstance(value.value, str) else _json(value.value))
-    if isinstance(facet.interval, int | float):
+    if isinstance(facet.interval, int | float) and isinstance(value.value, int | float):
         text = f"{text} to {_json(round(value.value + facet.interval, 6))}"
     address = here(filter=None if after is None else text_of(after), more=None)
     return ShownValue(text, value.count, address, value.is_selected)

@@ -11,8 +11,8 @@ from markupsafe import Markup
 from shoal.charts.ribbon import NO_SUBJECT, NOT_SCORED, Piece, row_svg, strip_svg
 from shoal.conversion.file_kinds import READ_SUFFIXES
 from shoal.models.documents import DocumentSort
+from shoal.models.stored import StoredSection
 from shoal.search.similar_chunks import SimilarChunk
-from shoal.storage.records import StoredSection
 from shoal_api import service
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 from marshmallow import fields
 
 from shoal.declared.search import OF_RANKING
+from shoal.models.batches import BatchResponse, FoundBy, FusedResult
 from shoal.search.batch import MAX_RESULTS, MAX_SEARCHES
-from shoal_api.schemas.answers import PromptSchema, TokenUseSchema, selection_in_body
+from shoal_api.schemas.answers import selection_in_body
 from shoal_api.schemas.arguments import body_fields, schema_of
 from shoal_api.schemas.common import (
     BoundedList,
@@ -17,6 +20,7 @@ from shoal_api.schemas.common import (
     Schema,
     StrictBoolean,
 )
+from shoal_api.schemas.records import record_schema
 from shoal_api.schemas.results import SearchResponseSchema, SelectedResultSchema
 
 
@@ -56,24 +60,6 @@ BatchSchema = schema_of(
 )
 
 
-class FoundBySchema(Schema):
-    """A search that found a fused result."""
-
-    search = fields.Integer(required=True, metadata={"description": "its index in `searches`, from 0"})
-    query = fields.String(required=True, metadata={"description": "its query"})
-    rank = fields.Integer(required=True, metadata={"description": "of the result in it, from 1"})
-    match_score = fields.Float(required=True, metadata={"description": "of the result in it"})
-    part = fields.Float(required=True, metadata={"description": "what it adds to `fused_score`"})
-
-
-class FusedResultSchema(Schema):
-    """A result of a fused ranking."""
-
-    fused_score = fields.Float(required=True, metadata={"description": "0 to 1, the sum of the parts"})
-    found_by = Records(FoundBySchema, required=True, metadata={"description": "the searches that found it"})
-    result = fields.Nested(SelectedResultSchema, required=True, metadata={"description": "as of a search"})
-
-
 class BatchAnswerSchema(Schema):
     """The answer to one search: `answer` or `problem`, and null for the other."""
 
@@ -93,15 +79,10 @@ class BatchAnswerSchema(Schema):
     )
 
 
-class BatchResponseSchema(Schema):
-    answers = Prepared(
-        fields.Nested(BatchAnswerSchema),
-        required=True,
-        metadata={"description": "in the order of `searches`"},
-    )
-    fused = Prepared(fields.Nested(FusedResultSchema), metadata={"description": "best first, with `fused`"})
-    trace_id = fields.String(required=True)
-    took_ms = fields.Float(required=True)
-    warnings = fields.List(fields.String(), required=True)
-    tokens = Record(TokenUseSchema, metadata={"description": "of `fused`, with `max_tokens`"})
-    prompt = Record(PromptSchema, allow_none=True, metadata={"description": "of `fused`, with `prompt`"})
+FINDERS = Records(record_schema(FoundBy))
+FUSED = Record(record_schema(FusedResult, result=functools.partial(fields.Nested, SelectedResultSchema)))
+BatchResponseSchema = record_schema(
+    BatchResponse,
+    answers=functools.partial(Prepared, fields.Nested(BatchAnswerSchema)),
+    fused=functools.partial(Prepared, FUSED),
+)

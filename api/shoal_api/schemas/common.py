@@ -176,19 +176,26 @@ class Record(fields.Nested):
         super().__init__(schema, **kwargs)
         members = schema().fields
         self._names = tuple(members)
-        self._values = operator.attrgetter(*self._names)
+        # For a single name, attrgetter returns a value in place of a tuple.
+        self._values = operator.attrgetter(*self._names, self._names[0])
         self._inner = {
             name: field.members
             for name, field in members.items()
             if isinstance(field, Record | Records | RecordMap)
         }
+        self._if_set = getattr(schema, "if_set", ())
 
     def members(self, record: Any) -> Any:
         """Return the members of the JSON object."""
-        members = dict(zip(self._names, self._values(record), strict=True))
+        if isinstance(record, dict):
+            return self.schema.dump(record)
+        members = dict(zip(self._names, self._values(record), strict=False))
         for name, of_value in self._inner.items():
             if members[name] is not None:
                 members[name] = of_value(members[name])
+        for name in self._if_set:
+            if members[name] is None:
+                del members[name]
         return members
 
     def _serialize(  # type: ignore[override]  # marshmallow names the argument in two ways
@@ -224,7 +231,7 @@ class RecordMap(fields.Dict):
         return {name: self._record.members(record) for name, record in records.items()}
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:
-        return self.members(value)
+        return None if value is None else self.members(value)
 
 
 class Unchecked(fields.Nested):

@@ -6,13 +6,17 @@ from typing import Any
 
 from marshmallow import fields, validate
 
-from shoal.grounding.parts import Status
 from shoal.grounding.references import MAX_LABEL, MAX_REFERENCES
-from shoal.grounding.statements import MAX_CITATIONS, MAX_STATEMENTS, StatementKind
-from shoal.grounding.verdicts import Verdict
-from shoal.grounding.verification import MAX_PARTS, MAX_STATEMENT_CHARS, MAX_TEXT_CHARS, MIN_COVERAGE
+from shoal.grounding.statements import MAX_CITATIONS, MAX_STATEMENTS
+from shoal.grounding.verdicts import (
+    Evidence,
+    Problem,
+    Verification,
+)
+from shoal.grounding.verification import MAX_STATEMENT_CHARS, MAX_TEXT_CHARS, MIN_COVERAGE
 from shoal.models.documents import DocFormat
-from shoal_api.schemas.common import MAX_ID, BoundedList, Record, Records, Schema, StrictFloat, between
+from shoal_api.schemas.common import MAX_ID, BoundedList, Schema, StrictFloat, between
+from shoal_api.schemas.records import record_schema
 
 COVERAGE = "share of the statement's words that the passages have there, weighted by rarity, 0 to 1"
 
@@ -101,156 +105,6 @@ class VerifySchema(Schema):
     )
 
 
-class ProblemOfStatementSchema(Schema):
-    code = fields.String(
-        required=True,
-        metadata={
-            "description": "`unreferenced`, `reference`, `citations`, `quotation`, `coverage`, or the kind "
-            "of the parts that it concerns"
-        },
-    )
-    message = fields.String(required=True, metadata={"description": "the problem in words"})
-
-
-class SupportingSentenceSchema(Schema):
-    """The sentence that supports a statement best."""
-
-    reference = fields.String(required=True, metadata={"description": "the citation as in the statement"})
-    document_id = fields.Integer(required=True)
-    document_title = fields.String(required=True)
-    chunk_id = fields.Integer(
-        required=True, allow_none=True, metadata={"description": "null if the reference is a document"}
-    )
-    text = fields.String(required=True)
-    start_char = fields.Integer(
-        required=True, metadata={"description": "offset in the document's content, in code points"}
-    )
-    end_char = fields.Integer(required=True)
-    start_line = fields.Integer(required=True, metadata={"description": "from 1"})
-    end_line = fields.Integer(required=True, metadata={"description": "inclusive"})
-    coverage = fields.Float(required=True, metadata={"description": COVERAGE})
-
-
-class QuotationCheckSchema(Schema):
-    text = fields.String(required=True, metadata={"description": "the quotation"})
-    reference = fields.String(
-        required=True,
-        allow_none=True,
-        metadata={"description": "the reference that has it; null if none has"},
-    )
-
-
-class CheckedPartSchema(Schema):
-    """A part of a statement that is compared by itself."""
-
-    kind = fields.String(
-        required=True,
-        metadata={
-            "description": "`number`, `date`, `time`, `version`, `address`, `code`, `letter` or `name`; "
-            "`negation`, `comparative` or `order` where it differs in this"
-        },
-    )
-    text = fields.String(required=True, metadata={"description": "the part as in the statement"})
-    start_char = fields.Integer(
-        required=True, metadata={"description": "offset in the text, in code points; in a given statement"}
-    )
-    end_char = fields.Integer(required=True)
-    status = fields.String(
-        required=True,
-        validate=validate.OneOf([status.value for status in Status]),
-        metadata={
-            "description": "`differs`: the reference has something else in its place; `unclear`: the check "
-            "cannot tell whether it means the same"
-        },
-    )
-    found = fields.String(
-        required=True, allow_none=True, metadata={"description": "what the reference has; null if nothing"}
-    )
-    reference = fields.String(
-        required=True, allow_none=True, metadata={"description": "the citation as in the statement"}
-    )
-    document_id = fields.Integer(required=True, allow_none=True)
-    found_start_char = fields.Integer(
-        required=True,
-        allow_none=True,
-        metadata={"description": "offset of `found` in the document's content, in code points"},
-    )
-    found_end_char = fields.Integer(
-        required=True, allow_none=True, metadata={"description": "offset of its end, exclusive"}
-    )
-
-
-class StatementVerdictSchema(Schema):
-    text = fields.String(required=True, metadata={"description": "the statement as in the text"})
-    start_char = fields.Integer(
-        required=True, metadata={"description": "offset in the text, in code points; 0 for given statements"}
-    )
-    end_char = fields.Integer(required=True)
-    kind = fields.String(
-        required=True,
-        validate=validate.OneOf([kind.value for kind in StatementKind]),
-        metadata={"description": "only a claim needs a citation"},
-    )
-    verdict = fields.String(
-        required=True,
-        validate=validate.OneOf([verdict.value for verdict in Verdict]),
-        metadata={
-            "description": "`no_claim` if it needs no citation; `unclear` if the references have its words "
-            "in a way that may mean something else"
-        },
-    )
-    references = fields.List(fields.String(), required=True, metadata={"description": "what it cites"})
-    supported_by = fields.List(
-        fields.String(), required=True, metadata={"description": "those of them that support it"}
-    )
-    coverage = fields.Float(required=True, metadata={"description": COVERAGE})
-    evidence = Record(
-        SupportingSentenceSchema,
-        required=True,
-        allow_none=True,
-        metadata={"description": "the sentence that supports it best; null without an existing reference"},
-    )
-    quotations = Records(QuotationCheckSchema, required=True, metadata={"description": "what it quotes"})
-    missing_words = fields.List(
-        fields.String(),
-        required=True,
-        metadata={"description": "its words that the passages lack there, heaviest first, at most 20"},
-    )
-    missing_numbers = fields.List(
-        fields.String(), required=True, metadata={"description": "its numbers that they lack there"}
-    )
-    missing_names = fields.List(
-        fields.String(), required=True, metadata={"description": "its names that they lack"}
-    )
-    parts = Records(
-        CheckedPartSchema,
-        required=True,
-        metadata={
-            "description": f"what is compared by itself, at most {MAX_PARTS}, those not found kept first"
-        },
-    )
-    problems = Records(
-        ProblemOfStatementSchema,
-        required=True,
-        metadata={"description": "why it is rejected; empty if it is not"},
-    )
-
-
-class VerificationSchema(Schema):
-    accepted = fields.Boolean(
-        required=True, metadata={"description": "whether every claim is supported by what it cites"}
-    )
-    n_claims = fields.Integer(required=True, metadata={"description": "statements that need a citation"})
-    n_supported = fields.Integer(required=True, metadata={"description": "claims that are supported"})
-    n_unsupported = fields.Integer(
-        required=True, metadata={"description": "claims that cite something, and are not supported by it"}
-    )
-    n_unclear = fields.Integer(
-        required=True, metadata={"description": "claims of which the check cannot tell"}
-    )
-    n_unreferenced = fields.Integer(required=True, metadata={"description": "claims that cite nothing"})
-    statements = Records(
-        StatementVerdictSchema, required=True, metadata={"description": "in the order of the text"}
-    )
-    trace_id = fields.String(required=True)
-    took_ms = fields.Float(required=True)
+record_schema(Problem, "ProblemOfStatement")
+record_schema(Evidence, "SupportingSentence")
+VerificationSchema = record_schema(Verification)

@@ -11,19 +11,20 @@ from shoal.access.keys import (
     MAX_SCOPES,
     MAX_SECONDS,
     MIN_RATE,
-    KeyState,
+    CreatedKey,
+    KeyDetails,
+    KeyPage,
 )
 from shoal.access.rights import Right
 from shoal_api.schemas.common import (
     BoundedList,
     Moment,
     PageSchema,
-    Record,
-    Records,
     Schema,
     StrictFloat,
     between,
 )
+from shoal_api.schemas.records import record_schema
 
 RIGHTS = [right.value for right in Right]
 
@@ -94,57 +95,6 @@ class RotateSchema(Schema):
     )
 
 
-class KeyScopeSchema(Schema):
-    collection = fields.String(
-        required=True,
-        allow_none=True,
-        metadata={"description": "present name of the collection, `*` for all; null if it was deleted"},
-    )
-    right = fields.String(
-        required=True, validate=validate.OneOf(RIGHTS), metadata={"description": ABOUT_RIGHT}
-    )
-
-
-class KeySchema(Schema):
-    id = fields.String(required=True, metadata={"description": "id of the key"})
-    name = fields.String(required=True, metadata={"description": "its name"})
-    fingerprint = fields.String(
-        required=True,
-        metadata={"description": "first eight digits of its SHA-256, as logs and metrics name it"},
-    )
-    state = fields.String(
-        required=True,
-        validate=validate.OneOf([state.value for state in KeyState]),
-        metadata={"description": "whether it opens anything"},
-    )
-    scopes = Records(KeyScopeSchema, required=True, metadata={"description": "its rights"})
-    owners = fields.List(
-        fields.String(), required=True, allow_none=True, metadata={"description": ABOUT_OWNERS}
-    )
-    requests_per_second = fields.Float(required=True, allow_none=True, metadata={"description": ABOUT_RATE})
-    created_at = Moment(required=True, metadata={"description": "when it was created"})
-    expires_at = Moment(
-        required=True, allow_none=True, metadata={"description": "when it stops working; null for never"}
-    )
-    last_used_at = Moment(
-        required=True,
-        allow_none=True,
-        metadata={"description": "when it was last used, at most a minute late; null for never"},
-    )
-    revoked_at = Moment(
-        required=True,
-        allow_none=True,
-        metadata={"description": "when it was revoked, or will be after a rotation; null if it was not"},
-    )
-
-
-class CreatedKeySchema(Schema):
-    key = fields.String(
-        required=True, metadata={"description": "what clients send; shown this once and stored nowhere"}
-    )
-    details = Record(KeySchema, required=True, metadata={"description": "what was created"})
-
-
-class KeyListSchema(Schema):
-    keys = Records(KeySchema, required=True, metadata={"description": "a page, newest first"})
-    total = fields.Integer(required=True, metadata={"description": "on all pages"})
+KeySchema = record_schema(KeyDetails, "Key")
+KeyListSchema = record_schema(KeyPage, "KeyList")
+CreatedKeySchema = record_schema(CreatedKey)

@@ -1,8 +1,6 @@
-"""Descriptions of fields that mean the same in every schema. Other fields have theirs in the schema."""
+"""Descriptions of fields that mean the same everywhere. Others have theirs at the record or in the schema."""
 
 from __future__ import annotations
-
-from shoal.models.recordings import Modality
 
 MEANINGS = {
     # Documents
@@ -26,7 +24,7 @@ MEANINGS = {
     "start_line": "its first line in the content, from 1",
     "end_line": "its last line in the content, inclusive",
     "place": "where it is in the file that its document was converted from; null for a document sent as text",
-    "modality": f"how it comes to the reader, one of {', '.join(Modality)}",
+    "modality": "how it comes to the reader",
     "time_start": "when it begins in its recording, HH:MM:SS; null for a passage without times",
     "time_end": "when it ends in its recording, HH:MM:SS; null for a passage without times",
     "sentence_count": "number of sentences",
@@ -53,6 +51,8 @@ MEANINGS = {
     "matched_terms": "words and phrases of the query that it holds, and where",
     "weights": "weight of each signal in the score",
     "query_info": "the analyzed query",
+    # Pages
+    "total": "on all pages",
     # Versions
     "vocabulary_version": "version of the vocabulary",
     "data_checksum": "checksum of the topic model's data used for scoring",

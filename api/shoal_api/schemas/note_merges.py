@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from shoal.models.notes import DECIDED_BY, PROPOSAL_STATUSES
+from shoal.models.notes import (
+    PROPOSAL_STATUSES,
+    MergePage,
+    MergeProposal,
+    NoteMerge,
+    ProposalPage,
+)
 from shoal.notes.merging import AGENT, MAX_MERGED, PERSON
 from shoal_api.schemas.common import (
     MAX_ID,
     BoundedList,
-    Moment,
     PageSchema,
-    Records,
-    Schema,
     StrictBoolean,
     StrictFloat,
     between,
     stated,
 )
 from shoal_api.schemas.notes import MaybeAbsentSchema, OwnedSchema, OwnerQuerySchema
+from shoal_api.schemas.records import record_schema
 
 CANONICAL = (
     "the text of the merged note; required if notes may contradict each other. Default: the proposed text, "
@@ -46,52 +50,6 @@ class ProposalQuerySchema(PageSchema, OwnerQuerySchema):
         validate=validate.OneOf(PROPOSAL_STATUSES),
         metadata={"description": "only proposals with this status; default `open`"},
     )
-
-
-class ProposedNoteSchema(Schema):
-    id = fields.Integer(required=True, metadata={"description": "id of the note"})
-    text = fields.String(required=True, metadata={"description": "its text; empty if it was purged"})
-
-
-class MergeProposalSchema(Schema):
-    id = fields.Integer(required=True, metadata={"description": "id of the proposal"})
-    notes = Records(
-        ProposedNoteSchema, required=True, metadata={"description": "the notes that may say the same, by id"}
-    )
-    similarity = fields.Float(required=True, metadata={"description": "of the least similar pair, 0 to 1"})
-    is_opposite = fields.Boolean(
-        required=True,
-        metadata={
-            "description": "whether the texts may contradict each other; then the text that holds must be "
-            "given to accept it"
-        },
-    )
-    canonical_text = fields.String(
-        required=True,
-        metadata={"description": "proposed text; empty: that of the note that survives"},
-    )
-    confidence = fields.Float(
-        required=True,
-        allow_none=True,
-        metadata={"description": "of the chat endpoint, 0 to 1; null if it was not asked"},
-    )
-    reason = fields.String(
-        required=True, metadata={"description": "why the chat endpoint's judgement is in doubt, or empty"}
-    )
-    status = fields.String(
-        required=True,
-        validate=validate.OneOf(PROPOSAL_STATUSES),
-        metadata={"description": "`outdated`: a note was changed, merged or deprecated since"},
-    )
-    created_at = Moment(required=True, metadata={"description": "when it was made, UTC in ISO 8601"})
-    decided_at = Moment(required=True, allow_none=True, metadata={"description": "null while it is open"})
-
-
-class ProposalListSchema(Schema):
-    proposals = Records(
-        MergeProposalSchema, required=True, metadata={"description": "a page of proposals, by id"}
-    )
-    total = fields.Integer(required=True, metadata={"description": "on all pages"})
 
 
 class AcceptSchema(MaybeAbsentSchema):
@@ -129,27 +87,7 @@ class MergeQuerySchema(PageSchema, OwnerQuerySchema):
     )
 
 
-class NoteMergeSchema(Schema):
-    id = fields.Integer(required=True, metadata={"description": "id of the merge"})
-    run_id = fields.String(required=True, metadata={"description": "the same for the merges of one run"})
-    survivor_id = fields.Integer(
-        required=True, metadata={"description": "the note that has the text and the evidence of all"}
-    )
-    absorbed_ids = fields.List(
-        fields.Integer(), required=True, metadata={"description": "the notes that it absorbed; deprecated"}
-    )
-    canonical_text = fields.String(required=True, metadata={"description": "text of the merged note"})
-    confidence = fields.Float(required=True, metadata={"description": "of the decision, 0 to 1"})
-    reason = fields.String(required=True, metadata={"description": "for the decision; may be empty"})
-    decided_by = fields.String(
-        required=True, validate=validate.OneOf(DECIDED_BY), metadata={"description": "who decided"}
-    )
-    created_at = Moment(required=True, metadata={"description": "when, UTC in ISO 8601"})
-    undone_at = Moment(required=True, allow_none=True, metadata={"description": "null unless it was undone"})
-
-
-class MergeListSchema(Schema):
-    merges = Records(
-        NoteMergeSchema, required=True, metadata={"description": "a page of merges, newest first"}
-    )
-    total = fields.Integer(required=True, metadata={"description": "on all pages"})
+MergeProposalSchema = record_schema(MergeProposal)
+ProposalListSchema = record_schema(ProposalPage, "ProposalList")
+NoteMergeSchema = record_schema(NoteMerge)
+MergeListSchema = record_schema(MergePage, "MergeList")

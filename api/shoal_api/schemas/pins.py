@@ -6,8 +6,9 @@ from marshmallow import fields, validate
 
 from shoal.library.pins import MAX_CHARS
 from shoal.search.pins import MAX_HIDDEN, MAX_PINNED, MAX_WORDS
-from shoal.storage.pin_records import PinMatch
-from shoal_api.schemas.common import BoundedList, Moment, PageSchema, Records, Schema
+from shoal.storage.pin_records import Pin, PinMatch, PinPage
+from shoal_api.schemas.common import BoundedList, PageSchema, Schema
+from shoal_api.schemas.records import record_schema
 
 QUERY = f"up to {MAX_WORDS} words; case, accents and punctuation do not count"
 MATCH = (
@@ -62,49 +63,5 @@ class NewPinSchema(Schema):
     )
 
 
-class ListedTargetSchema(Schema):
-    """A document or passage of a pin."""
-
-    document_id = fields.Integer(required=True, metadata={"description": "of the document"})
-    chunk_id = fields.Integer(
-        required=True, allow_none=True, metadata={"description": "of the passage; null: the document"}
-    )
-    document_title = fields.String(required=True, metadata={"description": "its title"})
-    chunk_index = fields.Integer(
-        required=True, allow_none=True, metadata={"description": "of the passage in its document"}
-    )
-    is_gone = fields.Boolean(
-        required=True,
-        metadata={
-            "description": "whether the document has the passage no more; then the whole document is "
-            "pinned, and nothing hidden"
-        },
-    )
-
-
-class QueryPinSchema(Schema):
-    id = fields.Integer(required=True, metadata={"description": "id of the pin"})
-    query = fields.String(required=True, metadata={"description": "as it was given"})
-    match = fields.String(required=True, metadata={"description": MATCH})
-    pinned = Records(ListedTargetSchema, required=True, metadata={"description": PINNED})
-    hidden = Records(ListedTargetSchema, required=True, metadata={"description": HIDDEN})
-    created_at = Moment(required=True, metadata={"description": "when the pin was stored first"})
-    updated_at = Moment(required=True, metadata={"description": "when it was changed last"})
-
-
-class PinListSchema(Schema):
-    pins = Records(QueryPinSchema, required=True, metadata={"description": "a page of pins, by id"})
-    total = fields.Integer(required=True, metadata={"description": "on all pages"})
-
-
-class UsedPinSchema(Schema):
-    """A pin for the words of the query."""
-
-    pin_id = fields.Integer(required=True, metadata={"description": "id of the pin"})
-    query = fields.String(required=True, metadata={"description": "the words that it is for"})
-    match = fields.String(required=True, metadata={"description": "`exact` or `contains`"})
-    n_pinned = fields.Integer(
-        required=True,
-        metadata={"description": "documents and passages that it puts first, unless filters keep them out"},
-    )
-    n_hidden = fields.Integer(required=True, metadata={"description": "documents and passages that it hides"})
+QueryPinSchema = record_schema(Pin, "QueryPin")
+PinListSchema = record_schema(PinPage, "PinList")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from shoal.search.suggesting import MAX_QUERY_CHARS, MAX_SUGGESTIONS, SUGGESTIONS
-from shoal_api.schemas.common import Records, Schema
+from shoal.search.suggesting import MAX_QUERY_CHARS, MAX_SUGGESTIONS, SUGGESTIONS, Suggestions
+from shoal_api.schemas.common import Schema
+from shoal_api.schemas.records import record_schema
 
 
 class SuggestQuerySchema(Schema):
@@ -21,28 +22,4 @@ class SuggestQuerySchema(Schema):
     )
 
 
-class SuggestionSchema(Schema):
-    """A query that may be meant."""
-
-    text = fields.String(
-        required=True,
-        metadata={"description": "plain text, in one line; escape it before it becomes part of a page"},
-    )
-    kind = fields.String(
-        required=True,
-        metadata={
-            "description": "`title` of a document, `heading`, `learned` word, `compound` of the dictionary "
-            "or a learned one, frequent `query` of the log, or `word`: the query with its last word completed"
-        },
-    )
-    n = fields.Integer(
-        required=True,
-        metadata={
-            "description": "passages of the document, documents with the heading or learned word, passages "
-            "with the compound, searches for the query, or passages with the word"
-        },
-    )
-
-
-class SuggestionsSchema(Schema):
-    suggestions = Records(SuggestionSchema, required=True, metadata={"description": "best first"})
+SuggestionsSchema = record_schema(Suggestions)

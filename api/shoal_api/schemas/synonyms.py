@@ -5,9 +5,18 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from shoal.library.synonyms import MAX_CHARS, MAX_GROUP, MAX_SYNONYMS
-from shoal.storage.synonym_records import AcronymStatus
-from shoal_api.schemas.common import BoundedList, Moment, PageSchema, Records, Schema, StrictBoolean, between
+from shoal.storage.synonym_records import (
+    Acronym,
+    AcronymPage,
+    AcronymScan,
+    AcronymStatus,
+    Synonym,
+    SynonymImport,
+    SynonymPage,
+)
+from shoal_api.schemas.common import BoundedList, PageSchema, Schema, StrictBoolean, between
 from shoal_api.schemas.notes import MaybeAbsentSchema
+from shoal_api.schemas.records import record_schema
 
 MAX_SCAN_SECONDS = 30
 
@@ -29,19 +38,6 @@ class NewSynonymSchema(Schema):
     synonyms = BoundedList(
         fields.String(), max_items=MAX_GROUP, required=True, metadata={"description": WORDS}
     )
-
-
-class SynonymSchema(Schema):
-    id = fields.Integer(required=True, metadata={"description": "id of the entry"})
-    root = fields.String(required=True, allow_none=True, metadata={"description": ROOT})
-    synonyms = fields.List(fields.String(), required=True, metadata={"description": WORDS})
-    created_at = Moment(required=True)
-    updated_at = Moment(required=True)
-
-
-class SynonymListSchema(Schema):
-    synonyms = Records(SynonymSchema, required=True, metadata={"description": "a page of entries, by id"})
-    total = fields.Integer(required=True, metadata={"description": "on all pages"})
 
 
 class ExportedSynonymSchema(Schema):
@@ -69,16 +65,6 @@ class SynonymImportSchema(Schema):
     )
 
 
-class SynonymImportedSchema(Schema):
-    stored = fields.Integer(required=True, metadata={"description": "number of new entries"})
-    duplicates = fields.Integer(required=True, metadata={"description": "number that were there already"})
-    refused = fields.List(
-        fields.String(),
-        required=True,
-        metadata={"description": "entries that contradict others, with the reasons; the first 100"},
-    )
-
-
 class AcronymQuerySchema(PageSchema):
     status = fields.String(
         load_default=AcronymStatus.proposed.value,
@@ -87,38 +73,6 @@ class AcronymQuerySchema(PageSchema):
     )
     acronym = fields.String(
         validate=validate.Length(max=MAX_CHARS), metadata={"description": "only this acronym, in any case"}
-    )
-
-
-class AcronymSchema(Schema):
-    id = fields.Integer(required=True, metadata={"description": "id of the pair"})
-    acronym = fields.String(required=True, metadata={"description": "such as `WHO`"})
-    expansion = fields.String(required=True, metadata={"description": "such as `World Health Organization`"})
-    status = fields.String(required=True, metadata={"description": "`proposed`, `confirmed` or `rejected`"})
-    n_documents = fields.Integer(
-        required=True, metadata={"description": "number of documents that define it so"}
-    )
-    synonym_id = fields.Integer(
-        required=True, allow_none=True, metadata={"description": "the entry that its confirmation made"}
-    )
-    document_id = fields.Integer(
-        required=True, allow_none=True, metadata={"description": "a document that defines it; null if none"}
-    )
-    start_char = fields.Integer(
-        required=True, allow_none=True, metadata={"description": "where its definition begins there"}
-    )
-    end_char = fields.Integer(
-        required=True, allow_none=True, metadata={"description": "where its definition ends there"}
-    )
-
-
-class AcronymListSchema(Schema):
-    acronyms = Records(
-        AcronymSchema, required=True, metadata={"description": "a page, those in most documents first"}
-    )
-    total = fields.Integer(required=True, metadata={"description": "on all pages"})
-    n_unscanned = fields.Integer(
-        required=True, metadata={"description": "documents that no scan has read since they were stored"}
     )
 
 
@@ -133,7 +87,9 @@ class ScanSchema(MaybeAbsentSchema):
     )
 
 
-class ScannedSchema(Schema):
-    scanned = fields.Integer(required=True, metadata={"description": "number of documents read"})
-    new = fields.Integer(required=True, metadata={"description": "number of new proposals"})
-    n_unscanned = fields.Integer(required=True, metadata={"description": "documents that are left to scan"})
+SynonymSchema = record_schema(Synonym)
+SynonymListSchema = record_schema(SynonymPage, "SynonymList")
+SynonymImportedSchema = record_schema(SynonymImport, "SynonymImported")
+AcronymSchema = record_schema(Acronym)
+AcronymListSchema = record_schema(AcronymPage, "AcronymList")
+ScannedSchema = record_schema(AcronymScan, "Scanned")

@@ -29,11 +29,11 @@ from shoal.jobs.stages.score import Scored, Scoring
 from shoal.models.documents import DocumentDraft, DocumentFields
 from shoal.models.files import SourceFile
 from shoal.models.jobs import ItemStatus
+from shoal.models.stored import StoredDocument
 from shoal.models.token_range import GIVEN_PASSAGES
 from shoal.settings import Settings
 from shoal.storage import document_queries, document_writer, source_files
 from shoal.storage.database import Database, Snapshot, Transaction
-from shoal.storage.records import StoredDocument
 from shoal.storage.vocabulary_records import EvidenceRow
 from shoal.support.clock import timestamp_at
 

@@ -13,12 +13,12 @@ from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.learning.scorers import Vocabularies
 from shoal.models.documents import Chunk, ScoredDocument
 from shoal.models.jobs import ItemStatus
+from shoal.models.stored import StoredChunk
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.chunk_queries import get_chunks, packed_profiles
 from shoal.storage.database import Database, Transaction
 from shoal.storage.document_queries import get_draft
-from shoal.storage.records import StoredChunk
 from shoal.storage.staleness import has_stale_chunks
 
 CHUNKS_WRITTEN = 300

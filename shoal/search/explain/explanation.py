@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from shoal.errors import NotFoundError, QueryError
 from shoal.index import lexical
@@ -16,11 +16,13 @@ from shoal.models.query_info import FeedbackChunk, QueryInfo, QueryReef
 from shoal.models.scores import (
     MatchedTerm,
     NearestSentence,
+    Relevance,
     RelevancePart,
     RerankInfo,
     RerankParts,
     Scores,
     SharedReef,
+    TermCoverage,
 )
 from shoal.models.search import Expand, GroupBy, SearchMode, SearchResponse, SearchResult, SortValue
 from shoal.search.dense_ranking import UNIT as COSINE_UNIT
@@ -72,86 +74,86 @@ FIRST_CHUNK_OF = (
 
 @dataclass(frozen=True, slots=True)
 class KeptOut:
-    """Why a chunk is not among the results.
+    """Why a chunk is not among the results."""
 
-    `reason` is `no match` (of words, or of all signals), `no shared reef`, `no vector`, `not near`, `other
-    data`, `filter`, `phrase`, `title`, `excluded`, `hidden`, `max_per_document`, `grouped`, `folded`, `top_k`
-    or `min_relevance`; `message` is the same in words.
-    """
-
-    reason: str
-    message: str
+    reason: Annotated[
+        str,
+        "no match, no shared reef, no vector, not near, other data, filter, phrase, title, excluded, hidden, "
+        "max_per_document, grouped, folded, top_k or min_relevance",
+    ]
+    message: Annotated[str, "the reason in words"]
 
 
 @dataclass(frozen=True, slots=True)
 class NearWordPart:
-    """What a near word adds to the raw BM25 of a chunk, alone and without pairs of neighbouring words."""
+    """What a near word of the query adds to a chunk."""
 
-    typed: str
-    word: str
-    lexical_raw: float
+    typed: Annotated[str, "the word of the query"]
+    word: Annotated[str, "the word of the library"]
+    lexical_raw: Annotated[float, "its part of `lexical_raw`, without pairs of neighbouring words"]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The chunk that an explanation is about, or the best chunk of the document that it is about.
-
-    `rank` is its rank among all results, from 1, independent of the requested page; None if it is no result.
-    `would_rank` is its rank without what kept it out: in the same search without filters, phrases and
-    exclusions, or without the limit per document; None without a match. `score` is 0.0 without a match;
-    `scores`, `matched_terms`, `term_coverage`, `nearest_sentence`, `sort_values` and `relevance` are as in a
-    result; `relevance_parts` are what each piece of evidence adds to the log odds of `relevance`;
-    `near_words` are what words that were not typed add to its BM25. `rerank` is what reranking did to it, and
-    `rank` the rank afterwards; None if it was not reranked. `pinned_by`: the pin that put it first, whatever
-    its score; None if none did.
-    """
+    """The chunk that an explanation is about, or the best chunk of the document that it is about."""
 
     document_id: int
     document_title: str
     chunk_id: int
-    rank: int | None
-    score: float
+    rank: Annotated[int | None, "from 1, on whatever page"]
+    score: Annotated[float, "score by which it is ranked; 0 without a match"]
     n_shared_reefs: int
     shared_reefs: tuple[SharedReef, ...]
-    kept_out: tuple[KeptOut, ...]
+    kept_out: Annotated[tuple[KeptOut, ...], "reasons why it is not among the results; empty if it is"]
     scores: Scores
     matched_terms: tuple[MatchedTerm, ...]
-    would_rank: int | None
-    relevance: float
-    relevance_parts: tuple[RelevancePart, ...]
-    term_coverage: float | None = None
-    rerank: RerankParts | None = None
-    nearest_sentence: NearestSentence | None = None
-    near_words: tuple[NearWordPart, ...] = ()
-    sort_values: tuple[SortValue, ...] | None = None
-    pinned_by: int | None = None
+    would_rank: Annotated[
+        int | None,
+        "its rank in the same search without filters, phrases and exclusions if one of them kept it out, or "
+        "without the limit per document",
+    ]
+    relevance: Relevance
+    relevance_parts: Annotated[
+        tuple[RelevancePart, ...], "what each piece of evidence adds to the log odds of `relevance`"
+    ]
+    term_coverage: TermCoverage = None
+    rerank: Annotated[
+        RerankParts | None, "what reranking did to it; `rank` is that afterwards. Null without"
+    ] = None
+    nearest_sentence: Annotated[
+        NearestSentence | None, "if the dense signal was used and the chunk has a vector"
+    ] = None
+    near_words: Annotated[tuple[NearWordPart, ...], "what words that were not typed add to its BM25"] = ()
+    sort_values: Annotated[tuple[SortValue, ...] | None, "null without `sort`"] = None
+    pinned_by: Annotated[int | None, "the pin that put it first, whatever its score; null if none did"] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The analysis of a query.
+    """The analysis of a query."""
 
-    `reefs` is the whole profile used for ranking, strongest first, including `feedback`; `query_info` has its
-    first reefs. `terms` are the words and phrases of the lexical signal, `required` those that a result must
-    contain, `excluded` those that no result contains. `weights` are those of the signals, adding up to 1.
-    `rerank` says what reranked the first results; None if there was nothing to rerank, or no target.
-    """
-
-    query: str
-    mode: str
+    query: Annotated[str, "as it was sent"]
+    mode: Annotated[str, "which signals rank"]
     weights: Mapping[str, float]
-    terms: tuple[str, ...]
-    required: tuple[str, ...]
-    excluded: tuple[str, ...]
-    words: tuple[Word, ...]
+    terms: Annotated[tuple[str, ...], "words and phrases used by the lexical signal"]
+    required: Annotated[
+        tuple[str, ...], "phrases and title words that a result must hold; ignored in mode `reef`"
+    ]
+    excluded: Annotated[tuple[str, ...], "words and phrases that no result may hold"]
+    words: Annotated[tuple[Word, ...], "the words of the query, in order"]
     query_info: QueryInfo
-    reefs: tuple[QueryReef, ...]
-    feedback: tuple[FeedbackChunk, ...]
+    reefs: Annotated[
+        tuple[QueryReef, ...],
+        "the whole profile used for ranking, strongest first; `query_info` holds its beginning",
+    ]
+    feedback: Annotated[tuple[FeedbackChunk, ...], "as in `query_info`, closest first"]
     warnings: tuple[str, ...]
-    target: Target | None
+    target: Annotated[Target | None, "the chunk to explain, if requested"]
     trace_id: str
     took_ms: float
-    rerank: RerankInfo | None = None
+    rerank: Annotated[
+        RerankInfo | None, "what reranked the results before the target's rank was found; else null"
+    ] = None
 
 
 def explain(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from lagoon.tokens import without_clitic
 from shoal.learning.word_details import LearnedWord, find, normal_form
@@ -23,6 +24,7 @@ MAX_WORDS_WITH_SUGGESTIONS = 5
 
 CUSTOM, LEARNED = "custom", "learned"
 """Status of a learned word in lagoon, and in Shoal."""
+WORD_STATUSES = ("known", LEARNED, "unknown", "stop", "number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +33,27 @@ class WordReef:
 
     reef_id: int
     reef_name: str
-    contribution: float
+    contribution: Annotated[float, "contribution of the word to the reef"]
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of the query. `query[start_char:end_char] == text`.
+    """A word of the query: `query[start_char:end_char] == text`."""
 
-    `status`: `known`, `learned`, `unknown`, `stop` (too common to have a subject) or `number`. `word`: its
-    form in the vocabulary. `reefs`: strongest first. `learned`: details of a learned word, None for others.
-    `n_chunks`: number of chunks that contain it, in any inflection; None for stop words, and after the first
-    MAX_LOOKED_UP words. `suggestions`: similar words of the library, for a word that is neither
-    in the vocabulary nor in any chunk. `searched_as`: the word that takes its place in the search.
-    """
-
-    text: str
-    start_char: int
-    end_char: int
-    status: str
-    word: str | None
-    reefs: tuple[WordReef, ...]
-    learned: LearnedWord | None = None
-    n_chunks: int | None = None
-    suggestions: tuple[str, ...] = ()
-    searched_as: str | None = None
+    text: Annotated[str, "the word as it was typed"]
+    start_char: Annotated[int, "where it begins in the query, in code points"]
+    end_char: Annotated[int, "where it ends, exclusive"]
+    status: Annotated[str, "status in the topic model; `stop`: too common to carry meaning", WORD_STATUSES]
+    word: Annotated[str | None, "form under which the topic model knows it"]
+    reefs: Annotated[tuple[WordReef, ...], "its reefs, strongest first"]
+    learned: Annotated[LearnedWord | None, "details of a learned word; null for others"] = None
+    n_chunks: Annotated[
+        int | None,
+        "number of chunks that hold it, in any inflection; null for stop words, and after the first "
+        f"{MAX_LOOKED_UP} words",
+    ] = None
+    suggestions: Annotated[tuple[str, ...], "similar words of the library, for a word that is unknown"] = ()
+    searched_as: Annotated[str | None, "the word that takes its place in the search, if any"] = None
 
 
 def explain_words(

@@ -7,8 +7,8 @@ from typing import assert_type
 
 from shoal.client import AsyncClient, Client, Item, Job, Stored
 from shoal.models.search import SearchResponse, SearchResult
+from shoal.models.stored import StoredDocument
 from shoal.search.explain.explanation import Explanation
-from shoal.storage.records import StoredDocument
 
 
 def _print_state(job: Job) -> None:

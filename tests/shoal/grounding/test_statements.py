@@ -11,10 +11,10 @@ from shoal.grounding.statements import (
     MAX_CITATIONS,
     MAX_STATEMENTS,
     Statement,
-    StatementKind,
     make_statement,
     parse_statements,
 )
+from shoal.grounding.verdicts import StatementKind
 from shoal.models.documents import DocFormat
 
 CLAIM, HEADING, QUESTION, CODE, OTHER = StatementKind
