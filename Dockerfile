@@ -25,7 +25,7 @@ COPY api api
 COPY worker worker
 RUN .venv/bin/python -m pip install --quiet --no-deps .
 
-# Nothing is installed later, and the tests of numpy and scipy are 50 MB. Compiled files that go by the time of their
+# Nothing is installed later, and the tests of packages are 30 MB. Compiled files that go by the time of their
 # source are out of date as soon as a layer rounds it, and a read-only container would compile anew at every start.
 RUN .venv/bin/python -m pip uninstall --quiet --yes pip \
     && find .venv -type d -name tests -prune -exec rm -r {} + \

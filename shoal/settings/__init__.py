@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -190,15 +191,31 @@ def _unknown(name: str) -> str:
     return f"{name}: there is no such setting{hint}"
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+_BOOLEANS = {
+    spelling: value
+    for value, words in ((True, "1 true t yes y on"), (False, "0 false f no n off"))
+    for word in words.split()
+    for spelling in (word, word.capitalize(), word.upper())
+}
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "int": int,
+    "float": _finite,
+    "bool": _BOOLEANS.__getitem__,
+}
+"""By the type of a setting; they raise KeyError or ValueError."""
+
+
 def _parse(set_variables: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     """Parse the variables that are set: values by field name, and a message for each that cannot be
     parsed."""
-    if not set_variables:
-        return {}, []
-    # A late import: most CLI commands run without any variable set.
-    import environs
-
-    env = environs.Env(prefix=PREFIX)
     values: dict[str, Any] = {}
     parse_errors: list[str] = []
     for name, field in _FIELDS.items():
@@ -206,8 +223,8 @@ def _parse(set_variables: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]
         if variable not in set_variables:
             continue
         try:
-            values[name] = getattr(env, str(field.type))(name.upper())
-        except environs.EnvError:
+            values[name] = _PARSERS[str(field.type)](set_variables[variable])
+        except (KeyError, ValueError):
             kind = {"int": "a whole number", "float": "a number", "bool": "0 or 1"}[str(field.type)]
             parse_errors.append(f"{_quoted(name, set_variables[variable])}: must be {kind}")
     return values, parse_errors
