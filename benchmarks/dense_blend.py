@@ -35,9 +35,9 @@ from benchmarks.hybrid import FeedbackOptions, by_ranks, collection_folders, fal
 from benchmarks.judged_library import Doubles, JudgedLibrary, of_best
 from shoal.encoders.contract import Encoder, TextKind
 from shoal.encoders.opening import open_encoder
-from shoal.search.feedback import MAX_REEFS_WITH_WORDS
-from shoal.search.fusion import REEFS_BESIDE_VECTORS
+from shoal.search.query_profile import MAX_REEFS_WITH_WORDS
 from shoal.search.query_vectors import FLOOR_DEVIATIONS, UNRELATED
+from shoal.search.signals import REEFS_BESIDE_VECTORS
 from shoal.settings import Settings
 from shoal.support.presets import BUILT_IN
 
@@ -72,7 +72,7 @@ class Signals(NamedTuple):
         return np.clip(floors, 0.0, 1.0)
 
     def dense(self, cosines: Doubles | None = None, floor: Doubles | float | None = None) -> Doubles:
-        """(q, c): normalized as in `shoal.search.dense_ranking`."""
+        """(q, c): normalized as in `shoal.search.signals`."""
         cosines = self.cosines if cosines is None else cosines
         lowest = self.floor() if floor is None else floor
         return of_best(np.maximum(cosines - lowest, 0.0)) * self.library.demanded

@@ -37,9 +37,9 @@ from benchmarks.judged_library import Doubles, JudgedLibrary, at, of_best
 from benchmarks.word_contexts import ContextOptions, WordContext, adapt, max_informative_chunks
 from shoal.index.lexical import BM25, UNIT
 from shoal.models.search import Fusion
-from shoal.search.feedback import MAX_REEFS, N_FEEDBACK_CHUNKS, STEEPNESS, choose
-from shoal.search.fusion import HALF_TRUST_Z, RRF_K, parts
 from shoal.search.query_language import Term
+from shoal.search.query_profile import MAX_REEFS, N_FEEDBACK_CHUNKS, STEEPNESS, choose
+from shoal.search.signals import HALF_TRUST_Z, RRF_K, parts
 from shoal.settings import Settings
 from shoal.support.presets import BUILT_IN
 from shoal.words.typed import stems_of, tokens_of
@@ -76,7 +76,7 @@ class Blend(NamedTuple):
 
 
 def feedback_profiles(library: JudgedLibrary, kept: FeedbackOptions) -> Doubles:
-    """(q, reefs): profiles after feedback as in `shoal.search.feedback`."""
+    """(q, reefs): profiles after feedback as in `shoal.search.query_profile`."""
     profiles = []
     scores = np.round(library.lexical() * UNIT).astype(np.int64)
     for own, row in zip(library.own, scores, strict=True):

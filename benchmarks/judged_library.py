@@ -21,9 +21,8 @@ from shoal import DocFormat, Engine
 from shoal.index import lexical as bm25f
 from shoal.index.lexical import BM25, UNIT, Bm25, WeightedTerm
 from shoal.learning.scorers import scorer_for
-from shoal.search.field_boost import field_counts
 from shoal.search.filters import CompiledFilters
-from shoal.search.lexical_ranking import find_matches, weighted_terms
+from shoal.search.lexical_ranking import field_counts, find_matches, weighted_terms
 from shoal.search.library_index import IndexCache
 from shoal.search.query_language import ParsedQuery, Term, parse_query
 from shoal.search.query_profile import make_profile

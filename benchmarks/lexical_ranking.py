@@ -40,7 +40,7 @@ from benchmarks.hybrid import collection_folders, falls, show
 from benchmarks.judged_library import DEPTH, Doubles, Ints, JudgedLibrary, of_best
 from lagoon.tokens import STOP_WORDS
 from shoal import DocFormat, Engine
-from shoal.search.feedback import MAX_REEFS, choose
+from shoal.search.query_profile import MAX_REEFS, choose
 from shoal.settings import Settings
 from shoal.words.typed import folded, tokens_of
 

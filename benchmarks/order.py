@@ -25,12 +25,10 @@ import numpy as np
 from shoal.engine import Engine
 from shoal.index.index import Index
 from shoal.index.kernels import use_compiled
-from shoal.search.added_scores import AddedScores, decayed_parts
 from shoal.search.filtering.columns import Column
 from shoal.search.folding import find_folders
 from shoal.search.order_arguments import make_boosts, make_decay, make_sort
-from shoal.search.ordering import Order
-from shoal.search.sorting import Ranks
+from shoal.search.ordering import AddedScores, Order, Ranks, decayed_parts
 from shoal.settings import Settings
 
 QUERIES = ("how do bees find their way home", "price of labour", "the cause of the disease", "cells of mice")

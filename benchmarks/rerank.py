@@ -47,8 +47,7 @@ from shoal.encoders.opening import open_encoder
 from shoal.engine import Engine
 from shoal.index.vectors import quantised
 from shoal.models.search import SearchResult
-from shoal.search.reranking import SIMILARITY_WEIGHT, text_of
-from shoal.search.similarities import CosineComparison, Deadline, StoredVectors
+from shoal.search.reranking import SIMILARITY_WEIGHT, CosineComparison, Deadline, StoredVectors, text_of
 from shoal.settings import Settings
 
 DEPTH = 50

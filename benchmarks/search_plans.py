@@ -18,7 +18,7 @@ from typing import Any
 
 from shoal import Engine
 from shoal.models.search import SearchFilters
-from shoal.search import field_boost, lexical_ranking, reef_ranking, results
+from shoal.search import lexical_ranking, results, signals
 from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.library_index import IndexCache, LibraryView
 from shoal.search.query_analysis import analyze_query
@@ -89,8 +89,8 @@ def main() -> int:
                 ),
                 "analyzing the query, with feedback": lambda: analyze_query(view, request),
                 "a filter": lambda: tagged.met_by(snapshot, library),
-                "every overlap of reefs": lambda: reef_ranking.overlaps(library, query.reefs),
-                "words in title, headings and tags": lambda: field_boost.field_counts(
+                "every overlap of reefs": lambda: signals.overlaps(library, query.reefs),
+                "words in title, headings and tags": lambda: lexical_ranking.field_counts(
                     snapshot, library, matches
                 ),
                 "ten results": lambda: results.build_results(view, ranked, query, request),

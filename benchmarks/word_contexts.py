@@ -1,4 +1,4 @@
-"""An alternative to shoal.search.feedback: move a query towards the context of each of its words separately.
+"""An alternative to the feedback of shoal.search.query_profile: move a query towards each word's context.
 
 The dictionary gives the general meaning of a word, the library its meaning in this library. For each word of
 a query, the mean profile of the chunks with the word is compared with the average chunk, as `associations`

@@ -327,7 +327,7 @@ class Engine:
         `search`; a bad search has its error as answer, and the others are answered. Together they ask for at
         most 2,000 results. The time limit is that of a search, times the number of searches, but at most 10.
 
-        `fused=True` makes one ranking of the results, by reciprocal ranks (`shoal.search.batch_fusion`): for
+        `fused=True` makes one ranking of the results, by reciprocal ranks (`shoal.search.batch`): for
         the sub-questions of one question. `of_ranking` are its arguments; each search
         contributes as many results as its own `top_k`. `on_answer` gets each answer as soon as it is
         complete; it runs within the snapshot, so it must not wait.

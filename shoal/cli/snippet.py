@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shoal.search.snippets import best_window
+from shoal.search.answer_texts import best_window
 from shoal.support.plain_text import plain
 
 ELLIPSIS = "…"

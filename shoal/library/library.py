@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from shoal.search.index_follower import IndexFollower
     from shoal.search.library_index import IndexCache
     from shoal.search.query_vectors import QueryVectors
-    from shoal.search.reranking import Reranker
+    from shoal.search.reranking import Comparison, Reranker
     from shoal.search.searcher import Searcher
-    from shoal.search.similarities import Comparison
     from shoal.search.suggesting import Suggester
 
 log = logging.getLogger(__name__)
@@ -113,7 +112,7 @@ class Library:
 
     @functools.cached_property
     def _comparison(self) -> Comparison | None:
-        from shoal.search.similarities import CosineComparison, PairComparison
+        from shoal.search.reranking import CosineComparison, PairComparison
 
         if self.pair_scorer is not None:
             return PairComparison(self.pair_scorer)

@@ -32,14 +32,13 @@ from shoal.notes.note_index import PINNED, Block, NoteIndex, Part, parse_list
 from shoal.notes.texts import joined
 from shoal.search.audit import AuditLog, complete_entry, make_entry
 from shoal.search.embedded_query import EmbeddedQuery
-from shoal.search.feedback import MAX_REEFS, MAX_REEFS_WITH_WORDS, apply_feedback
 from shoal.search.filters import CompiledFilters
-from shoal.search.highlights import find_highlights, make_highlighter
 from shoal.search.lexical_ranking import score_chunks
 from shoal.search.library_index import LibraryIndex, LibraryView
-from shoal.search.matched_terms import format_term
+from shoal.search.matched_terms import find_highlights, format_term, make_highlighter
 from shoal.search.ordering import Order
 from shoal.search.query_analysis import AnalyzedQuery, analyze_query
+from shoal.search.query_profile import MAX_REEFS, MAX_REEFS_WITH_WORDS, apply_feedback
 from shoal.search.ranking import Ranked, Ranking, rank
 from shoal.search.relevance import find_evidence, is_relevant_enough, relevance
 from shoal.search.request import SearchRequest, make_request

@@ -25,8 +25,8 @@ import numpy as np
 from shoal.declared.arguments import Audit
 from shoal.declared.search import SEARCH
 from shoal.models.search import FoldedResult, SearchFilters, SearchResponse
-from shoal.search.dense_ranking import UNIT
 from shoal.search.filtering.tree import text_of
+from shoal.search.signals import COSINE_UNIT
 from shoal.storage import vocabulary_queries
 from shoal.support.clock import timestamp
 from shoal.support.request_context import KEY_NAME
@@ -232,7 +232,11 @@ def _dense_candidates(ranking: Ranking, is_full: bool) -> dict[str, Any]:
         return {}
     candidates = _candidates(ranking, "dense_raw", is_full)
     return {
-        "dense": {**candidates, "floor": ranking.cosines.floor / UNIT, "encoder": ranking.cosines.encoder}
+        "dense": {
+            **candidates,
+            "floor": ranking.cosines.floor / COSINE_UNIT,
+            "encoder": ranking.cosines.encoder,
+        }
     }
 
 

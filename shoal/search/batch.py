@@ -2,6 +2,10 @@
 
 A bad search has its error as answer, and the others are answered. Equal filters are compiled and evaluated
 once. Models run before and after the snapshot.
+
+Scores of different queries cannot be compared, ranks can. A result of the fused ranking has the sum of
+(k + 1) / (k + rank) over the searches that found it, divided by the number of searches (reciprocal rank
+fusion: Cormack, Clarke and Büttcher, SIGIR 2009). 1 is the first result of every search.
 """
 
 from __future__ import annotations
@@ -9,18 +13,19 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shoal.declared.arguments import Flag, unknown_name
 from shoal.declared.search import OF_RANKING
 from shoal.errors import QueryError, ReadTimeoutError, ShoalError
-from shoal.models.batches import BatchAnswer, BatchResponse, FusedResult
-from shoal.models.search import GroupBy, SearchResponse, TextMode
-from shoal.search.answering.budget import answer_texts
-from shoal.search.batch_fusion import fuse
+from shoal.models.batches import BatchAnswer, BatchResponse, FoundBy, FusedResult
+from shoal.models.search import GroupBy, SearchResponse, SearchResult, TextMode
+from shoal.search.answer_texts import answer_texts
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import LibraryView
+from shoal.search.ordering import BestFirst, DocumentLimit, per_document
 from shoal.search.request import (
     BEST_FIRST,
     SearchRequest,
@@ -30,6 +35,7 @@ from shoal.search.request import (
     unknown_argument,
 )
 from shoal.search.searcher import PreparedSearch, ResultPage, Searcher, milliseconds_since
+from shoal.search.signals import RRF_K
 from shoal.settings import Settings
 
 MAX_SEARCHES = 100
@@ -261,3 +267,36 @@ def _search(given: object, settings: Settings) -> tuple[str, SearchRequest | Sho
         return shown, make_request(query, settings=settings, **arguments)
     except ShoalError as error:
         return shown, error
+
+
+def fuse(answers: Sequence[BatchAnswer], top_k: int, limit: DocumentLimit) -> list[FusedResult]:
+    """Return the best `top_k` results of all searches. `limit`: per document, as in a search.
+
+    A search contributes the results that it returned. Equal scores are in the order of their chunk ids.
+    """
+    responses = [(answer, answer.response) for answer in answers if answer.response is not None]
+    found_by: dict[int, list[FoundBy]] = {}
+    results: dict[int, SearchResult] = {}
+    for answer, response in responses:
+        for rank, result in enumerate(response.results, start=1):
+            part = (RRF_K + 1) / (RRF_K + rank) / len(responses)
+            finder = FoundBy(answer.index, answer.query, rank, result.match_score, part)
+            finders = found_by.setdefault(result.chunk_id, [])
+            if all(part > other.part for other in finders):
+                results[result.chunk_id] = result
+            finders.append(finder)
+    fused = [
+        FusedResult(sum(finder.part for finder in finders), tuple(finders), results[chunk_id])
+        for chunk_id, finders in found_by.items()
+    ]
+    fused.sort(key=lambda each: (-each.fused_score, each.result.chunk_id))
+    n_best = per_document(limit, len(fused))
+    chosen: list[FusedResult] = []
+    further: list[FusedResult] = []
+    of_document: Counter[int] = Counter()
+    for each in fused:
+        is_further = of_document[each.result.document_id] >= n_best
+        of_document[each.result.document_id] += 1
+        result = dataclasses.replace(each.result, further=is_further)
+        (further if is_further else chosen).append(dataclasses.replace(each, result=result))
+    return [*chosen, *(further if isinstance(limit, BestFirst) else ())][:top_k]

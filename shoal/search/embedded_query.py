@@ -8,11 +8,10 @@ import numpy as np
 
 from shoal.errors import EncoderError, EncoderMismatchError, EncoderUnavailableError, QueryError
 from shoal.models.search import Fusion, SearchMode
-from shoal.search.dense_ranking import UNIT, DenseCosines
-from shoal.search.fusion import RRF_WEIGHTS
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, parse_query
 from shoal.search.request import SearchRequest
+from shoal.search.signals import COSINE_UNIT, RRF_WEIGHTS, DenseCosines
 from shoal.settings import Settings
 from shoal.support.presets import all_presets
 
@@ -91,7 +90,7 @@ def find_cosines(library: LibraryIndex, embedded: EmbeddedQuery) -> DenseCosines
     if scores is None or not scores.has_vector.any():
         return None
     return DenseCosines(
-        scores.raw, scores.has_vector, round(floor * UNIT), f"{encoder.name} {encoder.revision}"
+        scores.raw, scores.has_vector, round(floor * COSINE_UNIT), f"{encoder.name} {encoder.revision}"
     )
 
 

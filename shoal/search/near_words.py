@@ -17,8 +17,8 @@ from shoal.index.forms import NearForm, count_form, forms_of_term, forms_startin
 from shoal.index.groups import OTHER_SHARE
 from shoal.index.matching import IndexTerm, find
 from shoal.models.query_info import NearWord
-from shoal.search.inflections import find_inflections
 from shoal.search.library_index import LibraryIndex
+from shoal.search.matched_terms import find_inflections
 from shoal.search.query_language import ParsedQuery, Term
 from shoal.words.terms import word_pattern
 from shoal.words.typed import folded, stems_of, tokens_of

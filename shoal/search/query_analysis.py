@@ -17,15 +17,17 @@ from shoal.learning.scorers import scorer_for, scorer_queries
 from shoal.models.query_info import ExcludedTerm, NearWord, QueryInfo, QueryReef, UsedSynonym
 from shoal.models.search import Fusion, Pins, SearchMode, Synonyms, Typos
 from shoal.scorer import Scorer
-from shoal.search.dense_ranking import DenseCosines
 from shoal.search.embedded_query import NOT_EMBEDDED, EmbeddedQuery, cosines_or_warning
-from shoal.search.feedback import MAX_REEFS, MAX_REEFS_WITH_WORDS, Feedback, apply_feedback
-from shoal.search.field_boost import tags_query
-from shoal.search.fusion import LOW_TRUST, choose_weights, trust
-from shoal.search.inflections import is_inflection, with_doubled_letter
-from shoal.search.lexical_ranking import find_matches, score_chunks
+from shoal.search.lexical_ranking import (
+    NO_STATISTICS,
+    TermStatistics,
+    find_matches,
+    find_term_statistics,
+    score_chunks,
+    tags_query,
+)
 from shoal.search.library_index import LibraryIndex, LibraryView
-from shoal.search.matched_terms import format_term
+from shoal.search.matched_terms import format_term, is_inflection, with_doubled_letter
 from shoal.search.must_match import NOTHING, MustMatch, find_must_match
 from shoal.search.near_words import (
     complete_last_word,
@@ -36,10 +38,19 @@ from shoal.search.near_words import (
 )
 from shoal.search.pins import find_pins, used_pins
 from shoal.search.query_language import MAX_PHRASE_WORDS, ParsedQuery, Term, parse_query
-from shoal.search.query_profile import QueryProfile, join_words, make_profile, with_reefs
+from shoal.search.query_profile import (
+    MAX_REEFS,
+    MAX_REEFS_WITH_WORDS,
+    Feedback,
+    QueryProfile,
+    apply_feedback,
+    join_words,
+    make_profile,
+    with_reefs,
+)
 from shoal.search.request import SearchRequest
+from shoal.search.signals import LOW_TRUST, DenseCosines, choose_weights, trust
 from shoal.search.synonyms import add_synonyms, describe, terms_with_synonyms, unite_forms
-from shoal.search.term_statistics import NO_STATISTICS, TermStatistics, find_term_statistics
 from shoal.settings import Settings
 from shoal.storage import pins as stored_pins
 from shoal.storage import synonyms as stored_synonyms

@@ -17,24 +17,29 @@ from numpy.typing import NDArray
 from shoal.index import kernels
 from shoal.models.scores import BoostPart
 from shoal.models.search import Fusion, SearchMode, SortValue
-from shoal.search.added_scores import AddedScores
 from shoal.search.cursors import RawScores
-from shoal.search.dense_ranking import UNIT as COSINE_UNIT
-from shoal.search.dense_ranking import DenseCosines, add_dense, dense_signal, estimate_factor
 from shoal.search.exact_matches import ExactMatches, find_exact_matches
-from shoal.search.field_boost import field_counts
 from shoal.search.filters import CompiledFilters
-from shoal.search.fusion import NO_SIGNAL, Signal, blend, signal
-from shoal.search.lexical_ranking import UNIT, score_chunks, weighted_terms
+from shoal.search.lexical_ranking import UNIT, field_counts, score_chunks, weighted_terms
 from shoal.search.library_index import LibraryIndex
-from shoal.search.ordering import DocumentLimit, Order, Places
-from shoal.search.paging import first_after
+from shoal.search.ordering import AddedScores, DocumentLimit, Order, Places, Sorting, first_after
 from shoal.search.pins import AppliedPins, apply_pins
 from shoal.search.query_analysis import AnalyzedQuery
-from shoal.search.reef_ranking import UNIT as OVERLAP_UNIT
-from shoal.search.reef_ranking import other_data, overlaps
 from shoal.search.shortlist import Shortlist, make_shortlist
-from shoal.search.sorting import Sorting
+from shoal.search.signals import (
+    COSINE_UNIT,
+    NO_SIGNAL,
+    OVERLAP_UNIT,
+    DenseCosines,
+    Signal,
+    add_dense,
+    blend,
+    dense_signal,
+    estimate_factor,
+    other_data,
+    overlaps,
+    signal,
+)
 from shoal.storage.database import Snapshot
 from shoal.support.presets import Weights
 
@@ -124,12 +129,12 @@ class Ranking:
 
     @property
     def reef_raw(self) -> Ints:
-        """Overlap in units of `reef_ranking.UNIT`."""
+        """Overlap in units of `reef_ranking.OVERLAP_UNIT`."""
         return self.signals.reef.raw
 
     @property
     def dense_raw(self) -> Ints:
-        """Cosine above the floor in units of `dense_ranking.UNIT`; empty without the dense signal."""
+        """Cosine above the floor in units of `dense_ranking.COSINE_UNIT`; empty without the dense signal."""
         return self.signals.dense.raw
 
     @property

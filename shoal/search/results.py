@@ -15,11 +15,15 @@ from shoal.models.reefs import Label
 from shoal.models.scores import MatchedTerm, Scores, SharedReef
 from shoal.models.search import Expand, SearchMode, SearchResult
 from shoal.scorer import Scorer
-from shoal.search.boosts import field_boost_parts
-from shoal.search.field_boost import matching_tags
-from shoal.search.highlights import find_highlights, make_highlighter
+from shoal.search.lexical_ranking import matching_tags
 from shoal.search.library_index import LibraryView
-from shoal.search.matched_terms import ChunkTexts, find_matched_terms
+from shoal.search.matched_terms import (
+    ChunkTexts,
+    field_boost_parts,
+    find_highlights,
+    find_matched_terms,
+    make_highlighter,
+)
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.ranking import Ranked
 from shoal.search.reasons import largest_words, order_reasons, reason_probability

@@ -19,8 +19,7 @@ from shoal.models.notes import NoteHit
 from shoal.models.query_info import ExcludedTerm
 from shoal.models.search import FoldedResult, GroupBy, SearchFilters, SearchMode, SearchResponse, SearchResult
 from shoal.scorer import Scorer
-from shoal.search.added_scores import find_added_scores
-from shoal.search.answering.budget import answer_texts
+from shoal.search.answer_texts import answer_texts
 from shoal.search.audit import AuditLog, complete_entry, make_entry, rerank_entry
 from shoal.search.cursors import CHANGED, CHANGED_WITHOUT_ANCHOR, RawScores, cursor_after, state_of
 from shoal.search.document_results import DocumentParts, further_passages, make_parts, parts_queries
@@ -36,6 +35,7 @@ from shoal.search.library_index import IndexCache, LibraryIndex, LibraryView
 from shoal.search.matched_terms import format_term
 from shoal.search.must_match import absent_warnings, lacking_warning
 from shoal.search.nearest_sentences import NO_TIME, mark_nearest_sentences
+from shoal.search.ordering import Sorting, find_added_scores
 from shoal.search.query_analysis import (
     IN_NO_PASSAGE,
     AnalyzedQuery,
@@ -47,7 +47,6 @@ from shoal.search.ranking import Ranked, Ranking, rank
 from shoal.search.relevance import LIKELY, RANKED_BY_VECTORS, is_relevant_enough
 from shoal.search.request import SearchRequest
 from shoal.search.results import build_results, results_queries
-from shoal.search.sorting import Sorting
 from shoal.settings import Settings
 from shoal.storage import field_values
 from shoal.storage.database import Database, Query, Snapshot
@@ -56,8 +55,7 @@ if TYPE_CHECKING:
     from shoal.search.facets.requests import FacetRequest
     from shoal.search.filtering.tree import Node
     from shoal.search.query_vectors import QueryVectors
-    from shoal.search.reranking import Reranker, Reranking
-    from shoal.search.similarities import StoredVectors
+    from shoal.search.reranking import Reranker, Reranking, StoredVectors
 
 Inspected = TypeVar("Inspected")
 

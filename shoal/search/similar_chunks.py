@@ -13,7 +13,7 @@ from shoal.errors import NotFoundError
 from shoal.models.query_info import QueryReef
 from shoal.search.filters import CompiledFilters
 from shoal.search.ordering import Order
-from shoal.search.reef_ranking import UNIT, other_data, overlaps
+from shoal.search.signals import OVERLAP_UNIT, other_data, overlaps
 from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.staleness import any_other_data
@@ -97,7 +97,7 @@ def _describe(
             end_line=row["end_line"],
             top_reef_name=row["top_reef_name"],
             beginning=row["beginning"],
-            similarity=round(min(1.0, overlap / UNIT), 4),
+            similarity=round(min(1.0, overlap / OVERLAP_UNIT), 4),
         )
         for chunk_id, overlap in zip(chunk_ids.tolist(), overlaps.tolist(), strict=True)
         for row in (rows[chunk_id],)

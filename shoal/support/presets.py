@@ -34,8 +34,8 @@ class Weights(NamedTuple):
 
 class Preset(NamedTuple):
     """`is_adaptive`: whether the reef weight counts less for a query without a clear subject, and beside
-    vectors (see `shoal.search.fusion.choose_weights`). `vectors_take_from_reefs`: whether vectors get most of
-    the reef weight, and none beside it. The weights of other presets count as they are."""
+    vectors (see `shoal.search.signals.choose_weights`). `vectors_take_from_reefs`: whether vectors get most
+    of the reef weight, and none beside it. The weights of other presets count as they are."""
 
     weights: Weights
     is_adaptive: bool = False

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.exact_terms import kind_of
 from benchmarks.hybrid import FeedbackOptions, default_blend, feedback_profiles
 from benchmarks.judged_library import JudgedLibrary, at, of_best
-from shoal.search.feedback import MAX_REEFS_WITH_WORDS
+from shoal.search.query_profile import MAX_REEFS_WITH_WORDS
 
 TEXTS = {
     "a": ("Whales", "The whale feeds its calf with milk. Whales dive for squid in the deep sea."),

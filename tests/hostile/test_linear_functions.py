@@ -23,7 +23,7 @@ from shoal.grounding.statements import parse_statements
 from shoal.grounding.support import Passage, find_support
 from shoal.grounding.words import read_tokens
 from shoal.models.documents import DocumentDraft
-from shoal.search.highlights import Highlighter, find_highlights
+from shoal.search.matched_terms import Highlighter, find_highlights
 from shoal.search.request import SEARCH_ARGUMENTS, make_request
 from shoal.settings import Settings, shown
 

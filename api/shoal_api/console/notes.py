@@ -17,7 +17,7 @@ from shoal.models.notes import KINDS, Note, NoteScores
 from shoal.notes.drafts import MAX_TEXT_CHARS
 from shoal.notes.prerequisites import GATES
 from shoal.notes.service import OwnerNotes
-from shoal.search.highlights import Highlighter, find_highlights
+from shoal.search.matched_terms import Highlighter, find_highlights
 from shoal.words.typed import folded
 from shoal_api.console import query_params
 from shoal_api.console.figures import Share, bar

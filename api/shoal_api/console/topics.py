@@ -13,7 +13,7 @@ from shoal.charts.reef_map import lay_out, map_svg
 from shoal.errors import NotFoundError
 from shoal.learning.word_details import LearnedWord
 from shoal.models.search import SearchMode
-from shoal.search.highlights import Highlighter, find_highlights
+from shoal.search.matched_terms import Highlighter, find_highlights
 from shoal.words.typed import folded
 from shoal_api import service
 from shoal_api.console import query_params

@@ -16,7 +16,7 @@ from shoal.grounding.support import content_words
 from shoal.grounding.verdicts import Evidence, StatementVerdict, Verdict, Verification
 from shoal.grounding.verification import MIN_COVERAGE
 from shoal.models.search import SearchResult
-from shoal.search.highlights import Highlighter, Spans, find_highlights
+from shoal.search.matched_terms import Highlighter, Spans, find_highlights
 from shoal.words.typed import folded, tokens_of
 from shoal_api import service
 from shoal_api.console.figures import Run, runs

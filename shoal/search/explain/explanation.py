@@ -25,7 +25,6 @@ from shoal.models.scores import (
     TermCoverage,
 )
 from shoal.models.search import Expand, GroupBy, SearchMode, SearchResponse, SearchResult, SortValue
-from shoal.search.dense_ranking import UNIT as COSINE_UNIT
 from shoal.search.explain.query_words import Word, explain_words
 from shoal.search.filtering.reasons import unmet
 from shoal.search.filters import EXCLUDED, TITLE
@@ -51,14 +50,14 @@ from shoal.search.results import (
     scores_of,
 )
 from shoal.search.searcher import RankedSearch, Searcher, count_pinned, milliseconds_since
+from shoal.search.signals import COSINE_UNIT
 from shoal.search.text_words import TextWords
 from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Snapshot
 from shoal.storage.document_queries import tags_of
 
 if TYPE_CHECKING:
-    from shoal.search.reranking import Reranking
-    from shoal.search.similarities import StoredVectors
+    from shoal.search.reranking import Reranking, StoredVectors
 
 CHUNK_OF = "SELECT id, document_id FROM chunks WHERE id = :chunk_id"
 CHECKSUM_OF = "SELECT data_checksum FROM chunks WHERE id = :chunk_id"

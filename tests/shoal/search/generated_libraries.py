@@ -19,7 +19,6 @@ from scored_documents import CHECKSUM, make_scored
 from shoal.models.documents import DocFormat, ScoredDocument
 from shoal.models.query_info import QueryInfo, QueryReef
 from shoal.models.search import Fusion, SearchFilters, SearchMode, TagsMatch
-from shoal.search.dense_ranking import DenseCosines
 from shoal.search.filters import CompiledFilters
 from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import IndexCache, LibraryIndex
@@ -27,6 +26,7 @@ from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.query_language import parse_query
 from shoal.search.query_profile import QueryProfile
 from shoal.search.ranking import Ranked, Ranking, rank
+from shoal.search.signals import DenseCosines
 from shoal.storage import document_writer, migrate
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.opening import open_database

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from shoal import Engine
 from shoal.errors import QueryError
 from shoal.models.search import SearchResult
-from shoal.search.answering.budget import fit, text_cost
-from shoal.search.answering.prompts import HEAD_TOKENS, make_prompt
+from shoal.search.answer_texts import HEAD_TOKENS, fit, make_prompt, text_cost
 from shoal.search.searcher import PASSED_OVER
 from shoal.search.selected_fields import SelectedFields
 from shoal.settings import Settings

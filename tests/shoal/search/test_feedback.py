@@ -16,7 +16,7 @@ from scored_documents import make_scored
 from shoal import Engine
 from shoal.models.query_info import QueryReef
 from shoal.models.search import SearchResponse
-from shoal.search.feedback import MAX_REEFS, MAX_TIED, N_FEEDBACK_CHUNKS, adapt, choose
+from shoal.search.query_profile import MAX_REEFS, MAX_TIED, N_FEEDBACK_CHUNKS, adapt, choose
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.support.clock import timestamp

@@ -17,9 +17,9 @@ from shoal.engine import Engine
 from shoal.index.matching import Matches
 from shoal.models.search import SearchMode
 from shoal.search import filters, query_analysis
-from shoal.search.highlights import Highlighter, find_highlights, make_highlighter
 from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import LibraryIndex
+from shoal.search.matched_terms import Highlighter, find_highlights, make_highlighter
 from shoal.search.query_language import (
     MAX_PHRASE_WORDS,
     MAX_PHRASES,

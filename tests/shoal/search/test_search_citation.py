@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shoal.engine import Engine
 from shoal.models.search import SearchMode
-from shoal.search.highlights import find_highlights, make_highlighter
+from shoal.search.matched_terms import find_highlights, make_highlighter
 from shoal.search.query_language import parse_query
 from shoal.settings import Settings
 

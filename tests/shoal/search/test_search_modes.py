@@ -28,13 +28,13 @@ from ranking_model import ModelRanking
 from shoal.models.documents import DocFormat
 from shoal.models.query_info import QueryReef
 from shoal.models.search import Fusion, SearchFilters, SearchMode
-from shoal.search import fusion as fusion_module
 from shoal.search import ordering
-from shoal.search.dense_ranking import DenseCosines
+from shoal.search import signals as fusion_module
 from shoal.search.filters import compile_filters
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_analysis import ONE_SIGNAL
 from shoal.search.ranking import Ranked, Ranking
+from shoal.search.signals import DenseCosines
 from shoal.storage.database import Snapshot
 from shoal.support.presets import BUILT_IN, Weights
 

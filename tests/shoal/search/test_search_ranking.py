@@ -32,7 +32,7 @@ from scored_documents import CHECKSUM, make_scored
 from shoal.models.documents import DocFormat
 from shoal.models.query_info import QueryReef
 from shoal.models.search import Fusion, SearchFilters, SearchMode, TagsMatch
-from shoal.search import field_boost, ordering, reef_ranking, results
+from shoal.search import lexical_ranking, ordering, results, signals
 from shoal.search.filters import compile_filters
 from shoal.search.indexing import update_index
 from shoal.search.ranking import Ranked
@@ -237,7 +237,7 @@ def test_chunks_of_other_data_are_detected_and_left_out(database: Database) -> N
     with database.snapshot() as snapshot:
         assert staleness.any_other_data(snapshot, CHECKSUM)
         assert staleness.count_other_data(snapshot, CHECKSUM) == 2
-        assert reef_ranking.other_data(snapshot, CHECKSUM).tolist() == [2, 3]
+        assert signals.other_data(snapshot, CHECKSUM).tolist() == [2, 3]
         index = index_of(database, snapshot)
         everything = rank_query(snapshot, index, "", [QueryReef(1, "r", 1.0)], mode=SearchMode.reef)
         ours = rank_query(
@@ -254,7 +254,7 @@ def test_search_statements_scan_no_table(database: Database) -> None:
         store(database)
     statements: dict[str, dict[str, Any]] = {
         results.CITE.format(ids=":id_0, :id_1"): {"id_0": 1, "id_1": 2},
-        field_boost.TAGGED.format(tags=":tag_0"): {"tag_0": "red"},
+        lexical_ranking.TAGGED.format(tags=":tag_0"): {"tag_0": "red"},
     }
     with database.snapshot() as snapshot:
         for statement, parameters in statements.items():

@@ -23,9 +23,7 @@ from shoal.models.search import SearchResult
 from shoal.search import ordering
 from shoal.search.audit import search_arguments
 from shoal.search.filtering.columns import make_column
-from shoal.search.ordering import BestFirst, DocumentLimit, Order, per_document
-from shoal.search.paging import first_after
-from shoal.search.sorting import Ranks
+from shoal.search.ordering import BestFirst, DocumentLimit, Order, Ranks, first_after, per_document
 from shoal.settings import Settings
 
 NOW = "2026-03-01T00:00:00.000Z"

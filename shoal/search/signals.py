@@ -1,24 +1,44 @@
-"""Fusion of the signals into one score.
+"""The signals of reefs and vectors, and the fusion of all signals into one score.
 
 final = w_lexical * lexical + w_reef * reef + w_field_boost * field_boost + w_dense * dense, with weights that
-add up to 1. `dense` is there only for a library with vectors (`shoal.search.dense_ranking`).
+add up to 1. `dense` is there only for a library with vectors.
 
 Each signal's raw scores are normalized to 0..1: divided by the best raw score in the whole library for this
 query; a chunk without a match has 0. The best is taken before filters, so filters and pages do not change
 scores. With reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009) the normalized score is (k + 1)
 / (k + rank), where rank is within the whole library too, and equal raw scores have equal ranks.
+
+The reef signal is the overlap of a query's profile with each chunk's: the sum over shared reefs of
+query_z * chunk_z / norm(chunk). Both factors are whole numbers, so equal profiles get equal overlaps in any
+order of addition.
+
+The dense signal is the cosine of the query's vector with that of each chunk, where it is above a floor:
+
+    dense = (cosine - floor) / (best cosine in the library - floor), 0 below the floor
+
+The floor is the cosine that the query has with texts that have nothing to do with it
+(`shoal.search.query_vectors`), so that not every chunk of a library is a match. A chunk without a vector,
+such as one that is not embedded yet, is judged by its other signals alone: its dense score is estimated as
+ESTIMATE times the mean of its other normalized scores, by their weights.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.index import kernels
+from shoal.index import overlaps as index_overlaps
+from shoal.index.overlaps import Overlaps
+from shoal.models.query_info import QueryReef
 from shoal.models.search import Fusion
+from shoal.search.library_index import LibraryIndex
+from shoal.storage.database import Snapshot
+from shoal.storage.packed_columns import packed_ids
 from shoal.support.presets import Preset, Weights
 
 RRF_K = 60
@@ -120,3 +140,75 @@ def blend(
 def _by_rank(in_order: NDArray[np.int64], raw: NDArray[np.int64]) -> NDArray[np.float64]:
     n_better = len(in_order) - np.searchsorted(in_order, raw, side="right")
     return np.where(raw > 0, (RRF_K + 1) / (RRF_K + 1 + n_better), 0.0)
+
+
+OVERLAP_UNIT = index_overlaps.OVERLAP_UNIT
+"""Overlaps are whole multiples of 1 / OVERLAP_UNIT."""
+
+OTHER_DATA = """
+    SELECT id FROM chunks WHERE data_checksum < :data_checksum
+    UNION ALL SELECT id FROM chunks WHERE data_checksum > :data_checksum
+"""
+
+
+def overlaps(library: LibraryIndex, reefs: Iterable[QueryReef]) -> Overlaps:
+    """Return the overlap of the chunk at each place; 0 for one that shares no reef."""
+    return index_overlaps.overlaps(library.index, {reef.reef_id: reef.z_score for reef in reefs})
+
+
+def other_data(snapshot: Snapshot, data_checksum: str) -> NDArray[np.int64]:
+    """Return the ids of the chunks that were scored with other lagoon data."""
+    return packed_ids(snapshot, OTHER_DATA, {"data_checksum": data_checksum})
+
+
+COSINE_UNIT = 1_000_000
+"""Cosines are whole multiples of 1 / COSINE_UNIT."""
+ESTIMATE = 1.0
+"""With a random half of the vectors missing, nDCG@10 of four collections is highest with it
+(benchmarks/dense_blend.py)."""
+
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+class DenseCosines(NamedTuple):
+    """The cosines of a query with the chunks of a library, by place.
+
+    raw         in units of `COSINE_UNIT`, 0 where it is negative or unknown
+    has_vector  whether there is a vector
+    floor       the cosine above which a chunk is a match, in units of `COSINE_UNIT`
+    encoder     name and revision of the encoder
+    """
+
+    raw: Ints
+    has_vector: Bools
+    floor: int
+    encoder: str = ""
+
+
+def dense_signal(cosines: DenseCosines, fusion: Fusion) -> Signal:
+    """Return the signal; its raw scores are the distances of the cosines from the floor."""
+    above = np.where(cosines.has_vector, np.maximum(cosines.raw - cosines.floor, 0), 0)
+    return signal(above, fusion)
+
+
+def estimate_factor(weights: Weights) -> float:
+    """Return what the sum of a chunk's other parts is multiplied by to estimate its dense score."""
+    others = weights.lexical + weights.reef + weights.field_boost
+    return ESTIMATE / others if others else 0.0
+
+
+def add_dense(
+    final: Doubles, is_found: Bools, cosines: DenseCosines, dense: Signal, weights: Weights, fusion: Fusion
+) -> None:
+    """Add the dense parts to the final scores, and mark matches as found."""
+    factor = estimate_factor(weights)
+    if fusion is Fusion.rrf:
+        parts = np.where(cosines.has_vector, dense.normalize(dense.raw), final * factor)
+        final += weights.dense * parts
+        is_found |= dense.raw > 0
+        return
+    kernels.active().add_dense(
+        final, is_found, dense.raw, cosines.has_vector, dense.best, weights.dense, factor
+    )

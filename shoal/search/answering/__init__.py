@@ -1,1 +1,0 @@
-"""Answers for programs: parts of texts, token budgets, prompts."""
