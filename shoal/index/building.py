@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from shoal.index.format import (
     BEYOND,
     FAR_BLOCK,
+    FORMS_IN_RUN,
     LONG,
     MAX_CHUNKS,
+    MAX_FORM_BYTES,
     MAX_REEFS,
     MILLIONTHS,
     PAGE,
@@ -172,10 +174,22 @@ def write_forms(writer: SegmentWriter, counts: Mapping[str, int], capitals: Mapp
     """Write the sections of the forms of words, each with how often it occurs, and how often with a capital
     letter."""
     encoded = sorted((form.encode(), form) for form in counts)
+    encoded = [each for each in encoded if len(each[0]) <= MAX_FORM_BYTES]
+    lengths = np.array([len(content) for content, _ in encoded], dtype=np.int64)
+    starts = starts_of(lengths)
+    all_counts, all_capitals = (
+        np.array([numbers.get(form, 0) for _, form in encoded], dtype=np.int64)
+        for numbers in (counts, capitals)
+    )
+    long = np.flatnonzero(all_counts >= LONG)
     writer.write("forms", np.frombuffer(b"".join(content for content, _ in encoded), dtype=np.uint8))
-    writer.write("form_starts", starts_of(np.array([len(content) for content, _ in encoded], dtype=np.int64)))
-    for name, of_forms in (("form_counts", counts), ("form_capitals", capitals)):
-        writer.write(name, np.array([of_forms.get(form, 0) for _, form in encoded], dtype=np.int64))
+    writer.write("form_lengths", lengths)
+    writer.write("form_starts", np.append(starts[:-1:FORMS_IN_RUN], starts[-1]))
+    writer.write("form_counts", np.minimum(all_counts, LONG))
+    writer.write("form_capitals", np.minimum(all_capitals, LONG))
+    writer.write("form_long_places", long)
+    writer.write("form_long_counts", all_counts[long])
+    writer.write("form_long_capitals", all_capitals[long])
 
 
 class Exceptions:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from shoal.errors import DamagedIndexError
 
 MAGIC = b"shoalidx"
-FORMAT = 3
+FORMAT = 4
 """Version of the format and of the definition of a word; a segment of another version is built anew."""
 MAX_CHUNKS = 65_536
 MAX_REEFS = 255
@@ -38,7 +38,11 @@ MAX_REEFS = 255
 BEYOND = 65_535
 """Position of all words behind the first 65,535 of a unit. They count, but stand in no phrase."""
 LONG = 255
-"""Frequency byte of this many occurrences or more; the exceptions have the number."""
+"""Frequency byte of this many occurrences or more; the exceptions have the number. Likewise for forms."""
+MAX_FORM_BYTES = 255
+"""Longer forms are encoded data, and stand in no dictionary of forms."""
+FORMS_IN_RUN = 16
+"""One of so many forms has its place in the file."""
 PAGE = 256
 """A position byte is the position modulo this; the exceptions have the quotient unless it is 0."""
 FAR_BLOCK = 4_096
@@ -73,9 +77,13 @@ _REEF_SECTIONS = (
 )
 _FORM_SECTIONS = (
     ("forms", "u1"),  # UTF-8 of the forms of all words in all fields (`shoal.words`), in ascending order
-    ("form_starts", "<u4"),  # of each form in `forms`, and the end
-    ("form_counts", "<u4"),  # occurrences of each form; those in documents deleted since may count
-    ("form_capitals", "<u4"),  # likewise, those that begin with a capital letter
+    ("form_lengths", "u1"),  # bytes of each form
+    ("form_starts", "<u4"),  # of every form whose number is a multiple of FORMS_IN_RUN, and the end
+    ("form_counts", "u1"),  # occurrences of each form; those in documents deleted since may count
+    ("form_capitals", "u1"),  # likewise, those that begin with a capital letter
+    ("form_long_places", "<u4"),  # the forms of at least LONG occurrences, ascending
+    ("form_long_counts", "<u4"),  # their occurrences
+    ("form_long_capitals", "<u4"),
 )
 _EXCEPTION_SECTIONS = (
     ("long_places", "<u4"),  # postings of at least LONG occurrences, ascending

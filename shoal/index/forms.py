@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lagoon.tokens import STOP_WORDS
 from shoal.index.index import Index
-from shoal.index.segment import NO_TERM, Segment, letter_bits
+from shoal.index.segment import NO_TERM, Forms, letter_bits
 from shoal.words.terms import MAX_LETTERS
 
 ONE_EDIT_FROM, TWO_EDITS_FROM = 4, 8
@@ -61,15 +61,14 @@ def max_edits(word: str) -> int:
 
 def count_form(index: Index, form: str) -> int:
     """Return how often a form occurs in an index; occurrences in deleted documents may count."""
-    return sum(_count(part.segment, form.encode()) for part in index.parts)
+    return sum(int(forms.counts(number, number + 1)[0]) for forms, number in _places(index, form))
 
 
 def is_name(index: Index, form: str) -> bool:
     """Return whether an index has a form mostly with a capital letter."""
-    places = [(part.segment, part.segment.forms.number(form.encode())) for part in index.parts]
-    found = [(segment, number) for segment, number in places if number != NO_TERM]
-    n = sum(int(segment.form_counts[number]) for segment, number in found)
-    return sum(int(segment.form_capitals[number]) for segment, number in found) > NAME_SHARE * n
+    places = list(_places(index, form))
+    n = sum(int(forms.counts(number, number + 1)[0]) for forms, number in places)
+    return sum(int(forms.capitals(number, number + 1)[0]) for forms, number in places) > NAME_SHARE * n
 
 
 def near_codes(index: Index, code: str, limit: int) -> list[str]:
@@ -105,15 +104,15 @@ def forms_starting_with(index: Index, prefix: str, limit: int) -> list[tuple[str
     n = limit + sum(word.startswith(prefix) for word in STOP_WORDS)
     counts: Counter[str] = Counter()
     for part in index.parts:
-        segment = part.segment
-        low, high = segment.forms.starting_with(prefix.encode())
-        sizes = segment.form_counts[low:high].astype(np.int64)
+        forms = part.segment.forms
+        low, high = forms.starting_with(prefix.encode())
+        sizes = forms.counts(low, high)
         if len(sizes) > n:
             chosen = np.argpartition(sizes, len(sizes) - n)[len(sizes) - n :]
         else:
             chosen = np.arange(len(sizes))
         for place in chosen.tolist():
-            counts[segment.forms.text(low + place).decode(errors="replace")] += int(sizes[place])
+            counts[forms.text(low + place).decode(errors="replace")] += int(sizes[place])
     ranked = sorted(counts.keys() - STOP_WORDS, key=lambda form: (-counts[form], form))
     return [(form, counts[form]) for form in ranked[:limit]]
 
@@ -140,9 +139,13 @@ def count_edits(texts: Sequence[str], word: str) -> list[int]:
     return _compared(texts, word).tolist() if texts else []
 
 
-def _count(segment: Segment, form: bytes) -> int:
-    number = segment.forms.number(form)
-    return 0 if number == NO_TERM else int(segment.form_counts[number])
+def _places(index: Index, form: str) -> Iterator[tuple[Forms, int]]:
+    """The dictionaries that have a form, and its number there."""
+    encoded = form.encode()
+    for part in index.parts:
+        number = part.segment.forms.number(encoded)
+        if number != NO_TERM:
+            yield part.segment.forms, number
 
 
 def _near(index: Index, word: str, allowed: int, start: str, *, are_codes: bool = False) -> list[NearForm]:
@@ -153,6 +156,7 @@ def _near(index: Index, word: str, allowed: int, start: str, *, are_codes: bool 
     for part in index.parts:
         forms = part.segment.forms
         low, high = forms.starting_with(start.encode())
+        sizes = forms.counts(low, high)
         lengths = forms.n_letters[low:high].astype(np.int16)
         letters = forms.letters[low:high]
         extra, missing = np.bitwise_count(letters & ~bits), np.bitwise_count(bits & ~letters)
@@ -162,7 +166,7 @@ def _near(index: Index, word: str, allowed: int, start: str, *, are_codes: bool 
         order = np.argsort(differing, kind="stable")[:MAX_COMPARED]
         for number, difference in zip(numbers[order].tolist(), differing[order].tolist(), strict=True):
             form = forms.text(low + number).decode(errors="replace")
-            counts[form] += int(part.segment.form_counts[low + number])
+            counts[form] += int(sizes[number])
             differences[form] = difference
     chosen = sorted(counts, key=lambda form: (differences[form], form))[:MAX_COMPARED]
     chosen = [form for form in chosen if form.isalpha() != are_codes and form not in STOP_WORDS]

@@ -268,9 +268,10 @@ def _merge_forms(writer: SegmentWriter, segments: Sequence[tuple[Segment, Collec
     capitals: Counter[str] = Counter()
     for segment, deleted in segments:
         if len(deleted) < segment.n_documents:
-            forms = [form.decode(errors="replace") for form in segment.forms.between()]
-            counts.update(dict(zip(forms, segment.form_counts.tolist(), strict=True)))
-            capitals.update(dict(zip(forms, segment.form_capitals.tolist(), strict=True)))
+            own, n = segment.forms, len(segment.forms)
+            forms = [form.decode(errors="replace") for form in own.between()]
+            counts.update(dict(zip(forms, own.counts(0, n).tolist(), strict=True)))
+            capitals.update(dict(zip(forms, own.capitals(0, n).tolist(), strict=True)))
     write_forms(writer, counts, capitals)
 
 

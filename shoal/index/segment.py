@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError
-from shoal.index.format import BEYOND, FAR_BLOCK, FIELDS, MAX_CHUNKS, Sections, read_sections
+from shoal.index.format import (
+    BEYOND,
+    FAR_BLOCK,
+    FIELDS,
+    FORMS_IN_RUN,
+    MAX_CHUNKS,
+    Sections,
+    read_sections,
+)
 from shoal.index.ragged import expand
 
 BLOCK = 8
@@ -84,19 +92,6 @@ class Dictionary:
         found = self._place(term)
         return found if found < len(self) and self.text(found) == term else NO_TERM
 
-    @functools.cached_property
-    def letters(self) -> NDArray[np.uint32]:
-        """The `letter_bits` of each term."""
-        # Every term has a byte, and reduceat takes no place beyond the last.
-        return np.bitwise_or.reduceat(_BITS[self.content], self.starts[:-1].astype(np.intp))
-
-    @functools.cached_property
-    def n_letters(self) -> NDArray[np.uint8]:
-        """The number of characters of each term, at most 255."""
-        is_first = (self.content & 0xC0) != 0x80
-        counts = np.add.reduceat(is_first, self.starts[:-1].astype(np.intp), dtype=np.uint32)
-        return np.minimum(counts, 255).astype(np.uint8)
-
     def starting_with(self, prefix: bytes) -> tuple[int, int]:
         """Return the number of the first term with a prefix, and that after the last."""
         # No byte of UTF-8 is 0xff.
@@ -117,14 +112,87 @@ class Dictionary:
         """Return the text of a number."""
         return self._bytes[self._starts[number] : self._starts[number + 1]].tobytes()
 
+    def bounds(self, first: int, end: int) -> NDArray[Any]:
+        """Return where the texts from number `first` up to `end` start, and the end of the last."""
+        return self.starts[first : end + 1]
+
     def between(self, first: int = 0, end: int | None = None) -> Iterator[bytes]:
         """Yield the texts from number `first` up to `end`, ascending."""
-        starts = self.starts[first : (len(self) if end is None else end) + 1].tolist()
+        starts = self.bounds(first, len(self) if end is None else end).tolist()
         if any(start > stop for start, stop in pairwise(starts)):
             raise DamagedIndexError("its terms are not in order")
         content = self._bytes[starts[0] : starts[-1]].tobytes()
         for start, stop in pairwise(starts):
             yield content[start - starts[0] : stop - starts[0]]
+
+
+class Forms(Dictionary):
+    """The forms of the words in all fields, and how often each occurs; occurrences in documents deleted since
+    may count. Only one of `FORMS_IN_RUN` has its place in the file."""
+
+    def __init__(self, sections: Sections) -> None:
+        super().__init__(sections["forms"], sections["form_starts"])
+        self._sizes: NDArray[np.uint8] = sections["form_lengths"]
+        self._lengths = self._sizes.data
+        self._counts: NDArray[np.uint8] = sections["form_counts"]
+        self._capitals: NDArray[np.uint8] = sections["form_capitals"]
+        self._long: NDArray[np.uint32] = sections["form_long_places"]
+        self._long_counts: NDArray[np.uint32] = sections["form_long_counts"]
+        self._long_capitals: NDArray[np.uint32] = sections["form_long_capitals"]
+        is_consistent = (
+            len(self.starts) == -(-len(self) // FORMS_IN_RUN) + 1
+            and len(self._counts) == len(self._capitals) == len(self)
+            and len(self._long) == len(self._long_counts) == len(self._long_capitals)
+        )
+        if not is_consistent:
+            raise DamagedIndexError("its sections do not fit together")
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def counts(self, first: int, end: int) -> NDArray[np.int64]:
+        """Return how often each of the forms `first:end` occurs."""
+        return self._completed(self._counts, self._long_counts, first, end)
+
+    def capitals(self, first: int, end: int) -> NDArray[np.int64]:
+        """Return how often each of the forms `first:end` occurs with a capital letter."""
+        return self._completed(self._capitals, self._long_capitals, first, end)
+
+    @functools.cached_property
+    def letters(self) -> NDArray[np.uint32]:
+        """The `letter_bits` of each form."""
+        return np.bitwise_or.reduceat(_BITS[self.content], self._all_starts())
+
+    @functools.cached_property
+    def n_letters(self) -> NDArray[np.uint8]:
+        """The number of characters of each form."""
+        is_first = (self.content & 0xC0) != 0x80
+        return np.add.reduceat(is_first, self._all_starts(), dtype=np.uint8)
+
+    def text(self, number: int) -> bytes:
+        run = number // FORMS_IN_RUN
+        start = self._starts[run] + sum(self._lengths[run * FORMS_IN_RUN : number])
+        return self._bytes[start : start + self._lengths[number]].tobytes()
+
+    def bounds(self, first: int, end: int) -> NDArray[Any]:
+        run = first // FORMS_IN_RUN
+        ends = np.cumsum(self._sizes[run * FORMS_IN_RUN : end], dtype=np.int64)
+        return (np.append(0, ends) + int(self.starts[run]))[first - run * FORMS_IN_RUN :]
+
+    def _all_starts(self) -> NDArray[np.int64]:
+        starts = self.bounds(0, len(self))
+        # Every form has a byte, and reduceat takes no place beyond the last.
+        if int(starts[-1]) != len(self.content) or not self._sizes.all():
+            raise DamagedIndexError("its forms are not complete")
+        return starts[:-1]
+
+    def _completed(
+        self, short: NDArray[np.uint8], long: NDArray[np.uint32], first: int, end: int
+    ) -> NDArray[np.int64]:
+        counts = short[first:end].astype(np.int64)
+        low, high = _between(self._long, first, end)
+        counts[self._long[low:high].astype(np.int64) - first] = long[low:high]
+        return counts
 
 
 class Field:
@@ -253,9 +321,6 @@ class Segment:
     document_starts  u32 (d + 1,): document i has the chunks starts[i]:starts[i + 1]
     section_starts   u32 (s + 1,): likewise for sections
     confidence       u32 (n,), in millionths
-    forms            the forms of the words in all fields
-    form_counts      u32: how often each occurs; those in documents deleted since may count
-    form_capitals    u32: how often each occurs with a capital letter; likewise
     """
 
     def __init__(self, data: Any, *, verify: bool = False) -> None:
@@ -274,9 +339,7 @@ class Segment:
         self.reef_ordinals: NDArray[np.uint16] = sections["reef_ordinals"]
         self.reef_weights: NDArray[np.uint16] = sections["reef_weights"]
         self.text, self.headings, self.title = (Field(sections, name) for name in FIELDS)
-        self.forms = Dictionary(sections["forms"], sections["form_starts"])
-        self.form_counts: NDArray[np.uint32] = sections["form_counts"]
-        self.form_capitals: NDArray[np.uint32] = sections["form_capitals"]
+        self.forms = Forms(sections)
         self._check()
 
     @property
@@ -352,7 +415,6 @@ class Segment:
             and _splits(self.section_starts, n, len(self.headings.lengths))
             and len(self.text.lengths) == n
             and len(self.title.lengths) == self.n_documents
-            and len(self.form_counts) == len(self.form_capitals) == len(self.forms)
             and len(self.reef_starts) >= 1
             and len(self.reef_ordinals) == len(self.reef_weights) == int(self.reef_starts[-1])
             and bool(np.all(self.document_ids[1:] > self.document_ids[:-1]))

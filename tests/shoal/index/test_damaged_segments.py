@@ -16,6 +16,7 @@ from shoal.errors import DamagedIndexError
 from shoal.index import kernels
 from shoal.index.building import segment_bytes
 from shoal.index.format import read_sections
+from shoal.index.forms import forms_starting_with, near_forms
 from shoal.index.index import Index
 from shoal.index.lexical import Bm25, WeightedTerm, scores
 from shoal.index.matching import IndexTerm, find
@@ -44,6 +45,8 @@ def use(data: bytes, *, verify: bool = False) -> None:
     terms = [IndexTerm(("the",)), IndexTerm(("the", "plant")), IndexTerm(("sea",))]
     scores(index, [WeightedTerm(matches) for matches in find(index, terms)], Bm25())
     overlaps(index, {3: 1.0, 5: 2.0})
+    near_forms(index, "plamt", 3)
+    forms_starting_with(index, "s", 3)
     merge_segments([(segment, [])], io.BytesIO())
 
 
