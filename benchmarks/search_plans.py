@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal import Engine
-from shoal.models.search import SearchFilters
+from shoal.declared.filters import SearchFilters
 from shoal.search import lexical_ranking, results, signals
 from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.library_index import IndexCache, LibraryView

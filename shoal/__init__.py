@@ -14,19 +14,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from shoal.declared.filters import SearchFilters
     from shoal.engine import Engine
     from shoal.errors import ShoalError
     from shoal.models.documents import DocFormat, IngestResult
     from shoal.models.query_info import QueryInfo
     from shoal.models.scores import SharedReef
-    from shoal.models.search import SearchFilters, SearchMode, SearchResponse, SearchResult
+    from shoal.models.search import SearchMode, SearchResponse, SearchResult
 
 _HOMES = {
     "DocFormat": "shoal.models.documents",
     "Engine": "shoal.engine",
     "IngestResult": "shoal.models.documents",
     "QueryInfo": "shoal.models.query_info",
-    "SearchFilters": "shoal.models.search",
+    "SearchFilters": "shoal.declared.filters",
     "SearchMode": "shoal.models.search",
     "SearchResponse": "shoal.models.search",
     "SearchResult": "shoal.models.search",

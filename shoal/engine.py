@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
+from shoal.declared.filters import SearchFilters
 from shoal.declared.search import RankingArguments, SearchArguments
 from shoal.errors import FilterError, QueryError
 from shoal.library.library import Library, make_settings
@@ -23,7 +24,7 @@ from shoal.models.documents import DocumentDraft, DocumentFields, IngestResult, 
 from shoal.models.files import FileDraft
 from shoal.models.jobs import OnConflict
 from shoal.models.scores import NearestSentence
-from shoal.models.search import SearchFilters, SearchResponse
+from shoal.models.search import SearchResponse
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage import migrate, written

@@ -14,11 +14,12 @@ from shoal.client.errors import ClientError
 from shoal.client.flows import Flow, Request, Stream, listing, operation
 from shoal.client.paths import API
 from shoal.client.requests import Requester, json_object, pages, parse, parse_part, without_none
+from shoal.declared.filters import SearchFilters
 from shoal.declared.search import SHORT_FORMS, RankingArguments, SearchArguments
 from shoal.models.batches import BatchResponse
 from shoal.models.facets import LibraryFacets
 from shoal.models.responses import Readiness, Reefs, Status
-from shoal.models.search import SearchFilters, SearchResponse, SearchResult
+from shoal.models.search import SearchResponse, SearchResult
 
 if TYPE_CHECKING:
     from shoal.grounding.verdicts import Verification

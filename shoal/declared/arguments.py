@@ -8,10 +8,17 @@ import math
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from shoal.errors import QueryError
+from shoal.support.clock import timestamp
 from shoal.support.other_names import COMPARED_CHARS, meant_name
+
+MAX_ID = 2**63 - 1
+"""Largest integer that SQLite and PostgreSQL store, and so the largest id."""
+MAX_IDS = 10_000
+"""Most ids in one filter; every database accepts this many parameters in one statement."""
 
 Member = TypeVar("Member", bound=enum.StrEnum)
 
@@ -91,6 +98,34 @@ class Numbers:
         return numbers
 
 
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """A list of different ids, whole numbers of at least `low`."""
+
+    low: int
+
+    def check(self, name: str, value: object, settings: object = None) -> tuple[int, ...]:
+        ids = dict.fromkeys(check_whole(name, item, self.low, MAX_ID) for item in check_list(name, value))
+        if len(ids) > MAX_IDS:
+            raise QueryError(name, f"must have at most {MAX_IDS:,} items")
+        return tuple(ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time in ISO 8601, or a `datetime`; checked, it is a UTC timestamp."""
+
+    def check(self, name: str, value: object, settings: object = None) -> str:
+        if isinstance(value, str):
+            try:
+                return timestamp(datetime.fromisoformat(value))
+            except (ValueError, OverflowError):
+                pass
+        elif isinstance(value, datetime):
+            return timestamp(value)
+        raise QueryError(name, "must be a date or a time in ISO 8601, such as 2026-01-31T12:00:00Z")
+
+
 class TextForm(enum.Enum):
     """How an argument is written where only text can be: in an address and in a command."""
 
@@ -100,6 +135,8 @@ class TextForm(enum.Enum):
     """As texts with commas between them."""
     repeated = "repeated"
     """As one text each time that it is given."""
+    json = "json"
+    """As JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +147,7 @@ class Value:
     text: TextForm | None = TextForm.one
 
 
-Kind = Choice | Whole | Number | Flag | Numbers | Value
+Kind = Choice | Whole | Number | Flag | Numbers | Ids | Moment | Value
 
 
 class Audit(enum.Enum):
@@ -156,7 +193,7 @@ class Argument:
 
 
 def arguments_of(declaration: type) -> dict[str, Argument]:
-    """Return the arguments that the members of a TypedDict declare, by name."""
+    """Return the arguments that the members of a class declare, by name."""
     hints = typing.get_type_hints(declaration, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
@@ -179,6 +216,13 @@ def check_whole(name: str, value: object, low: int, high: int | None) -> int:
     if value < low or (high is not None and value > high):
         raise QueryError(name, f"must be between {low:,} and {high:,}")
     return value
+
+
+def check_list(name: str, value: object) -> list[Any]:
+    """Return the items of a list or another collection but a text. Raises QueryError."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise QueryError(name, "must be a list")
+    return list(value)
 
 
 def check_finite(name: str, value: object) -> float:

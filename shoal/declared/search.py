@@ -17,12 +17,12 @@ from shoal.declared.arguments import (
     Whole,
     arguments_of,
 )
+from shoal.declared.filters import SearchFilters
 from shoal.models.search import (
     Expand,
     Fusion,
     GroupBy,
     Pins,
-    SearchFilters,
     SearchMode,
     Synonyms,
     Syntax,

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from shoal.declared.arguments import MAX_ID
 from shoal.errors import QueryError
 from shoal.grounding.statements import Citation
 from shoal.grounding.support import Passage
-from shoal.storage.database import MAX_ID, Snapshot, listed_in_parts
+from shoal.storage.database import Snapshot, listed_in_parts
 
 MAX_REFERENCES = 10_000
 MAX_PASSAGE_CHARS = 100_000

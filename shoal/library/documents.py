@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from shoal.declared.arguments import check_choice
+from shoal.declared.arguments import MAX_ID, check_choice
 from shoal.errors import NotFoundError, QueryError
 from shoal.library.library import Library
 from shoal.models.documents import DocumentDraft, DocumentFields, DocumentSort, IngestResult
@@ -24,7 +24,6 @@ from shoal.storage import (
     source_files,
     topic_statistics,
 )
-from shoal.storage.database import MAX_ID
 from shoal.storage.document_lookup import Named, checked_id
 from shoal.storage.document_queries import is_any_of
 from shoal.storage.file_types import is_of_type

@@ -9,6 +9,7 @@ import builtins
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from shoal.declared.arguments import MAX_ID
 from shoal.errors import NotFoundError, PinConflictError, PinError, QueryError
 from shoal.library.library import Library
 from shoal.search.completions import key_of
@@ -16,7 +17,7 @@ from shoal.search.pins import MAX_HIDDEN, MAX_PINNED, MAX_WORDS
 from shoal.search.request import check_id, check_page
 from shoal.search.value_checks import check_characters
 from shoal.storage import pins as stored
-from shoal.storage.database import MAX_ID, Snapshot, Transaction
+from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.pin_records import ListedTarget, Pin, PinMatch, PinPage, PinTarget
 from shoal.support.clock import timestamp
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from mcp.types import CallToolResult
 from pydantic import Field
 
+from shoal.declared.arguments import MAX_ID
 from shoal.declared.search import MAX_PER_DOCUMENT, MAX_RERANK
 from shoal.mcp.answers import answer
 from shoal.mcp.backend import Backend
@@ -33,7 +34,6 @@ from shoal.models.stored import ChunkDetail, StoredDocument
 from shoal.search.explain.explanation import Explanation, Target
 from shoal.search.request import BEST_FIRST
 from shoal.search.retrieval import MAX_TOP_K, PLAIN, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
-from shoal.storage.database import MAX_ID
 from shoal.support.quoting import clean, in_line, indented
 
 MAX_NEIGHBOURS = 10

@@ -16,6 +16,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
+from shoal.declared.arguments import MAX_ID
 from shoal.errors import NoteError
 from shoal.mcp.answers import answer
 from shoal.mcp.backend import Backend
@@ -43,7 +44,6 @@ from shoal.models.notes import AddedNote, MergeProposal, Note, NoteOutcome
 from shoal.notes.drafts import checked_categories
 from shoal.notes.environment import Environment
 from shoal.notes.merging import AGENT
-from shoal.storage.database import MAX_ID
 from shoal.support.quoting import clean, in_line
 
 NOTE_ID = "note_id"

@@ -6,10 +6,10 @@ from typing import Any
 
 from mcp.server import MCPServer
 
+from shoal.declared.arguments import MAX_ID
 from shoal.errors import NotFoundError
 from shoal.mcp.backend import SCHEME, Backend
 from shoal.mcp.quoting import NOTICE, UNTRUSTED
-from shoal.storage.database import MAX_ID
 from shoal.support.quoting import clean
 
 DOCUMENT = f"{SCHEME}documents/{{document_id}}"

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 from shoal.models.described import Presence
-from shoal.models.documents import DocFormat
 from shoal.models.facets import Facet
 from shoal.models.files import FilePlace
 from shoal.models.prompts import Prompt, TokenUse
@@ -103,35 +102,6 @@ class TagsMatch(enum.StrEnum):
 
     all = "all"
     any = "any"
-
-
-@dataclass(frozen=True, slots=True)
-class SearchFilters:
-    """Conditions that a result must meet. `document_ids`, `source_path`: None is no condition, () matches
-    nothing.
-
-    `metadata` has keys that a document's metadata must have at the top level: strings, numbers, booleans or
-    None, equal in type and value (1 equals 1.0, but neither "1" nor True). `source_path`: any of these,
-    compared exactly. `name_contains`: a text in the title or the source path of the document. `file_type`: a
-    type of `shoal.storage.file_types`, such as `pdf`, `video` or `.py`. `created_after` and `created_before`
-    are UTC timestamps in ISO 8601 (`2026-01-31T00:00:00.000Z`).
-    """
-
-    tags: tuple[str, ...] = ()
-    tags_match: TagsMatch = TagsMatch.all
-    min_confidence: float | None = None
-    min_coverage: float | None = None
-    reef_ids: tuple[int, ...] | None = None
-    island_ids: tuple[int, ...] | None = None
-    archipelago: int | None = None
-    document_ids: tuple[int, ...] | None = None
-    format: DocFormat | None = None
-    created_after: str | None = None
-    created_before: str | None = None
-    source_path: tuple[str, ...] | None = None
-    metadata: Mapping[str, Any] | None = None
-    name_contains: str | None = None
-    file_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

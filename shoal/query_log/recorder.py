@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from shoal.declared.filters import SearchFilters
 from shoal.errors import ShoalError
 from shoal.models.notes import NoteHit, UnitResponse
-from shoal.models.search import DocumentResult, SearchFilters, SearchResponse, SearchResult
+from shoal.models.search import DocumentResult, SearchResponse, SearchResult
 from shoal.search.filtering.tree import text_of
 from shoal.search.request import SearchRequest, make_request
 from shoal.settings import Settings

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from shoal.conversion.web_addresses import FetchPolicy, parse_url
+from shoal.declared.filters import SearchFilters
 from shoal.declared.search import SEARCH
 from shoal.errors import FetchError, InvalidFieldError, QueryError
-from shoal.models.search import SearchFilters, SearchMode
+from shoal.models.search import SearchMode
 from shoal.search.relevance import LIKELY
 from shoal.search.request import SearchRequest, check_fraction, make_request
 from shoal.search.value_checks import check_characters

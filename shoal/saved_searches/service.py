@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from shoal.declared.arguments import check_choice
+from shoal.declared.arguments import MAX_ID, check_choice
 from shoal.errors import NotFoundError, QueryError
 from shoal.saved_searches import arguments as checks
 from shoal.saved_searches.matching import TEST_PASSAGES, Matcher, store_delivery
@@ -27,7 +27,7 @@ from shoal.settings import Settings
 from shoal.storage import saved_search_changes as changes
 from shoal.storage import saved_searches as rows
 from shoal.storage import webhook_deliveries
-from shoal.storage.database import MAX_ID, ConstraintError, Database, Row, Snapshot
+from shoal.storage.database import ConstraintError, Database, Row, Snapshot
 from shoal.support.clock import timestamp, timestamp_at
 
 MAX_SAVED_SEARCHES = 1_000

@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from shoal.models.search import SearchFilters
+from shoal.declared.filters import SearchFilters
 from shoal.search.filtering.columns import FALSE, NULL, NUMBER, OTHER, TRUE
 from shoal.search.filtering.evaluation import FilterState
 from shoal.search.filtering.reasons import find_tree_warnings, missing_key

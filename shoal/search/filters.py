@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.declared.filters import SearchFilters
 from shoal.errors import FilterError, QueryError
 from shoal.index.matching import Matches
-from shoal.models.search import SearchFilters, TagsMatch
+from shoal.models.search import TagsMatch
 from shoal.scorer import Scorer
 from shoal.search.filtering.evaluation import FilterState
 from shoal.search.filtering.fields import METADATA, Field

@@ -8,31 +8,31 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from shoal.declared.arguments import (
+    MAX_ID,
+    MAX_IDS,
     Argument,
+    Number,
     Numbers,
     Value,
-    check_choice,
     check_finite,
+    check_list,
     check_whole,
     unknown_name,
 )
+from shoal.declared.filters import FILTERS, MAX_METADATA, SearchFilters
 from shoal.declared.search import FIRST_OF_DOCUMENT, MAX_CONTEXT, SEARCH
 from shoal.errors import QueryError
-from shoal.models.documents import DocFormat
 from shoal.models.search import (
     Expand,
     Fusion,
     GroupBy,
     Pins,
-    SearchFilters,
     SearchMode,
     Synonyms,
     Syntax,
-    TagsMatch,
     TextMode,
     Typos,
 )
@@ -44,19 +44,12 @@ from shoal.search.order_arguments import Boost, Decay, SortKey, make_boosts, mak
 from shoal.search.ordering import BestFirst, DocumentLimit
 from shoal.search.value_checks import check_characters, check_file_type, check_number
 from shoal.settings import Settings
-from shoal.storage.database import MAX_ID
-from shoal.support.clock import timestamp
 from shoal.support.other_names import COMPARED_CHARS
 from shoal.support.presets import MIN_WEIGHT, all_presets
 
 MAX_PAGE = 2**31 - 1
 """Largest limit and offset of a listing."""
 BEST_FIRST = BestFirst(FIRST_OF_DOCUMENT)
-MAX_IDS = 10_000
-"""Most ids in one filter; every database accepts this many parameters in one statement."""
-MAX_METADATA = 16
-"""Most keys in a metadata filter; each is searched in the metadata of all documents."""
-N_ARCHIPELAGOS = 4
 MAX_GROUPED = 1_000
 """Passages of all documents on a page together."""
 SEARCH_ARGUMENTS = ("query", *SEARCH)
@@ -223,14 +216,17 @@ def make_filters(given: object, settings: Settings) -> SearchFilters:
     if not isinstance(given, Mapping):
         raise QueryError("filters", "must be an object")
     for name in given:
-        if name not in _FILTERS:
-            raise QueryError(f"filters.{name}", unknown_name(str(name), _FILTERS))
-    checked = {
-        name: _FILTERS[name](f"filters.{name}", value, settings)
-        for name, value in given.items()
-        if value is not None
-    }
+        if name not in FILTERS:
+            raise QueryError(f"filters.{name}", unknown_name(str(name), FILTERS))
+    checked = {name: _filter(name, value, settings) for name, value in given.items() if value is not None}
     return SearchFilters(**checked)
+
+
+def _filter(name: str, value: object, settings: Settings) -> Any:
+    place = f"filters.{name}"
+    if name in _FILTER_CHECKS:
+        return _FILTER_CHECKS[name](place, value, settings)
+    return _check_kind(place, FILTERS[name], value, settings)
 
 
 def check_id(field: str, value: object) -> int | None:
@@ -283,19 +279,9 @@ def _preset(value: object, settings: Settings) -> str:
     return str(value)
 
 
-def _from_zero(field: str, value: object, _settings: Settings | None = None) -> float:
-    number = check_finite(field, value)
-    if number < 0:
-        raise QueryError(field, "must be 0 or more")
-    return number
-
-
-def check_fraction(field: str, value: object, _settings: Settings | None = None) -> float:
+def check_fraction(field: str, value: object) -> float:
     """Validate a number from 0 to 1. Raises QueryError."""
-    number = check_finite(field, value)
-    if not 0 <= number <= 1:
-        raise QueryError(field, "must be between 0 and 1")
-    return number
+    return Number(0, 1).check(field, value)
 
 
 def _weights(given: object) -> dict[str, float] | None:
@@ -320,15 +306,9 @@ def _weights(given: object) -> dict[str, float] | None:
     return checked
 
 
-def _items(field: str, value: object) -> list[Any]:
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise QueryError(field, "must be a list")
-    return list(value)
-
-
 def _tags(field: str, value: object, settings: Settings) -> tuple[str, ...]:
     tags: dict[str, None] = {}
-    for tag in _items(field, value):
+    for tag in check_list(field, value):
         if not isinstance(tag, str):
             raise QueryError(field, "must be strings")
         # Normalized like the tags of documents: one line, no surrounding space.
@@ -341,30 +321,9 @@ def _tags(field: str, value: object, settings: Settings) -> tuple[str, ...]:
     return tuple(tags)
 
 
-def _ids(low: int) -> Callable[[str, object, Settings], tuple[int, ...]]:
-    def check(field: str, value: object, _settings: Settings) -> tuple[int, ...]:
-        ids = dict.fromkeys(check_whole(field, item, low, MAX_ID) for item in _items(field, value))
-        if len(ids) > MAX_IDS:
-            raise QueryError(field, f"must have at most {MAX_IDS:,} items")
-        return tuple(ids)
-
-    return check
-
-
-def _timestamp(field: str, value: object, _settings: Settings) -> str:
-    if isinstance(value, str):
-        try:
-            return timestamp(datetime.fromisoformat(value))
-        except (ValueError, OverflowError):
-            pass
-    elif isinstance(value, datetime):
-        return timestamp(value)
-    raise QueryError(field, "must be a date or a time in ISO 8601, such as 2026-01-31T12:00:00Z")
-
-
 def _paths(field: str, value: object, settings: Settings) -> tuple[str, ...]:
     """Validate one path or several."""
-    paths = dict.fromkeys([value] if isinstance(value, str) else _items(field, value))
+    paths = dict.fromkeys([value] if isinstance(value, str) else check_list(field, value))
     for path in paths:
         if not isinstance(path, str):
             raise QueryError(field, "must be a string or a list of strings")
@@ -421,20 +380,11 @@ _CHECKS: Mapping[str, Callable[[Any, Settings], Any]] = {
 }
 """Checks of the arguments that are a `Value` or `Numbers`."""
 
-_FILTERS: dict[str, Callable[[str, object, Settings], Any]] = {
+_FILTER_CHECKS: Mapping[str, Callable[[str, Any, Settings], Any]] = {
     "tags": _tags,
-    "tags_match": lambda field, value, _: check_choice(field, value, TagsMatch),
-    "min_confidence": _from_zero,
-    "min_coverage": check_fraction,
-    "reef_ids": _ids(0),
-    "island_ids": _ids(0),
-    "archipelago": lambda field, value, _: check_whole(field, value, 0, N_ARCHIPELAGOS - 1),
-    "document_ids": _ids(1),
-    "format": lambda field, value, _: check_choice(field, value, DocFormat),
-    "created_after": _timestamp,
-    "created_before": _timestamp,
     "source_path": _paths,
     "metadata": _metadata,
     "name_contains": _name,
     "file_type": check_file_type,
 }
+"""Checks of the filters that are a `Value`."""

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from shoal.declared.filters import SearchFilters
 from shoal.errors import QueryError
 from shoal.models.facets import Facet, LibraryFacets
 from shoal.models.notes import NoteHit
 from shoal.models.query_info import ExcludedTerm
-from shoal.models.search import FoldedResult, GroupBy, SearchFilters, SearchMode, SearchResponse, SearchResult
+from shoal.models.search import FoldedResult, GroupBy, SearchMode, SearchResponse, SearchResult
 from shoal.scorer import Scorer
 from shoal.search.answer_texts import answer_texts
 from shoal.search.audit import AuditLog, complete_entry, make_entry, rerank_entry

@@ -14,8 +14,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from shoal.storage.read_deadline import Deadline
 
-MAX_ID = 2**63 - 1
-"""The largest id that a database accepts."""
 MAX_IDLE = 12
 """Unused connections kept open. More are opened on demand, at most one per thread and transaction."""
 IDS_PER_STATEMENT = 500

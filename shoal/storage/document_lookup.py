@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from shoal.declared.arguments import MAX_ID
 from shoal.errors import NotFoundError
-from shoal.storage.database import MAX_ID, Snapshot, listed_in_parts
+from shoal.storage.database import Snapshot, listed_in_parts
 
 EXISTS = "SELECT 1 FROM documents WHERE id = :document_id"
 NAMED = """

@@ -8,8 +8,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from shoal.declared.arguments import MAX_ID
 from shoal.models.notes import MergeProposal, NoteMerge, ProposedNote
-from shoal.storage.database import MAX_ID, Snapshot, Transaction, listed, listed_in_parts
+from shoal.storage.database import Snapshot, Transaction, listed, listed_in_parts
 from shoal.storage.json_text import compact_json
 
 # The queue

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from shoal.declared.arguments import MAX_ID
 from shoal.errors import NotFoundError
 from shoal.models.notes import (
     CategoryCount,
@@ -24,7 +25,7 @@ from shoal.models.notes import (
 )
 from shoal.models.reefs import Label
 from shoal.storage.chunk_queries import as_profiles
-from shoal.storage.database import IDS_PER_STATEMENT, MAX_ID, Snapshot, Transaction, listed
+from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, Transaction, listed
 from shoal.storage.json_text import compact_json
 
 # `+owner` keeps SQLite from reading all notes of the owner where it knows the ids.

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from shoal.declared.filters import SearchFilters
 from shoal.declared.search import SearchArguments
 from shoal.engine import Engine
-from shoal.models.search import SearchFilters
 
 QUERY = "volcano lava sea"
 VOLCANO = """\

@@ -9,8 +9,23 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal.declared.arguments import Argument, Choice, Flag, Number, Numbers, TextForm, Value, Whole
+from shoal.declared.arguments import (
+    MAX_ID,
+    Argument,
+    Choice,
+    Flag,
+    Ids,
+    Moment,
+    Number,
+    Numbers,
+    TextForm,
+    Value,
+    Whole,
+)
+from shoal_api import strict_json
 from shoal_api.schemas.common import (
+    AddressMoment,
+    BoundedList,
     CommaList,
     ResultCount,
     Schema,
@@ -19,6 +34,7 @@ from shoal_api.schemas.common import (
     between,
     stated,
 )
+from shoal_api.schemas.common import Moment as MomentField
 
 Fields = dict[str, fields.Field[Any]]
 
@@ -57,6 +73,11 @@ def body_field(name: str, argument: Argument, *, required: bool = False) -> fiel
             }
             nested = schema_of(name.capitalize(), numbers)
             return fields.Nested(nested, metadata={"description": about}, **given)
+        case Ids(low):
+            whole = fields.Integer(strict=True, validate=between(low, MAX_ID))
+            return BoundedList(whole, metadata={"description": about}, **given)
+        case Moment():
+            return MomentField(metadata={"description": about}, **given)
         case Value(schema):
             return fields.Raw(metadata={**schema, "description": about}, **given)
     return _scalar(argument, about, strict=True, **given)
@@ -70,13 +91,31 @@ def _address_field(argument: Argument, *, required: bool) -> fields.Field[Any]:
             return fields.Boolean(metadata={"description": about}, **given)
         case Number(low, high):
             return fields.Float(metadata=stated(low, high, about), validate=_within(low, high), **given)
+        case Ids(low):
+            whole = fields.Integer(validate=between(low, MAX_ID))
+            return CommaList(whole, metadata={"description": about}, **given)
+        case Moment():
+            return AddressMoment(metadata={"description": about}, **given)
+        case Value(text=TextForm.json):
+            return JSONObject(metadata={"description": about}, **given)
         case Value(text=TextForm.repeated):
-            return fields.List(fields.String(), metadata={"description": about}, **given)
+            return BoundedList(fields.String(), metadata={"description": about}, **given)
         case Value(text=TextForm.with_commas):
             return CommaList(fields.String(), metadata={"description": about}, **given)
         case Value() | Numbers():
             return fields.String(metadata={"description": about}, **given)
     return _scalar(argument, about, **given)
+
+
+class JSONObject(fields.String):
+    """A JSON object as a query parameter: `metadata={"language":"de"}`."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        text = super()._deserialize(value, attr, data, **kwargs)
+        try:
+            return strict_json.parse_object(text.encode())
+        except strict_json.MalformedJSONError as error:
+            raise ma.ValidationError(str(error)) from None
 
 
 def _scalar(argument: Argument, about: str, **given: Any) -> fields.Field[Any]:

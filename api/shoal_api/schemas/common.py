@@ -11,14 +11,12 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal.search.request import MAX_IDS, MAX_PAGE
+from shoal.declared.arguments import MAX_IDS
+from shoal.search.request import MAX_PAGE
 from shoal.support.clock import timestamp
 from shoal_api.problems import MAX_ERRORS
 from shoal_api.schemas.meanings import MEANINGS
 from shoal_api.schemas.unknown import hint
-
-MAX_ID = 2**63 - 1
-"""Largest integer that SQLite and PostgreSQL store, and so the largest id."""
 
 SPACED_ZONE = re.compile(r"(\d:\d\d(?::\d\d(?:\.\d+)?)?) (\d\d:?\d\d)$")
 """A time and a zone east of Greenwich without its `+`."""
@@ -98,6 +96,13 @@ class BoundedList(fields.List[Any]):
         if isinstance(value, list):
             self._validate(value)
         return super()._deserialize(value, attr, data, **kwargs)
+
+
+class OneOrMany(BoundedList):
+    """A list, or a single element without the list."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        return super()._deserialize([value] if isinstance(value, str) else value, attr, data, **kwargs)
 
 
 class StrictBoolean(fields.Boolean):

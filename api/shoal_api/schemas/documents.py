@@ -8,6 +8,7 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
+from shoal.declared.filters import FILTERS
 from shoal.declared.search import ABOUT_FILTER, MAX_CONTEXT
 from shoal.models.documents import DocFormat, DocumentSort
 from shoal.models.reefs import IslandScore, ReefScore
@@ -27,7 +28,6 @@ from shoal.models.stored import (
     StoredSection,
 )
 from shoal_api.schemas.common import BoundedList, PageSchema, Record, Schema, between
-from shoal_api.schemas.filters import ABOUT_FILTERS
 from shoal_api.schemas.records import record_schema
 
 FORMATS = [doc_format.value for doc_format in DocFormat]
@@ -185,7 +185,7 @@ class DocumentQuerySchema(PageSchema):
         metadata={"description": "only documents with exactly this source path; finds the id for a path"}
     )
     file_type = fields.String(
-        metadata={"description": ABOUT_FILTERS["file_type"].replace("chunks of documents", "documents")}
+        metadata={"description": FILTERS["file_type"].about.replace("chunks of documents", "documents")}
     )
     filter = fields.String(
         metadata={"description": ABOUT_FILTER.replace("result", "document") + ", over fields of documents"}

@@ -6,9 +6,10 @@ import functools
 
 from marshmallow import fields
 
+from shoal.declared.arguments import MAX_ID
 from shoal.search.explain.explanation import Explanation
 from shoal_api.schemas.arguments import schema_of
-from shoal_api.schemas.common import MAX_ID, Record, between
+from shoal_api.schemas.common import Record, between
 from shoal_api.schemas.records import record_schema
 from shoal_api.schemas.results import UsedWeightsSchema
 from shoal_api.schemas.search import IN_BODY

@@ -7,7 +7,7 @@ from marshmallow import fields
 from shoal.declared.search import named
 from shoal.models.facets import LibraryFacets
 from shoal_api.schemas.arguments import address_fields, body_fields, schema_of
-from shoal_api.schemas.filters import AddressFiltersSchema, FiltersSchema
+from shoal_api.schemas.filters import IN_ADDRESS, FiltersSchema
 from shoal_api.schemas.records import record_schema
 
 OF_FACETS = named("facets", "facet_limit")
@@ -27,7 +27,7 @@ FacetsSchema = schema_of(
 )
 FacetsQuerySchema = schema_of(
     "FacetsQuery",
-    {**AddressFiltersSchema().declared_fields, **address_fields({**OF_FACETS, **named("filter")}, "facets")},
+    {**IN_ADDRESS, **address_fields({**OF_FACETS, **named("filter")}, "facets")},
     "Facets as query parameters, with the filters beside them.",
 )
 LibraryFacetsSchema = record_schema(LibraryFacets, trace_id=fields.String)

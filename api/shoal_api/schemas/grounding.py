@@ -6,6 +6,7 @@ from typing import Any
 
 from marshmallow import fields, validate
 
+from shoal.declared.arguments import MAX_ID
 from shoal.grounding.references import MAX_LABEL, MAX_REFERENCES
 from shoal.grounding.statements import MAX_CITATIONS, MAX_STATEMENTS
 from shoal.grounding.verdicts import (
@@ -15,7 +16,7 @@ from shoal.grounding.verdicts import (
 )
 from shoal.grounding.verification import MAX_STATEMENT_CHARS, MAX_TEXT_CHARS, MIN_COVERAGE
 from shoal.models.documents import DocFormat
-from shoal_api.schemas.common import MAX_ID, BoundedList, Schema, StrictFloat, between
+from shoal_api.schemas.common import BoundedList, Schema, StrictFloat, between
 from shoal_api.schemas.records import record_schema
 
 COVERAGE = "share of the statement's words that the passages have there, weighted by rarity, 0 to 1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
+from shoal.declared.arguments import MAX_ID
 from shoal.models.notes import (
     PROPOSAL_STATUSES,
     MergePage,
@@ -13,7 +14,6 @@ from shoal.models.notes import (
 )
 from shoal.notes.merging import AGENT, MAX_MERGED, PERSON
 from shoal_api.schemas.common import (
-    MAX_ID,
     BoundedList,
     PageSchema,
     StrictBoolean,

@@ -6,6 +6,7 @@ from typing import Any
 
 from marshmallow import fields, validate
 
+from shoal.declared.arguments import MAX_ID
 from shoal.models.notes import (
     KINDS,
     SOURCES,
@@ -23,9 +24,9 @@ from shoal.models.notes import (
 from shoal.notes.drafts import MAX_CATEGORY_DEPTH, MAX_TAGS, MAX_TEXT_CHARS
 from shoal.notes.service import DEFAULT_TOP_K, MAX_SHOWN, MAX_TOP_K, RECALL_THRESHOLD
 from shoal_api.schemas.common import (
-    MAX_ID,
     BoundedList,
     Moment,
+    OneOrMany,
     PageSchema,
     Records,
     Schema,
@@ -35,7 +36,6 @@ from shoal_api.schemas.common import (
     between,
     stated,
 )
-from shoal_api.schemas.filters import OneOrMany
 from shoal_api.schemas.records import record_schema
 
 DEFAULT_OWNER = "default"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from marshmallow import fields
 
+from shoal.declared.arguments import MAX_ID
 from shoal.query_log.models import (
     ClickedQueries,
     FrequentQueries,
@@ -11,7 +12,7 @@ from shoal.query_log.models import (
     LoggedQueryPage,
 )
 from shoal.query_log.service import MAX_FREQUENT, MAX_PREFIX_CHARS
-from shoal_api.schemas.common import MAX_ID, PageSchema, Schema, between
+from shoal_api.schemas.common import PageSchema, Schema, between
 from shoal_api.schemas.records import record_schema
 
 

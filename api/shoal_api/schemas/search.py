@@ -11,7 +11,7 @@ from shoal.notes.unit_search import UNITS
 from shoal_api.schemas.answers import selection_in_address, selection_in_body
 from shoal_api.schemas.arguments import address_fields, body_fields, schema_of
 from shoal_api.schemas.common import BoundedList, CommaList
-from shoal_api.schemas.filters import AddressFiltersSchema, FiltersSchema
+from shoal_api.schemas.filters import IN_ADDRESS, FiltersSchema
 
 ABOUT_UNITS = (
     "what to search: passages (`chunk`), notes (`note`), or both, in one order. Of the filters, notes meet "
@@ -52,7 +52,7 @@ SearchSchema = schema_of(
 SearchQuerySchema = schema_of(
     "SearchQuery",
     {
-        **AddressFiltersSchema().declared_fields,
+        **IN_ADDRESS,
         "q": fields.String(required=True, metadata={"description": ABOUT_QUERY}),
         **address_fields(
             {name: each for name, each in SEARCH.items() if name not in SHORT_FORMS and name != "filters"}

@@ -37,11 +37,11 @@ from shoal.client import (
     Stored,
     TooLargeError,
 )
+from shoal.declared.filters import SearchFilters
 from shoal.declared.search import SearchArguments
 from shoal.engine import Engine
 from shoal.models.documents import DocumentFields
 from shoal.models.scores import RerankFallback
-from shoal.models.search import SearchFilters
 from shoal.settings import Settings
 
 VOLCANO = "Lava rose in the volcano. Ash fell on the rock. The magma was hot."

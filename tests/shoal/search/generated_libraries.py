@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
 
+from shoal.declared.filters import SearchFilters
 from shoal.models.documents import DocFormat, ScoredDocument
 from shoal.models.query_info import QueryInfo, QueryReef
-from shoal.models.search import Fusion, SearchFilters, SearchMode, TagsMatch
+from shoal.models.search import Fusion, SearchMode, TagsMatch
 from shoal.search.filters import CompiledFilters
 from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import IndexCache, LibraryIndex

@@ -25,11 +25,12 @@ from generated_libraries import (
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from shoal.declared.filters import SearchFilters
 from shoal.declared.search import MAX_FACETS
 from shoal.errors import QueryError
 from shoal.models.documents import DocFormat
 from shoal.models.facets import Facet, FacetValue
-from shoal.models.search import SearchFilters, SearchMode, TagsMatch
+from shoal.models.search import SearchMode, TagsMatch
 from shoal.search.facets.counting import FacetCounter
 from shoal.search.facets.intervals import Interval
 from shoal.search.facets.own_conditions import toggled

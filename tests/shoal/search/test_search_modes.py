@@ -25,9 +25,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ranking_model import ModelRanking
 
+from shoal.declared.filters import SearchFilters
 from shoal.models.documents import DocFormat
 from shoal.models.query_info import QueryReef
-from shoal.models.search import Fusion, SearchFilters, SearchMode
+from shoal.models.search import Fusion, SearchMode
 from shoal.search import ordering
 from shoal.search import signals as fusion_module
 from shoal.search.filters import compile_filters

@@ -29,9 +29,10 @@ from postgres_schemas import sqlite_only
 from ranking_model import ModelRanking, read_documents
 from scored_documents import CHECKSUM, make_scored
 
+from shoal.declared.filters import SearchFilters
 from shoal.models.documents import DocFormat
 from shoal.models.query_info import QueryReef
-from shoal.models.search import Fusion, SearchFilters, SearchMode, TagsMatch
+from shoal.models.search import Fusion, SearchMode, TagsMatch
 from shoal.search import lexical_ranking, ordering, results, signals
 from shoal.search.filters import compile_filters
 from shoal.search.indexing import update_index

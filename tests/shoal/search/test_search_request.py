@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.declared.arguments import MAX_IDS
+from shoal.declared.filters import SearchFilters
 from shoal.errors import QueryError
 from shoal.models.documents import DocFormat
-from shoal.models.search import SearchFilters, TagsMatch
+from shoal.models.search import TagsMatch
 from shoal.search.filters import compile_filters
-from shoal.search.request import MAX_IDS, make_request
+from shoal.search.request import make_request
 from shoal.settings import Settings
 
 SETTINGS = Settings()
