@@ -27,6 +27,7 @@ from shoal_api.schemas.common import (
     AddressMoment,
     BoundedList,
     CommaList,
+    OneOrMany,
     ResultCount,
     Schema,
     StrictBoolean,
@@ -78,6 +79,9 @@ def body_field(name: str, argument: Argument, *, required: bool = False) -> fiel
             return BoundedList(whole, metadata={"description": about}, **given)
         case Moment():
             return MomentField(metadata={"description": about}, **given)
+        case Value({"items": {"type": "string"}} as schema, TextForm.with_commas | TextForm.repeated):
+            listed = OneOrMany if "string" in schema["type"] else BoundedList
+            return listed(fields.String(), metadata={**schema, "description": about}, **given)
         case Value(schema):
             return fields.Raw(metadata={**schema, "description": about}, **given)
     return _scalar(argument, about, strict=True, **given)
