@@ -37,7 +37,7 @@ from shoal.chunking.analysis import analyze
 from shoal.errors import DocumentError
 from shoal.formats.drafts import FORMAT_OF_SUFFIX, draft_from_file, make_draft
 from shoal.learning import Evidence, EvidenceRow, LearnedWord, discover, learn
-from shoal.learning.associations import EXCESS, INTERCEPT, OCCURRENCES, STRENGTH
+from shoal.learning.vocabulary import EXCESS, INTERCEPT, OCCURRENCES, STRENGTH
 from shoal.models.documents import DocumentDraft
 from shoal.settings import Settings
 

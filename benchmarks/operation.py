@@ -21,9 +21,8 @@ from typing import Any
 
 import lagoon
 from shoal.engine import Engine
-from shoal.maintenance.backup import create_backup, size_of
+from shoal.maintenance.backup import create_backup, restore, size_of
 from shoal.maintenance.doctor import CheckContext, run_checks
-from shoal.maintenance.restore import restore
 from shoal.settings import Settings
 from shoal.storage.opening import open_database
 

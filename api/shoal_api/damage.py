@@ -6,7 +6,7 @@ import threading
 import time
 
 from shoal.errors import DamagedDatabaseError
-from shoal.maintenance.diagnosis import damage_behind
+from shoal.maintenance.stored_values import damage_behind
 from shoal_api import service
 
 AGAIN_SECONDS = 600.0

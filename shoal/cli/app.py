@@ -192,7 +192,7 @@ def _diagnosed(error: Exception) -> Exception:
         return error
     from contextlib import closing
 
-    from shoal.maintenance.diagnosis import damage_behind
+    from shoal.maintenance.stored_values import damage_behind
     from shoal.storage.opening import open_database
 
     try:

@@ -157,7 +157,7 @@ def restore(
         _restore_all(session, file)
         return
     from shoal.maintenance.backup import check_is_file
-    from shoal.maintenance.restore import restore as restore_copy
+    from shoal.maintenance.backup import restore as restore_copy
 
     settings = session.library_settings(must_exist=False)
     check_is_file(settings, "restore")

@@ -23,7 +23,7 @@ from shoal.models.search import SearchResponse, SearchResult
 
 if TYPE_CHECKING:
     from shoal.grounding.verdicts import Verification
-    from shoal.learning.word_details import LearnedWord, WordPage
+    from shoal.learning.scorers import LearnedWord, WordPage
     from shoal.models.notes import UnitResponse
     from shoal.notes.similarity import Similarity
     from shoal.search.explain.explanation import Explanation
@@ -201,14 +201,14 @@ class SearchOperations(Requester):
     @operation
     def vocabulary(self, *, q: str | None = None, limit: int = 50, offset: int = 0) -> Flow[WordPage]:
         """A page of the learned words that contain `q`, most frequent first."""
-        from shoal.learning.word_details import WordPage
+        from shoal.learning.scorers import WordPage
 
         return (yield from self._page(WordPage, "/vocabulary", limit, offset, q=q))
 
     @listing
     def each_word(self, *, q: str | None = None) -> Stream[LearnedWord]:
         """All learned words, read page by page."""
-        from shoal.learning.word_details import WordPage
+        from shoal.learning.scorers import WordPage
 
         yield from pages(
             lambda limit, offset: self._page(WordPage, "/vocabulary", limit, offset, q=q),

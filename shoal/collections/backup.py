@@ -18,13 +18,14 @@ from shoal.collections.registry import Registry
 from shoal.errors import BackupError, CollectionNotFoundError
 from shoal.maintenance.backup import (
     Copy,
+    Restored,
     Watcher,
     check_copy,
     check_is_file,
     create_backup,
     create_folder,
+    restore,
 )
-from shoal.maintenance.restore import Restored, restore
 from shoal.settings import Settings
 
 LIST_NAME = "collections.json"

@@ -1,7 +1,7 @@
 """Learn words of the corpus from their contexts; pure functions of values.
 
-A document gives observations (`candidates`, `compounds`, `contexts` -> `observations`), observations add up
-to evidence (`evidence`), and evidence gives learned words with their reefs (`associations` -> `vocabulary`).
+A document gives observations (`candidates` -> `observations`), observations add up
+to evidence (`evidence`), and evidence gives learned words with their reefs (`vocabulary`).
 """
 
 from shoal.learning.evidence import Evidence, EvidenceError

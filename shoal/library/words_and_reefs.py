@@ -6,14 +6,14 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from shoal.learning import word_details
+from shoal.learning import scorers
 from shoal.library.library import Library
 from shoal.search.request import check_page
 from shoal.search.value_checks import check_characters
 from shoal.storage import topic_statistics
 
 if TYPE_CHECKING:
-    from shoal.learning.word_details import LearnedWord, WordPage
+    from shoal.learning.scorers import LearnedWord, WordPage
     from shoal.library.acronyms import Acronyms
     from shoal.library.synonyms import SynonymTable
     from shoal.search.word_chunks import WordChunk
@@ -56,7 +56,7 @@ class Vocabulary:
             self._library.index.prepare()
         with self._database.snapshot() as snapshot:
             count_chunks = self._library.index.of(snapshot).count_by_document if documents else None
-            return word_details.list_words(
+            return scorers.list_words(
                 snapshot, self._library.scorer, count_chunks, q=q, limit=limit, offset=offset
             )
 
@@ -68,7 +68,7 @@ class Vocabulary:
         self._library.index.prepare()
         with self._database.snapshot() as snapshot:
             count_chunks = self._library.index.of(snapshot).count_by_document
-            return word_details.find_learned_word(
+            return scorers.find_learned_word(
                 snapshot, self._library.scorer, count_chunks, check_characters("word", word)
             )
 

@@ -1,7 +1,7 @@
 """Imports the documents of an export as new documents, and its notes as new notes.
 
 Chunks, reefs and learned words are computed again by this version; the import ignores those of the export.
-Vectors of the same encoder are taken over by their texts (`vector_import.py`).
+Vectors of the same encoder are taken over by their texts.
 Ids, the times of documents and the history of jobs are not imported. A note keeps its owner, evidence, state,
 times and history, and a merge can be undone after the import.
 """
@@ -23,10 +23,15 @@ from shoal.formats.given_passages import fields_of
 from shoal.jobs.rescoring import rescore as rescore_library
 from shoal.library.documents import Documents
 from shoal.library.library import Library
-from shoal.maintenance.note_import import NOTE_TYPES, NoteImport
-from shoal.maintenance.pin_import import PIN_TYPE, PinRecords
-from shoal.maintenance.synonym_import import SYNONYM_TYPES, SynonymRecords
-from shoal.maintenance.vector_import import VectorImport
+from shoal.maintenance.record_import import (
+    NOTE_TYPES,
+    PIN_TYPE,
+    SYNONYM_TYPES,
+    NoteImport,
+    PinRecords,
+    SynonymRecords,
+    VectorImport,
+)
 from shoal.models.documents import DocumentDraft
 from shoal.models.files import SourceFile
 from shoal.models.passages import Passage

@@ -1,4 +1,4 @@
-"""Maintenance of an open library. `shoal.maintenance.restore` needs a closed one."""
+"""Maintenance of an open library. `shoal.maintenance.backup` needs a closed one."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Maintenance:
         """Update the documents of a folder to match its files.
 
         Documents are matched by absolute path; those with a relative path get an absolute one
-        (`shoal.maintenance.sync.ownership`). `tags` are for documents that this sync adds; with `tag_all`,
+        (`shoal.maintenance.sync.folder`). `tags` are for documents that this sync adds; with `tag_all`,
         every document of the folder gets them. `delete` removes documents whose files no longer exist.
         Without `force`, it keeps the documents of empty folders and refuses to delete all documents, because
         a disk may not be mounted. `selection` says which files are read; documents of other files stay as

@@ -1,7 +1,8 @@
-"""Checks of stored documents. The text is authoritative; everything else can be derived from it.
+"""Checks of stored documents, totals and notes, and of every value.
 
-The chunks of a document hold its text, each its own and what stands before it. So a chunk that is gone cannot
-be rebuilt, nor can one whose text has changed.
+Text is authoritative; everything else can be derived from it. The chunks of a document hold its text, each
+its own and what stands before it. So a chunk that is gone cannot be rebuilt, nor can one whose text has
+changed. The totals that triggers maintain must equal a count.
 """
 
 from __future__ import annotations
@@ -16,15 +17,21 @@ import numpy as np
 from shoal.chunking.analysis import analyze, rescore, scored_document
 from shoal.errors import DatabaseUnavailableError, DiskFullError
 from shoal.learning.scorers import Vocabularies
-from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
-from shoal.maintenance.stored_texts import Damaged, damaged_texts
+from shoal.maintenance.doctor.findings import MAX_EXAMPLES, Check, CheckContext, Finding, Severity, examples
+from shoal.maintenance.stored_values import Damaged, damaged_texts, invalid_values
 from shoal.models.documents import DocumentDraft, ScoredDocument
-from shoal.storage import document_writer
+from shoal.notes.drafts import hash_of
+from shoal.notes.rescoring import rebuild_notes
+from shoal.notes.texts import TitledText, score_texts
+from shoal.storage import document_writer, note_maintenance, vocabulary_queries
 from shoal.storage.chunk_rows import metadata_of
+from shoal.storage.database import Snapshot
 from shoal.storage.document_queries import get_draft, tags_of
+from shoal.storage.note_maintenance import ScoredNote
 from shoal.storage.profiles import BATCH, MAX_REEFS, PROBABILITY_STEPS, RECORD, Profiles, reef_ids_of
 from shoal.storage.reef_names import is_complete, write_all
 from shoal.storage.staleness import count_other_data, count_stale
+from shoal.storage.totals import count_again, wrong_totals
 from shoal.support.clock import timestamp
 
 NORM_TOLERANCE = 1e-3
@@ -241,9 +248,153 @@ def _shortened(document_ids: Sequence[int]) -> str:
     return f"{shown} and {len(document_ids) - 10:,} more" if len(document_ids) > 10 else shown
 
 
-CHECKS = (
+def _totals(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
+        wrong = [totals.table for totals in wrong_totals(snapshot)]
+    if not wrong:
+        return []
+    return [
+        Finding(
+            "totals",
+            f"totals differ from a count: {', '.join(wrong)}",
+            "another program has changed the database; status, pages and metrics show wrong numbers, and "
+            "scores change slightly",
+            "--repair counts again",
+            n=len(wrong),
+            can_repair=True,
+        )
+    ]
+
+
+def _count_again(context: CheckContext) -> None:
+    with context.database.write() as transaction:
+        count_again(transaction)
+
+
+def _values(context: CheckContext) -> Sequence[Finding]:
+    n = 0
+    shown: list[str] = []
+    with context.database.snapshot() as snapshot:
+        for value in invalid_values(snapshot):
+            n += 1
+            if len(shown) < MAX_EXAMPLES:
+                shown.append(str(value))
+    if not n:
+        return []
+    return [
+        Finding(
+            "values",
+            f"{n:,} values are invalid",
+            "damage or another program has changed them; operations that read them fail or return wrong "
+            "results",
+            "`shoal restore` a backup; without one, `shoal delete` the listed documents and ingest them "
+            "again",
+            n=n,
+            examples=tuple(shown),
+        )
+    ]
+
+
+READ_TOGETHER = 500
+
+
+def _notes(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
+        damaged = list(_damaged(snapshot, context))
+    if not damaged:
+        return []
+    return [
+        Finding(
+            "notes",
+            f"words, profiles or hashes of {len(damaged):,} notes do not follow from their texts",
+            "searches miss these notes or rank them wrongly; the texts themselves are intact",
+            "--repair makes them again from the texts",
+            n=len(damaged),
+            examples=examples(f"note {note.id}" for note in damaged),
+            can_repair=True,
+        )
+    ]
+
+
+def _damaged(snapshot: Snapshot, context: CheckContext) -> Iterator[ScoredNote]:
+    """Notes whose words, hash or profile are wrong. Profiles of older words or data are stale, not wrong."""
+    version = vocabulary_queries.newest(snapshot).number
+    for notes in note_maintenance.all_notes(snapshot, READ_TOGETHER):
+        texts = [TitledText(note.title, note.text) for note in notes]
+        expected = score_texts(
+            snapshot, context.scorer, texts, reefs_per_note=context.settings.reefs_per_chunk
+        )
+        for note, scored in zip(notes, expected, strict=True):
+            is_current = (note.vocabulary_version, note.data_checksum) == (version, scored.data_checksum)
+            is_right = (
+                note.words == scored.words
+                and note.text_hash == hash_of(note.text)
+                and (note.profile == scored.profile or not is_current)
+            )
+            if not is_right:
+                yield note
+
+
+def _rebuild(context: CheckContext) -> None:
+    with context.database.snapshot() as snapshot:
+        damaged = list(_damaged(snapshot, context))
+    rebuild_notes(context.database, context.scorer, context.settings, damaged)
+
+
+def _changes(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
+        if not note_maintenance.lacks_changes(snapshot):
+            return []
+    return [
+        Finding(
+            "note changes",
+            "the number of the last change of notes is below that of a note",
+            "processes may not see the next changes of notes",
+            "--repair sets it",
+            can_repair=True,
+        )
+    ]
+
+
+def _repair_changes(context: CheckContext) -> None:
+    with context.database.write() as transaction:
+        note_maintenance.repair_changes(transaction)
+
+
+def _owners(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
+        n_foreign = note_maintenance.count_foreign_shown(snapshot)
+    if not n_foreign:
+        return []
+    return [
+        Finding(
+            "note owners",
+            f"{n_foreign:,} records of shown notes belong to another owner than the note",
+            "another program has changed the database; sessions miss notes that they were not shown",
+            "--repair deletes these records",
+            n=n_foreign,
+            can_repair=True,
+        )
+    ]
+
+
+def _repair_owners(context: CheckContext) -> None:
+    with context.database.write() as transaction:
+        note_maintenance.delete_foreign_shown(transaction)
+
+
+TEXT_CHECKS = (
     Check("texts", "texts, and whether passages match them", _texts, _repair_texts, reads_all=True),
     Check("scores", "reefs of passages", _scores, _repair_scores),
     Check("names", "names of reefs", _names, _repair_names),
     Check("staleness", "passages that are out of date", _staleness),
+    Check("totals", "kept totals", _totals, _count_again, reads_all=True),
 )
+
+NOTE_CHECKS = (
+    Check("notes", "words and profiles of notes", _notes, _rebuild, reads_all=True),
+    Check("note changes", "numbers of changes of notes", _changes, _repair_changes),
+    Check("note owners", "owners of shown notes", _owners, _repair_owners, reads_all=True),
+)
+
+VALUE_CHECKS = (Check("values", "the type, range and format of every value", _values, reads_all=True),)

@@ -6,25 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shoal.errors import ReadOnlyDatabaseError, ShoalError
-from shoal.maintenance.doctor.content import CHECKS as CONTENT_CHECKS
-from shoal.maintenance.doctor.file import CHECKS as FILE_CHECKS
+from shoal.maintenance.doctor import file, index, jobs, learning
+from shoal.maintenance.doctor.content import NOTE_CHECKS, TEXT_CHECKS, VALUE_CHECKS
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity
-from shoal.maintenance.doctor.index import CHECKS as INDEX_CHECKS
-from shoal.maintenance.doctor.jobs import CHECKS as JOB_CHECKS
-from shoal.maintenance.doctor.learning import CHECKS as LEARNING_CHECKS
-from shoal.maintenance.doctor.notes import CHECKS as NOTE_CHECKS
-from shoal.maintenance.doctor.totals import CHECKS as TOTALS_CHECKS
-from shoal.maintenance.doctor.values import CHECKS as VALUE_CHECKS
-from shoal.maintenance.doctor.vectors import CHECKS as VECTOR_CHECKS
 
 CHECKS: tuple[Check, ...] = (
-    *FILE_CHECKS,
-    *CONTENT_CHECKS,
-    *TOTALS_CHECKS,
-    *INDEX_CHECKS,
-    *VECTOR_CHECKS,
-    *JOB_CHECKS,
-    *LEARNING_CHECKS,
+    *file.CHECKS,
+    *TEXT_CHECKS,
+    *index.CHECKS,
+    *jobs.CHECKS,
+    *learning.CHECKS,
     *NOTE_CHECKS,
     *VALUE_CHECKS,
 )

@@ -21,19 +21,23 @@ from shoal.errors import DocumentError, EmptyDocumentError, NotFoundError, Shoal
 from shoal.formats.drafts import checked_tags, format_of, make_draft
 from shoal.library.library import Library
 from shoal.maintenance.sync.folder import (
+    HASH_OF_FILE,
     Failed,
     Folder,
+    Pair,
+    Plan,
+    Stored,
     TextFile,
     basis_of_hashes,
+    documents_of,
     folder_above,
     hash_of,
     is_refusal,
+    make_plan,
     read,
     read_folder,
     root_of,
 )
-from shoal.maintenance.sync.ownership import HASH_OF_FILE, documents_of
-from shoal.maintenance.sync.plan import Pair, Plan, Stored, make_plan
 from shoal.models.documents import DocumentDraft
 from shoal.models.files import FileDraft
 from shoal.storage import document_queries, source_files

@@ -1,4 +1,10 @@
-"""Lists and reads the text files of a folder. Only listed files are read."""
+"""Lists and reads the text files of a folder, and plans the changes of a sync from names and hashes.
+
+Source paths of documents are untrusted client input and are never opened. A document belongs to the folder if
+the listing of the folder may return its source path, so a document of an excluded file belongs to none. A
+document with a relative path belongs to it if a file has the same text and a path that ends with this
+relative path.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +12,23 @@ import dataclasses
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from shoal.conversion.converted import CONVERTER_VERSION
 from shoal.conversion.drafts import draft_of_file
-from shoal.conversion.folder_listing import EVERYTHING, Selection, Skipped, SkipReason, list_folder
+from shoal.conversion.folder_listing import (
+    EVERYTHING,
+    Selection,
+    Skipped,
+    SkipReason,
+    is_listable,
+    list_folder,
+)
 from shoal.errors import (
     DocumentError,
     DocumentTooLargeError,
@@ -26,6 +41,7 @@ from shoal.models.documents import DocFormat, DocumentDraft
 from shoal.models.files import FileDraft
 from shoal.models.token_range import ANY_TOKENS
 from shoal.settings import Settings
+from shoal.storage.database import Snapshot
 from shoal.storage.file_stamps import Stamp, StampedFile
 from shoal.support.sha256 import sha256_of
 from shoal.version import __version__
@@ -207,3 +223,158 @@ def read(
     return draft_of_file(
         path, folder=folder, settings=settings, tags=tags, format=format, source_path=str(path)
     )
+
+
+class Stored(NamedTuple):
+    """A document of the folder. `name`: the name of its file. `content_hash`: SHA-256 (hex) of its text.
+    `source_path` may differ from `name` in form."""
+
+    id: int
+    name: str
+    content_hash: str
+    source_path: str
+
+
+class Pair(NamedTuple):
+    """A document and its file."""
+
+    document: Stored
+    file: TextFile
+
+    @property
+    def is_renamed(self) -> bool:
+        return self.document.source_path != self.file.name
+
+
+class Same(NamedTuple):
+    """A file whose text another document has. `document_id` is None if this sync stores that document."""
+
+    file: TextFile
+    document_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`kept`: documents whose text is unchanged, though the file may be renamed. `changed`: documents whose
+    files have another text. `vanished`: documents whose files no longer exist."""
+
+    kept: tuple[Pair, ...]
+    changed: tuple[Pair, ...]
+    new: tuple[TextFile, ...]
+    same: tuple[Same, ...]
+    vanished: tuple[Stored, ...]
+
+
+def make_plan(folder: Folder, stored: Sequence[Stored], elsewhere: Mapping[str, int]) -> Plan:
+    """Compare files and documents. `stored`: documents of this folder. `elsewhere`: ids of other documents by
+    hash.
+
+    Hashes are matched before names, so that renamed and swapped files keep their documents. If several
+    documents belong to one file, the newest follows it.
+    """
+    files_with: dict[str, list[TextFile]] = defaultdict(list)
+    for file in folder.files:
+        files_with[file.content_hash].append(file)
+    kept: list[Pair] = []
+    same: list[Same] = []
+    unmatched: dict[str, list[Stored]] = defaultdict(list)
+    vanished: list[Stored] = []
+    for document in sorted(stored, key=lambda document: -document.id):
+        holders = files_with.pop(document.content_hash, [])
+        if not holders:
+            unmatched[document.name].append(document)
+            continue
+        file = next((file for file in holders if file.name == document.name), holders[0])
+        kept.append(Pair(document, file))
+        same += [Same(holder, document.id) for holder in holders if holder is not file]
+    changed: list[Pair] = []
+    new: list[TextFile] = []
+    for content_hash, holders in files_with.items():
+        if content_hash in elsewhere:
+            same += [Same(file, elsewhere[content_hash]) for file in holders]
+            continue
+        # Several files may have the same new text: prefer the first that has a document to update.
+        first = next((file for file in holders if unmatched.get(file.name)), holders[0])
+        if outdated := unmatched.get(first.name):
+            changed.append(Pair(outdated.pop(0), first))
+        else:
+            new.append(first)
+        same += [Same(file, None) for file in holders if file is not first]
+    unseen = folder.unseen
+    vanished += [
+        document
+        for documents in unmatched.values()
+        for document in documents
+        if folder_above(document.name, unseen) is None
+    ]
+    return Plan(
+        kept=_by_name(kept),
+        changed=_by_name(changed),
+        new=tuple(sorted(new, key=lambda file: file.name)),
+        same=tuple(sorted(same, key=lambda entry: entry.file.name)),
+        vanished=tuple(sorted(vanished, key=lambda document: (document.name, document.id))),
+    )
+
+
+def _by_name(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    return tuple(sorted(pairs, key=lambda pair: pair.file.name))
+
+
+HASH_OF_FILE = """
+    COALESCE((SELECT file_hash FROM document_files WHERE document_id = documents.id), text_hash, content_hash)
+"""
+"""The hash that tells whether the file of a document has changed (`folder.hash_of`)."""
+
+# The bounds are the folder followed by `/`, and by the character after `/`.
+BELOW = f"""
+    SELECT id, source_path, {HASH_OF_FILE} FROM documents WHERE source_path >= :first AND source_path < :end
+"""
+WITH_TEXT = """
+    SELECT id, source_path FROM documents
+    WHERE content_hash = :content_hash OR text_hash = :content_hash
+       OR id IN (SELECT document_id FROM document_files WHERE file_hash = :content_hash)
+    ORDER BY id
+"""
+
+
+def documents_of(snapshot: Snapshot, folder: Folder) -> tuple[list[Stored], dict[str, int]]:
+    """The documents of a folder, and ids of other documents with the text of a file, by its hash."""
+    documents = _below(snapshot, folder)
+    files = defaultdict(list)
+    for file in folder.files:
+        files[file.content_hash].append(file.name)
+    elsewhere = {}
+    for content_hash in files.keys() - {document.content_hash for document in documents}:
+        row = snapshot.first(WITH_TEXT, {"content_hash": content_hash})
+        if row is None:
+            continue
+        document_id, path = row
+        name = next((name for name in files[content_hash] if path and name.endswith(f"/{path}")), None)
+        if name is None:
+            elsewhere[content_hash] = document_id
+        else:
+            documents.append(Stored(document_id, name, content_hash, path))
+    return documents, elsewhere
+
+
+def _below(snapshot: Snapshot, folder: Folder) -> list[Stored]:
+    root = folder.root.rstrip("/")
+    rows = snapshot.tuples(BELOW, {"first": f"{root}/", "end": f"{root}0"})
+    paths = {file.name: file.path for file in folder.files}
+    folded = {name.casefold(): name for name in sorted(paths)}
+    documents = []
+    for document_id, source_path, content_hash in rows:
+        if is_listable(source_path, folder.root, folder.selection):
+            name = source_path if source_path in paths else folded.get(source_path.casefold(), source_path)
+            if name != source_path and not _is_same_file(source_path, paths[name]):
+                name = source_path
+            documents.append(Stored(document_id, name, content_hash, source_path))
+    return documents
+
+
+def _is_same_file(name: str, path: Path) -> bool:
+    """Whether a name and a path are the same file, as on case-insensitive file systems."""
+    try:
+        return Path(name).samefile(path)
+    except OSError:
+        return False

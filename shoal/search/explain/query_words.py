@@ -12,7 +12,7 @@ from typing import Annotated
 
 from lagoon.tokens import without_clitic
 from shoal.index.forms import near_forms
-from shoal.learning.word_details import LearnedWord, find, normal_form
+from shoal.learning.scorers import LearnedWord, find, normal_form
 from shoal.models.query_info import NearWord
 from shoal.scorer import Scorer
 from shoal.search.lexical_ranking import find_matches

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shoal.learning import EvidenceRow, Kind
-from shoal.learning.compounds import PartCounts, cohesion, independence
+from shoal.learning.candidates import PartCounts, cohesion, independence
 
 Observe = Callable[[str], list[EvidenceRow]]
 

@@ -11,8 +11,7 @@ from learning_texts import text
 from lagoon.scorer import ReefScorer
 from shoal.chunking.analysis import AnalyzedDocument
 from shoal.learning import EvidenceRow, Kind, discover
-from shoal.learning.contexts import CONTEXT_SCALE, PROFILE_SCALE, strongest
-from shoal.learning.observations import CONTEXT_UNIT
+from shoal.learning.observations import CONTEXT_SCALE, CONTEXT_UNIT, PROFILE_SCALE, strongest
 from shoal.settings import Settings
 
 Observe = Callable[[str], list[EvidenceRow]]

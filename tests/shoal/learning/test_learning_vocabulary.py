@@ -27,7 +27,7 @@ from shoal.learning import (
     related_words,
     with_vocabulary,
 )
-from shoal.learning.associations import AssociationOptions, associate, average_context
+from shoal.learning.vocabulary import AssociationOptions, associate, average_context
 from shoal.settings import Settings
 
 Observe = Callable[[str], list[EvidenceRow]]

@@ -29,9 +29,8 @@ from shoal.errors import (
     ShoalError,
 )
 from shoal.maintenance import backup
-from shoal.maintenance.backup import create_backup
+from shoal.maintenance.backup import create_backup, restore
 from shoal.maintenance.doctor import Severity
-from shoal.maintenance.restore import restore
 from shoal.search.index_files import IndexFiles
 from shoal.search.indexing import update_index
 from shoal.storage import migrate
@@ -52,7 +51,7 @@ def library(tmp_path: Path) -> Path:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from shoal.maintenance import backup, restore
+from shoal.maintenance import backup
 backup.PAGES = 5
 seen = []
 def watch(done, total):
@@ -61,7 +60,7 @@ def watch(done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 """
 BACKUP_KILLED = KILLED + "backup.create_backup(Path(sys.argv[1]), Path(sys.argv[2]), force=True, watch=watch)"
-RESTORE_KILLED = KILLED + "restore.restore(Path(sys.argv[1]), Path(sys.argv[2]), watch=watch)"
+RESTORE_KILLED = KILLED + "backup.restore(Path(sys.argv[1]), Path(sys.argv[2]), watch=watch)"
 
 
 # --- Backing up ---

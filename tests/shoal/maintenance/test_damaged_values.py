@@ -15,11 +15,10 @@ from postgres_schemas import new_schema, url_of
 from shoal.cli.app import run
 from shoal.engine import Engine
 from shoal.errors import BackupError, CopyError, DamagedDatabaseError
-from shoal.maintenance.backup import create_backup
+from shoal.maintenance.backup import create_backup, restore
 from shoal.maintenance.copying import copy_library
 from shoal.maintenance.doctor import run_checks
 from shoal.maintenance.doctor.findings import CheckContext
-from shoal.maintenance.restore import restore
 from shoal.maintenance.stored_values import JSON, NAMES, RANGES, describe_damage
 from shoal.settings import Settings
 from shoal.storage.copies.tables import copied_tables

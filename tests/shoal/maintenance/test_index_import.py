@@ -16,7 +16,7 @@ from fake_scorer import FakeScorer
 from shoal.encoders.contract import TextKind
 from shoal.engine import Engine
 from shoal.errors import EncoderError, EncoderMismatchError
-from shoal.maintenance import index_import, json_stream
+from shoal.maintenance import index_import
 from shoal.maintenance.index_import import ImportedIndex, NotAnIndexError
 from shoal.settings import Settings
 
@@ -68,8 +68,8 @@ def assert_nothing(engine: Engine) -> None:
 
 @pytest.mark.parametrize("read_bytes", range(1, 20))
 def test_a_value_goes_on_behind_what_was_read(monkeypatch: pytest.MonkeyPatch, read_bytes: int) -> None:
-    monkeypatch.setattr(json_stream, "READ_BYTES", read_bytes)
-    stream = json_stream.JsonStream(io.BytesIO(b' {"n" : 1234.5e-2 ,"m":[10, 20], "o": {"a": "b"}} '), 100)
+    monkeypatch.setattr(index_import, "READ_BYTES", read_bytes)
+    stream = index_import.JsonStream(io.BytesIO(b' {"n" : 1234.5e-2 ,"m":[10, 20], "o": {"a": "b"}} '), 100)
     found: dict[str, Any] = {}
     for key in stream.members():
         found[key] = [stream.value() for _ in stream.elements()] if key == "m" else stream.value()
@@ -86,7 +86,7 @@ def test_texts_become_passages_with_the_given_vectors(
     is_compressed: bool,
     read_bytes: int,
 ) -> None:
-    monkeypatch.setattr(json_stream, "READ_BYTES", read_bytes)
+    monkeypatch.setattr(index_import, "READ_BYTES", read_bytes)
     data = index()
     result = import_into(engine, gzip.compress(data) if is_compressed else b"\xef\xbb\xbf" + data)
     assert (result.stored, result.duplicates, result.vectors, result.cut, result.n_bad) == (3, 0, 3, 0, 0)

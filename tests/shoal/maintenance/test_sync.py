@@ -24,8 +24,7 @@ from shoal.cli.app import run
 from shoal.engine import Engine
 from shoal.maintenance.sync import SyncResult
 from shoal.maintenance.sync.apply import EmptyFolderError
-from shoal.maintenance.sync.folder import Failed, Folder, TextFile
-from shoal.maintenance.sync.plan import Plan, Stored, make_plan
+from shoal.maintenance.sync.folder import Failed, Folder, Plan, Stored, TextFile, make_plan
 from shoal.settings import Settings
 
 TEXTS = {

@@ -16,7 +16,7 @@ from shoal.conversion.folder_listing import LINK
 from shoal.engine import Engine
 from shoal.maintenance.sync import apply
 from shoal.maintenance.sync.apply import MOUNT_POINT_DOCUMENTS, EmptyFolderError
-from shoal.maintenance.sync.plan import make_plan
+from shoal.maintenance.sync.folder import make_plan
 from shoal.settings import Settings
 
 RAIN, STORM, LAVA = "Rain over the sea.\n", "A storm and its wind.\n", "A volcano throws lava.\n"

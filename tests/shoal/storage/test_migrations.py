@@ -18,8 +18,8 @@ from scored_documents import make_scored
 
 from shoal.engine import Engine
 from shoal.errors import BackupError, SchemaError
+from shoal.maintenance.backup import restore
 from shoal.maintenance.doctor import CheckContext, Report, run_checks
-from shoal.maintenance.restore import restore
 from shoal.settings import Settings
 from shoal.storage import document_writer, migrate, revisions
 from shoal.storage.chunk_queries import get_chunks
