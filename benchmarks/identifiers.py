@@ -4,8 +4,8 @@ usage: python -m benchmarks.identifiers FOLDER... [--n 500] [--seed 1] [--keep D
 
 Builds a library from folders of texts, and draws identifiers that stand in at most three passages: numbers of
 four digits or more, codes of letters and digits, versions, dates. For each it searches for the identifier,
-every second one with two words of the passage before it, and for three neighbours: the identifier with one
-other digit or letter, that no passage has. Prints
+alone, behind two words of the passage before it, or behind eight, in turn, and for three neighbours: the
+identifier with one other digit or letter, that no passage has. Prints
 
     first     share of the identifiers whose first result has it, with a relevance of at least .8
     claimed   share of the neighbours whose first result has a relevance of .5 or more
@@ -36,6 +36,8 @@ IDENTIFIER = re.compile(r"(?<![\w.,/:\\-])(?:[A-Za-z]{1,8}-?)?\d[\w.:-]*\w(?![\w
 MOST_HOLDING = 3
 LEAST_LENGTH = 4
 N_NEIGHBOURS = 3
+N_WORDS_BEFORE = (0, 2, 8)
+BEFORE_CHARS = 240
 RELEVANT, CLAIMED = 0.8, 0.5
 LEAST_FIRST, MOST_CLAIMED = 0.99, 0.01
 TEXTS = "SELECT id, text FROM chunks ORDER BY id"
@@ -59,7 +61,7 @@ def identifiers(engine: Engine) -> list[Drawn]:
                 holding[form].add(chunk_id)
             for match in IDENTIFIER.finditer(text):
                 if len(match.group()) >= LEAST_LENGTH:
-                    before = text[max(match.start() - 120, 0) : match.start()]
+                    before = text[max(match.start() - BEFORE_CHARS, 0) : match.start()]
                     found.setdefault(folded(match.group()), (match.group(), before))
     return [
         Drawn(text, frozenset(holding[form]), before)
@@ -96,8 +98,9 @@ def measure(engine: Engine, n: int, seed: int) -> dict[str, object]:
     others = [neighbours(generator, each.text, stored) for each in chosen]
     for number, (each, near) in enumerate(zip(chosen, others, strict=True)):
         words = [each.before[word.start : word.end] for word in content_words(each.before)]
-        words = [word for word in words if word.isalpha() and len(word) >= LEAST_LENGTH][-2:]
-        prefix = " ".join([*words, ""]) if number % 2 else ""
+        words = [word for word in words if word.isalpha() and len(word) >= LEAST_LENGTH]
+        n_words = N_WORDS_BEFORE[number % len(N_WORDS_BEFORE)]
+        prefix = " ".join([*words[len(words) - min(n_words, len(words)) :], ""]) if n_words else ""
         results = engine.search(prefix + each.text).results
         is_first = bool(results) and results[0].chunk_id in each.holding and results[0].relevance >= RELEVANT
         if not is_first:

@@ -118,7 +118,7 @@ class MatchedTerm:
 class RelevancePart(NamedTuple):
     """What one piece of evidence adds to the log odds of a relevance."""
 
-    name: Annotated[str, "start, term_coverage, adjacent_terms or reef_similarity"]
+    name: Annotated[str, "start, term_coverage, adjacent_terms, reef_similarity or must_match"]
     value: Annotated[float, "0 to 1; 1 for `start`"]
     contribution: Annotated[float, "the contributions add up to ln(relevance / (1 - relevance))"]
     description: Annotated[str, "the value in words"]

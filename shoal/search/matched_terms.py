@@ -22,7 +22,7 @@ from lagoon.tokens import STOP_WORDS
 from shoal.models.scores import FieldBoostParts, MatchedTerm
 from shoal.models.search import SearchMode
 from shoal.search.query_language import ParsedQuery, Term
-from shoal.search.text_words import Occurrence, TextWords
+from shoal.search.text_words import Occurrence, TextWords, find_phrase
 from shoal.words.typed import folded, stems_of, tokens_of
 
 # Endings of plurals, -ed and -ing, and what the base has instead.
@@ -247,14 +247,7 @@ class _Found:
 
     def find(self, phrase: tuple[str, ...]) -> list[tuple[Occurrence, ...]]:
         """The words wherever these terms are side by side."""
-        if not all(term in self._found for term in phrase):
-            return []
-        at = [{each.position: each for each in self._found[term]} for term in phrase]
-        return [
-            tuple(words[position + place] for place, words in enumerate(at))
-            for position in at[0]
-            if all(position + place in words for place, words in enumerate(at))
-        ]
+        return find_phrase(self._found, phrase)
 
     def written(self, words: Sequence[Occurrence]) -> str:
         """The words as the text has them."""

@@ -11,9 +11,17 @@ With `prefix`, the last word also stands for the words that begin with it, like 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from shoal.index.forms import NearForm, count_form, forms_of_term, forms_starting_with, near_forms
+from shoal.index.forms import (
+    NearForm,
+    count_form,
+    forms_of_term,
+    forms_starting_with,
+    is_name,
+    near_forms,
+)
 from shoal.index.groups import OTHER_SHARE
 from shoal.index.matching import IndexTerm, find
 from shoal.models.query_info import NearWord
@@ -38,6 +46,8 @@ MAX_JOINED = 16
 MAX_CORRECTED = 8
 """Words of a query that near words are looked for; each takes a millisecond or two."""
 MAX_CANDIDATES = 5
+_ACRONYM = re.compile(r"[a-z]?[A-Z]{2,}s?")
+"""An acronym or its plural. Stems do not join these: RNAs has no vowel before the *s* to a stemmer."""
 _INSIDE = "-'’"
 """What may be between the letters of words."""
 _AROUND = "'\".,;:!?()[]{}“”‘’"
@@ -123,8 +133,8 @@ def complete_last_word(
 
 def with_joined_words(library: LibraryIndex, parsed: ParsedQuery) -> ParsedQuery:
     """Return a query whose neighbouring words also stand for the one word that they make, as far as the
-    library has it, and identifiers that it lacks for their parts side by side: *node js* for nodejs, *XR 300*
-    for XR300, TBX90 for *TBX 90*."""
+    library has it, identifiers that it lacks for their parts side by side, and acronyms for their plural and
+    singular: *node js* for nodejs, *XR 300* for XR300, TBX90 for *TBX 90*, RNAs for RNA."""
     synonyms = {term: list(others) for term, others in parsed.synonyms.items()}
     for pair in parsed.pairs[:MAX_JOINED]:
         first, second = (Term((token,)) for token in pair.tokens)
@@ -140,12 +150,26 @@ def with_joined_words(library: LibraryIndex, parsed: ParsedQuery) -> ParsedQuery
             for term in (first, second):
                 synonyms.setdefault(term, []).append(Term((joined,)))
     for term in parsed.identifiers[:MAX_JOINED]:
-        parts = tuple(tokens_of(term.text))
-        if len(parts) > 1 and not _is_in(library, term.tokens) and _is_in(library, parts):
+        parts = parts_of(term)
+        if parts and not _is_in(library, term.tokens) and _is_in(library, parts):
             synonyms.setdefault(term, []).append(Term(parts))
+    for term in parsed.terms:
+        if len(term.tokens) == 1 and not term.in_title and _ACRONYM.fullmatch(term.text):
+            other = term.text[:-1] if term.text.endswith("s") else f"{term.text}s"
+            # GA has no plural in a library with the word gas.
+            is_acronym = other[0].islower() or is_name(library.index, folded(other))
+            if is_acronym and stems_of([other]) != stems_of(term.tokens) and _is_in(library, (other,)):
+                synonyms.setdefault(term, []).append(Term((other,)))
     return dataclasses.replace(
         parsed, synonyms={term: tuple(dict.fromkeys(others)) for term, others in synonyms.items()}
     )
+
+
+def parts_of(identifier: Term) -> tuple[str, ...]:
+    """Return the parts of an identifier that are it if they stand side by side; none of a number, because
+    *30, 31* is not 30.31."""
+    parts = tuple(tokens_of(identifier.text))
+    return parts if len(parts) > 1 and any(map(str.isalpha, parts)) else ()
 
 
 def _is_in(library: LibraryIndex, tokens: Sequence[str]) -> bool:

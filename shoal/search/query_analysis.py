@@ -232,7 +232,7 @@ def analyze_query(
         typed.about,
         used,
         find_pins(snapshot, typed.about, parsed.about) if request.pins is Pins.on else (),
-        find_must_match(library, parsed, term_statistics.counts),
+        find_must_match(library, parsed, term_statistics),
     )
 
 

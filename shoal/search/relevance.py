@@ -26,7 +26,7 @@ import numpy as np
 from shoal.models.query_info import QueryReef
 from shoal.models.scores import RelevancePart
 from shoal.search.matched_terms import format_term
-from shoal.search.must_match import NO_BOUNDS, Bounds
+from shoal.search.must_match import NO_BOUNDS, Bounds, MustMatch
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.query_language import Term
 from shoal.search.query_profile import join_words
@@ -160,13 +160,7 @@ def find_evidence(
     statistics = analyzed_query.term_statistics
     if not statistics.counts:
         return [Evidence(None, None, similarity.get(chunk_id)) for chunk_id in chunk_ids]
-    must = analyzed_query.must_match
-    bounds = [
-        must.bounds({*in_head, *in_text}, coverage[chunk_id])
-        for chunk_id, in_head, in_text in zip(
-            chunk_ids, heads.find(must.stems), texts.find(must.stems), strict=True
-        )
-    ]
+    bounds = _find_bounds(analyzed_query.must_match, [coverage[each] for each in chunk_ids], texts, heads)
     terms = list(statistics.counts)
     stems = stems_of(term.tokens[0] for term in terms)
     pairs = [
@@ -187,6 +181,25 @@ def find_evidence(
             bound,
         )
         for chunk_id, in_head, in_text, bound in zip(chunk_ids, in_heads, in_texts, bounds, strict=True)
+    ]
+
+
+def _find_bounds(
+    must: MustMatch, coverage: Sequence[float], texts: TextWords, heads: TextWords
+) -> list[Bounds]:
+    """The bounds of each passage."""
+    stems = must.stems()
+    if not stems:
+        return [NO_BOUNDS for _ in coverage]
+    siblings = must.siblings({*texts.all_forms, *heads.all_forms}) if must.decisive else {}
+    wanted = stems.union(*siblings.values())
+    return [
+        must.bounds(
+            places,
+            share,
+            [term for term, forms in siblings.items() if any(not forms.isdisjoint(each) for each in places)],
+        )
+        for *places, share in zip(heads.find(wanted), texts.find(wanted), coverage, strict=True)
     ]
 
 

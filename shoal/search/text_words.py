@@ -27,6 +27,20 @@ class Occurrence(NamedTuple):
     end: int
 
 
+def find_phrase(
+    found: Mapping[str, Sequence[Occurrence]], phrase: Sequence[str]
+) -> list[tuple[Occurrence, ...]]:
+    """Return the words wherever these terms are side by side in a text. `found`: its words by their terms."""
+    if not all(term in found for term in phrase):
+        return []
+    at = [{each.position: each for each in found[term]} for term in phrase]
+    return [
+        tuple(words[position + place] for place, words in enumerate(at))
+        for position in at[0]
+        if all(position + place in words for place, words in enumerate(at))
+    ]
+
+
 class TextWords:
     """The words of some texts by their terms."""
 
@@ -42,6 +56,11 @@ class TextWords:
         for number, term in enumerate(self._term_of):
             forms.setdefault(term, []).append(number)
         return forms
+
+    @property
+    def all_forms(self) -> Sequence[str]:
+        """The distinct forms in all the texts."""
+        return self._stream.forms
 
     def forms(self, terms: Collection[str]) -> set[str]:
         """Return the forms in any of the texts that have one of these terms."""

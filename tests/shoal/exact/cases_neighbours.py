@@ -69,7 +69,39 @@ SECRET = library(
     ("Moon", "The moon has no air."),
 )
 
+OVENS = library(
+    ("Door", "The oven shows E1042 when the glass door of the upper chamber stays open after baking bread."),
+    ("Heat", "When the upper chamber stays cold after baking bread, the glass door of the oven is open."),
+    ("Cells", "Vaccines wake the T cells of the blood, and tRNA carries their building blocks."),
+    ("Bones", "Bones carry weight."),
+)
+
 CASES = [
+    Case(
+        "sibling in a long question",
+        OVENS,
+        "why does the glass door of the upper chamber stay open after baking bread and show E1043",
+        at_most=ABSENT,
+        wrong=("Door",),
+        warning="E1042",
+    ),
+    Case(
+        "code that is nowhere in a long question",
+        OVENS,
+        "why does the glass door of the upper chamber of the oven stay cold after baking bread with QX7",
+        at_least=ELSEWHERE,
+        at_most=ELSEWHERE,
+        warning="QX7",
+    ),
+    Case(
+        "code that is nowhere in a short question",
+        OVENS,
+        "glass door QX7",
+        at_most=ABSENT,
+        warning="QX7",
+    ),
+    Case("parts of an identifier side by side", OVENS, "T-cell vaccines", ("Cells",), lacking=()),
+    Case("plural of an acronym", OVENS, "tRNAs", ("Cells",), lacking=(), at_least=ELSEWHERE),
     Case(
         "order itself",
         ORDERS,
