@@ -453,7 +453,7 @@ def report_merges(day: Day) -> None:
     print(f"proposals to merge that are right: {share(each.is_right for each in day.proposals)}")
     print(f"the same lesson in other words: merged {share(survivor(a) == survivor(b) for a, b in again)}")
     print(f"opposites: merged {share(survivor(a) == survivor(b) for a, b in contrary)}")
-    print(f"active notes: {day.notes.status()['n_active']}")
+    print(f"active notes: {day.notes.status().n_active}")
 
 
 def share(values: Iterable[bool]) -> str:

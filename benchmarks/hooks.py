@@ -130,7 +130,7 @@ def main() -> int:
             notes = engine.notes.of("default")
             notes.add_many(itertools.islice(items(seed=1), options.notes))
             notes.pin(notes.add("Commit messages of this project are in the imperative.").note.id)
-            print(f"{notes.status()['n_active']:,} notes, {options.runs} processes each", flush=True)
+            print(f"{notes.status().n_active:,} notes, {options.runs} processes each", flush=True)
         show(
             "the interpreter alone",
             measure([sys.executable, "-c", ""], [b""] * options.runs, shows=False),

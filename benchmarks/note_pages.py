@@ -80,7 +80,7 @@ def items(seed: int) -> Iterator[dict[str, Any]]:
 def fill(engine: Engine, n_notes: int) -> None:
     """Store notes as an import does, until there are `n_notes`."""
     source = items(1)
-    missing = n_notes - engine.notes.of("default").status()["n_active"]
+    missing = n_notes - engine.notes.of("default").status().n_active
     for first in range(0, missing, STORED_TOGETHER):
         batch = itertools.islice(source, min(STORED_TOGETHER, missing - first))
         notes = [checked_note(engine.settings, {**item, "owner": "default"}) for item in batch]

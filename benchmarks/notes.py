@@ -110,9 +110,9 @@ def measure_large(database: Path, folder: Path, n_notes: int) -> None:
     generator = random.Random(3)
     with Engine(database) as engine:
         notes = engine.notes.of("large")
-        source, began, before = items(folder, seed=1), time.perf_counter(), notes.status()["n_active"]
+        source, began, before = items(folder, seed=1), time.perf_counter(), notes.status().n_active
         # Some texts are there twice, and count as one note.
-        while (missing := n_notes - notes.status()["n_active"]) > 0:
+        while (missing := n_notes - notes.status().n_active) > 0:
             notes.add_many(itertools.islice(source, missing))
         if before < n_notes:
             rate = (n_notes - before) / (time.perf_counter() - began)
@@ -168,7 +168,7 @@ def fill_owners(database: Path, folder: Path, owners: Sequence[int], per_owner: 
         waiting: list[ImportedNote] = []
         for number in owners:
             owner = f"owner{number}"
-            missing = per_owner - engine.notes.of(owner).status()["n_active"]
+            missing = per_owner - engine.notes.of(owner).status().n_active
             waiting += [
                 checked_note(engine.settings, {**item, "owner": owner})
                 for item in itertools.islice(source, max(0, missing))

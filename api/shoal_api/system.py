@@ -41,7 +41,7 @@ def get_status() -> dict[str, Any]:
 
 @blueprint.get(f"{API}/reefs")
 @blueprint.responds(200, ReefsSchema)
-def get_reefs() -> dict[str, Any]:
+def get_reefs() -> Any:
     """Get the hierarchy of reefs, with typical words and the number of chunks led by each reef"""
     return service.current().engine.vocabulary.reefs()
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shoal.cli.json_form import json_form
 from shoal.cli.session import Session
 from shoal.cli.shared_options import Owner
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
+    from shoal.models.notes import ExtractionStatus
     from shoal.notes.extraction import Extracted
 
 MAX_ANSWER_CHARS = 1_000_000
@@ -79,29 +81,28 @@ def status(session: Session, owner: Owner = None) -> None:
     with session.engine() as engine:
         values = engine.notes.of(owner or engine.settings.note_owner).status()
     if session.as_json:
-        session.emit(values)
+        session.emit(json_form(values))
         return
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in values["by_kind"].items())
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in values.by_kind.items())
     session.say(
-        f"notes of {values['owner']}: {values['n_active']:,} active{f' ({kinds})' if kinds else ''}, "
-        f"{values['n_deprecated']:,} deprecated, {values['n_pinned']:,} pinned"
+        f"notes of {values.owner}: {values.n_active:,} active{f' ({kinds})' if kinds else ''}, "
+        f"{values.n_deprecated:,} deprecated, {values.n_pinned:,} pinned"
     )
-    for line in _extraction_lines(values["extraction"]):
+    for line in _extraction_lines(values.extraction):
         session.say(line)
 
 
-def _extraction_lines(extraction: dict[str, Any]) -> list[str]:
-    n_waiting = extraction["n_waiting"]
+def _extraction_lines(extraction: ExtractionStatus) -> list[str]:
+    n_waiting = extraction.n_waiting
     lines = [f"transcripts that wait: {n_waiting:,}"]
     if n_waiting:
-        lines[0] += f", since {extraction['waiting_since']}"
-    if extraction["error"]:
-        again = f"; next attempt at {extraction['retry_at']}" if extraction["retry_at"] else ""
-        lines.append(f"last failure: {extraction['error']}{again}")
-    if extraction["endpoint"]:
+        lines[0] += f", since {extraction.waiting_since}"
+    if extraction.error:
+        again = f"; next attempt at {extraction.retry_at}" if extraction.retry_at else ""
+        lines.append(f"last failure: {extraction.error}{again}")
+    if extraction.endpoint:
         lines.append(
-            f"chat endpoint: {extraction['requests_today']:,} of {extraction['daily_requests']:,} requests "
-            "today"
+            f"chat endpoint: {extraction.requests_today:,} of {extraction.daily_requests:,} requests today"
         )
     else:
         lines.append(

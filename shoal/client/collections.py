@@ -2,53 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import quote
 
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.paths import API
 from shoal.client.requests import Requester, pages, parse
+from shoal.models.responses import Collection, CollectionDetails, CollectionPage, SwappedCollections
 
 COLLECTIONS = "/collections"
-
-
-@dataclass(frozen=True, slots=True)
-class Collection:
-    """A collection. `id` never changes; `created_at` is None for `main`."""
-
-    id: str
-    name: str
-    created_at: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionPage:
-    """A page of collections, `main` first and the others by name; `total` counts those on all pages."""
-
-    collections: Sequence[Collection]
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionDetails:
-    """A collection and what it holds; `jobs` are counted by status."""
-
-    id: str
-    name: str
-    created_at: str | None
-    n_documents: int
-    n_chunks: int
-    content_bytes: int
-    database_bytes: int
-    jobs: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class SwappedCollections:
-    """Two collections with the names that they have after a swap."""
-
-    collections: Sequence[Collection]
 
 
 class CollectionOperations(Requester):

@@ -21,6 +21,7 @@ from shoal.models.notes import (
     NoteOutcomes,
     NotePage,
     NoteResponse,
+    NoteStatus,
 )
 
 if TYPE_CHECKING:
@@ -354,9 +355,9 @@ class NoteOperations(Requester):
         return parse_part(tuple[Feedback, ...], json_object(response).get("feedback"), response)
 
     @operation
-    def note_status(self, *, owner: str = DEFAULT_OWNER) -> Flow[Mapping[str, Any]]:
+    def note_status(self, *, owner: str = DEFAULT_OWNER) -> Flow[NoteStatus]:
         """Counts of the notes of an owner."""
-        return json_object((yield from self._of_owner("GET", f"{NOTES}/status", owner)))
+        return parse(NoteStatus, (yield from self._of_owner("GET", f"{NOTES}/status", owner)))
 
     def _of_owner(self, method: str, path: str, owner: str) -> Flow[Any]:
         return (yield from self._send(Request(method, API + path, query={"owner": owner})))

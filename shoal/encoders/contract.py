@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +25,11 @@ class TextKind(enum.StrEnum):
 
 
 class EncoderIdentity(NamedTuple):
-    """The model that made a vector. Vectors of different identities cannot be compared.
+    """The model that made a vector. Vectors of different identities cannot be compared."""
 
-    `revision` changes with the weights, their precision, the prefixes and `max_tokens`. `dimension` is the
-    length of a vector.
-    """
-
-    name: str
-    revision: str
-    dimension: int
+    name: Annotated[str, "name of the model"]
+    revision: Annotated[str, "changes with the weights, their precision, the prefixes and the tokens read"]
+    dimension: Annotated[int, "numbers of a vector"]
 
 
 class Encoder(Protocol):

@@ -12,6 +12,7 @@ from shoal.errors import NotFoundError, QueryError
 from shoal.library.library import Library
 from shoal.models.documents import DocumentDraft, DocumentFields, DocumentSort, IngestResult
 from shoal.models.files import FileDraft
+from shoal.models.stored import NamedDocument
 from shoal.models.token_range import GIVEN_PASSAGES
 from shoal.search.filtering.evaluation import find_documents
 from shoal.search.filtering.objects import make_filter
@@ -24,7 +25,7 @@ from shoal.storage import (
     source_files,
     topic_statistics,
 )
-from shoal.storage.document_lookup import Named, checked_id
+from shoal.storage.document_lookup import checked_id
 from shoal.storage.document_queries import is_any_of
 from shoal.storage.file_types import is_of_type
 from shoal.support.clock import timestamp
@@ -32,7 +33,6 @@ from shoal.support.clock import timestamp
 if TYPE_CHECKING:
     from shoal.charts.ribbon import Ribbon
     from shoal.models.stored import ChunkDetail, ChunkPage, DocumentDetail, DocumentPage
-    from shoal.storage.document_lookup import Named
     from shoal.storage.topic_statistics import MainReef
 
 
@@ -53,7 +53,7 @@ class Deletion:
     """The documents that a deletion is of, by id; `first` names the first of them."""
 
     document_ids: tuple[int, ...]
-    first: tuple[Named, ...]
+    first: tuple[NamedDocument, ...]
 
 
 class Documents:
@@ -119,7 +119,7 @@ class Documents:
         if not tag and make_filter(filter) is None:
             raise QueryError("filter", "is missing: say which documents, by a filter or a tag")
         documents = self.list(tag=tag or None, filter=filter, limit=MAX_PAGE).documents
-        first = tuple(Named(each.id, each.title, each.source_path) for each in documents[:MAX_NAMED])
+        first = tuple(NamedDocument(each.id, each.title, each.source_path) for each in documents[:MAX_NAMED])
         return Deletion(tuple(document.id for document in documents), first)
 
     def delete_many(
@@ -144,7 +144,7 @@ class Documents:
         with self._database.snapshot() as snapshot:
             return document_lookup.exists(snapshot, document_id)
 
-    def find(self, reference: str, path: str) -> Sequence[Named]:
+    def find(self, reference: str, path: str) -> Sequence[NamedDocument]:
         """Documents whose source path or title is `reference`, or whose source path is `path`.
 
         If a source path matches, matching titles are left out.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shoal.learning import scorers
 from shoal.library.library import Library
+from shoal.models.responses import Archipelago, Island, Reef, Reefs
 from shoal.search.request import check_page
 from shoal.search.value_checks import check_characters
 from shoal.storage import topic_statistics
@@ -81,33 +82,21 @@ class Vocabulary:
             library = self._library.index.of(snapshot)
             return find_word_chunks(snapshot, library, word, limit, label_threshold=self._label_threshold)
 
-    def reefs(self) -> dict[str, Any]:
-        """The hierarchy of archipelagos, islands and reefs.
-
-        A reef has its typical words and `n_chunks`, the number of chunks whose first label it is.
-        """
+    def reefs(self) -> Reefs:
+        """The hierarchy of archipelagos, islands and reefs."""
         from shoal.storage.statistics import chunks_by_reef
 
         with self._database.snapshot() as snapshot:
             n_chunks = chunks_by_reef(snapshot, self._label_threshold)
         scorer = self._library.scorer
-        return {
-            "archipelagos": [{"id": arch.id, "name": arch.name} for arch in scorer.archipelagos],
-            "islands": [
-                {"id": island.id, "name": island.name, "archipelago_id": island.archipelago_id}
-                for island in scorer.islands
-            ],
-            "reefs": [
-                {
-                    "id": reef.id,
-                    "name": reef.name,
-                    "island_id": reef.island_id,
-                    "typical_words": list(reef.typical_words),
-                    "n_chunks": n_chunks.get(reef.id, 0),
-                }
-                for reef in scorer.reefs
-            ],
-        }
+        return Reefs(
+            tuple(Archipelago(each.id, each.name) for each in scorer.archipelagos),
+            tuple(Island(each.id, each.name, each.archipelago_id) for each in scorer.islands),
+            tuple(
+                Reef(each.id, each.name, each.island_id, tuple(each.typical_words), n_chunks.get(each.id, 0))
+                for each in scorer.reefs
+            ),
+        )
 
     def reef_chunks(self, reef_id: int, limit: int) -> Sequence[ReefChunk]:
         """The chunks whose first label is a reef, most probable first."""

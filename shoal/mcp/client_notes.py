@@ -13,6 +13,7 @@ from shoal.models.notes import (
     Note,
     NotePage,
     NoteResponse,
+    NoteStatus,
     ProposalPage,
     Recall,
 )
@@ -45,8 +46,8 @@ class ClientNotes:
     def categories(self) -> Sequence[CategoryCount]:
         return self._client.note_categories(owner=self._owner)
 
-    def status(self) -> dict[str, Any]:
-        return dict(self._client.note_status(owner=self._owner))
+    def status(self) -> NoteStatus:
+        return self._client.note_status(owner=self._owner)
 
     def add(self, text: str, **fields: Any) -> AddedNote:
         return self._client.add_note(text, owner=self._owner, **fields)

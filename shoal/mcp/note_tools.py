@@ -267,11 +267,11 @@ class NoteTools:
             for category in notes.categories()[:CATEGORIES_SHOWN]
         ]
         status = NoteStatus(
-            owner=in_line(counts["owner"]),
-            n_active=counts["n_active"],
-            n_deprecated=counts["n_deprecated"],
-            n_pinned=counts["n_pinned"],
-            by_kind=dict(counts["by_kind"]),
+            owner=in_line(counts.owner),
+            n_active=counts.n_active,
+            n_deprecated=counts.n_deprecated,
+            n_pinned=counts.n_pinned,
+            by_kind=dict(counts.by_kind),
             categories=categories,
         )
         summary = (

@@ -191,6 +191,32 @@ class Feedback(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class ExtractionStatus:
+    """Transcripts of agents whose lessons are not yet extracted."""
+
+    n_waiting: Annotated[int, "transcripts that wait"]
+    waiting_since: Annotated[str | None, "since when the first of them waits"]
+    retry_at: Annotated[str | None, "next attempt after a failure"]
+    error: Annotated[str | None, "why one of them failed"]
+    endpoint: Annotated[bool, "whether the service has a chat endpoint"]
+    requests_today: Annotated[int, "requests to the chat endpoint today (UTC), of all owners"]
+    daily_requests: Annotated[int, "their limit"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteStatus:
+    """How many notes an owner has."""
+
+    owner: Annotated[str, "whose notes are counted"]
+    n_active: Annotated[int, "notes that can be found"]
+    n_deprecated: Annotated[int, "hidden notes"]
+    n_pinned: Annotated[int, "pinned notes"]
+    n_categories: Annotated[int, "categories in use and those above them"]
+    by_kind: Annotated[Mapping[str, int], "active notes by kind"]
+    extraction: Annotated[ExtractionStatus, "lessons from transcripts"]
+
+
+@dataclass(frozen=True, slots=True)
 class NoteScores:
     """How the score of a note came about, step by step.
 

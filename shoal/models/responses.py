@@ -15,7 +15,14 @@ from shoal.models.jobs import ItemStatus, JobKind, JobStatus
 from shoal.models.recordings import Modality
 from shoal.models.reefs import Label
 from shoal.models.search import ContextChunk
-from shoal.models.stored import DocumentFile, DocumentReport, StoredChunk, StoredDocument, StoredSection
+from shoal.models.stored import (
+    DocumentFile,
+    DocumentReport,
+    NamedDocument,
+    StoredChunk,
+    StoredDocument,
+    StoredSection,
+)
 
 ENDED = frozenset(JobStatus) - {JobStatus.enqueued, JobStatus.processing}
 """States of a job that has ended."""
@@ -178,15 +185,6 @@ class Chunk(StoredChunk):
 
 
 @dataclass(frozen=True, slots=True)
-class NamedDocument:
-    """A document by its names."""
-
-    id: Annotated[int, "id of the document"]
-    title: Annotated[str, "its title"]
-    source_path: Annotated[str | None, "where it came from; null if unknown"]
-
-
-@dataclass(frozen=True, slots=True)
 class PlannedDeletion:
     """What a deletion would delete."""
 
@@ -328,3 +326,40 @@ class Readiness:
     @property
     def ready(self) -> bool:
         return self.status == "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A library of the service."""
+
+    id: Annotated[str, "never changes, also if the name does"]
+    name: Annotated[str, "the name that URLs have"]
+    created_at: Annotated[Time | None, "when it was created; null for `main`"]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionPage:
+    """A page of collections."""
+
+    collections: Annotated[tuple[Collection, ...], "a page of collections: `main` first, the others by name"]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionDetails(Collection):
+    """A collection and what it holds."""
+
+    n_documents: Annotated[int, "number of documents"]
+    n_chunks: Annotated[int, "number of chunks"]
+    content_bytes: Annotated[int, "size of all documents in UTF-8"]
+    database_bytes: Annotated[int, "size of the database on disk"]
+    jobs: Annotated[Mapping[str, int], "number of jobs by status"]
+
+
+@dataclass(frozen=True, slots=True)
+class SwappedCollections:
+    """Two collections that have exchanged their names."""
+
+    collections: Annotated[
+        tuple[Collection, ...], "the two collections with their names after the swap, as they were given"
+    ]

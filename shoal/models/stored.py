@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from shoal.models.described import Time
 from shoal.models.documents import DocFormat, LeftOut
@@ -35,6 +35,14 @@ class StoredDocument:
     created_at: Time
     updated_at: Time
     chunk_tokens: Annotated[str, "what it is cut with: `any`, a range of tokens, or `given` by its caller"]
+
+
+class NamedDocument(NamedTuple):
+    """A document by its names."""
+
+    id: Annotated[int, "id of the document"]
+    title: Annotated[str, "its title"]
+    source_path: Annotated[str | None, "where it came from; null if unknown"]
 
 
 @dataclass(frozen=True, slots=True)

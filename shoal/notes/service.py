@@ -17,12 +17,14 @@ from shoal.models.notes import (
     KINDS,
     AddedNote,
     CategoryCount,
+    ExtractionStatus,
     Feedback,
     HistoryEntry,
     Note,
     NoteExplanation,
     NotePage,
     NoteResponse,
+    NoteStatus,
     Recall,
     UnitResponse,
 )
@@ -438,30 +440,25 @@ class OwnerNotes(OwnerMerges):
             rows.check(note_id)
             return rows.feedbacks(note_id)
 
-    def status(self) -> dict[str, Any]:
-        """Counts: `owner`, `n_active`, `n_deprecated`, `n_pinned`, `n_categories`, and `by_kind`.
-
-        `extraction`: `n_waiting` transcripts, `waiting_since`, the time of the next attempt after a failure
-        (`retry_at`) and its `error`, whether there is an `endpoint`, and its requests of today (UTC) and
-        their limit.
-        """
+    def status(self) -> NoteStatus:
+        """How many notes the owner has, and how many transcripts wait."""
         with self._context.database.snapshot() as snapshot:
             rows = NoteRows(snapshot, self.owner)
             n_active, n_deprecated = rows.counts()
-            return {
-                "owner": self.owner,
-                "n_active": n_active,
-                "n_deprecated": n_deprecated,
-                "n_pinned": rows.count_pinned(),
-                "n_categories": rows.count_categories(),
-                "by_kind": rows.count_by_kind(),
-                "extraction": {
+            return NoteStatus(
+                owner=self.owner,
+                n_active=n_active,
+                n_deprecated=n_deprecated,
+                n_pinned=rows.count_pinned(),
+                n_categories=rows.count_categories(),
+                by_kind=rows.count_by_kind(),
+                extraction=ExtractionStatus(
                     **SessionRows(snapshot, self.owner).waiting(),
-                    "endpoint": bool(self._context.settings.llm_url and self._context.settings.llm_model),
-                    "requests_today": requests_of(snapshot, datetime.now(UTC).date().isoformat()),
-                    "daily_requests": self._context.settings.llm_daily_requests,
-                },
-            }
+                    endpoint=bool(self._context.settings.llm_url and self._context.settings.llm_model),
+                    requests_today=requests_of(snapshot, datetime.now(UTC).date().isoformat()),
+                    daily_requests=self._context.settings.llm_daily_requests,
+                ),
+            )
 
     def pinned(self, environment: Environment | Mapping[str, Any]) -> Sequence[Note]:
         """The pinned notes that apply to an environment, by id: their pin counts there, their prerequisites

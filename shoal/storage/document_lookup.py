@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from shoal.declared.arguments import MAX_ID
 from shoal.errors import NotFoundError
+from shoal.models.stored import NamedDocument
 from shoal.storage.database import Snapshot, listed_in_parts
 
 EXISTS = "SELECT 1 FROM documents WHERE id = :document_id"
@@ -16,14 +16,6 @@ NAMED = """
 """
 CHUNK_AT = "SELECT id FROM chunks WHERE document_id = :document_id AND chunk_index = :chunk_index"
 PLACES_OF = "SELECT id, chunk_index FROM chunks WHERE id IN ({ids})"
-
-
-class Named(NamedTuple):
-    """A document with its id, title and source path."""
-
-    id: int
-    title: str
-    source_path: str | None
 
 
 def checked_id(kind: str, value: int) -> int:
@@ -38,12 +30,12 @@ def exists(snapshot: Snapshot, document_id: int) -> bool:
     return document_id <= MAX_ID and snapshot.value(EXISTS, {"document_id": document_id}) is not None
 
 
-def named(snapshot: Snapshot, reference: str, path: str) -> list[Named]:
+def named(snapshot: Snapshot, reference: str, path: str) -> list[NamedDocument]:
     """Find documents whose source path or title is `reference`, or whose source path is `path`.
 
     If a source path matches, matching titles are ignored.
     """
-    matches = [Named(*row) for row in snapshot.tuples(NAMED, {"reference": reference, "path": path})]
+    matches = [NamedDocument(*row) for row in snapshot.tuples(NAMED, {"reference": reference, "path": path})]
     by_path = [document for document in matches if document.source_path in (reference, path)]
     return by_path or matches
 

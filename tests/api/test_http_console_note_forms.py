@@ -102,7 +102,7 @@ def test_refused_note_shows_the_reason_and_the_form_as_sent(
     assert (response.status_code, message in text) == (422, True), text
     assert 'value="Kept title"' in text
     assert form.get("categories", "") + "</textarea>" in text
-    assert notes.status()["n_active"] == 0
+    assert notes.status().n_active == 0
     assert client.post("/notes/new", data={"text": LAVA}).status_code == 400
 
 
@@ -204,7 +204,7 @@ def test_forms_need_a_write_key_and_come_from_this_site(settings: Settings, engi
 
     for address in ("/notes/new", "/notes/dedup"):
         assert [send(address, key) for key in (None, "wrong", READ)] == [401, 401, 403]
-    assert engine.notes.of("default").status()["n_active"] == engine.jobs.count() == 0
+    assert engine.notes.of("default").status().n_active == engine.jobs.count() == 0
     assert send("/notes/new", WRITE) == 303
     for address in ("/notes/new", "/notes/explain?q=lava"):
         assert "<form class" not in page(client, address).partition("<main")[2].partition("key-form")[0]
@@ -213,7 +213,7 @@ def test_forms_need_a_write_key_and_come_from_this_site(settings: Settings, engi
         for address in ("/notes/new", "/notes/dedup", "/notes/1/categories"):
             form = {**BLANK, "text": "Foreign.", "more_categories": "x"}
             assert open_client.post(address, data=form, headers=foreign).status_code == 403
-    assert engine.notes.of("default").status()["n_active"] == 1
+    assert engine.notes.of("default").status().n_active == 1
 
 
 def test_markup_in_forms_and_steps_is_text(client: FlaskClient, engine: Engine) -> None:

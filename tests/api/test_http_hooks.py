@@ -23,7 +23,7 @@ def prompt(**fields: Any) -> dict[str, Any]:
 
 
 def waiting(engine: Engine) -> int:
-    return int(engine.notes.of("default").status()["extraction"]["n_waiting"])
+    return int(engine.notes.of("default").status().extraction.n_waiting)
 
 
 def test_hook_is_answered_in_the_form_of_agents(client: FlaskClient, engine: Engine) -> None:

@@ -397,11 +397,11 @@ def test_reefs_count_their_chunks(engine: Engine) -> None:
     engine.ingest(title="Weather", content=RAIN)
     engine.ingest(title="Courts", content=COURT)
     hierarchy = engine.vocabulary.reefs()
-    n_chunks = {reef["name"]: reef["n_chunks"] for reef in hierarchy["reefs"] if reef["n_chunks"]}
+    n_chunks = {reef.name: reef.n_chunks for reef in hierarchy.reefs if reef.n_chunks}
     assert sum(n_chunks.values()) == engine.status()["n_chunks"]
     assert set(n_chunks) == {"weather and climate", "law and courts"}
-    assert len(hierarchy["islands"]) == 6
-    assert len(hierarchy["archipelagos"]) == 4
+    assert len(hierarchy.islands) == 6
+    assert len(hierarchy.archipelagos) == 4
 
 
 def test_engines_in_many_threads_share_one_database(engine: Engine) -> None:

@@ -52,7 +52,7 @@ def test_vocabulary_lists_the_most_frequent_words_first_with_evidence(engine: En
 
 
 def test_reefs_of_a_word_are_named_strongest_first(engine: Engine) -> None:
-    names = {reef["id"]: reef["name"] for reef in engine.vocabulary.reefs()["reefs"]}
+    names = {reef.id: reef.name for reef in engine.vocabulary.reefs().reefs}
     for word in engine.vocabulary.list().words:
         strengths = [reef.strength for reef in word.reefs]
         assert strengths == sorted(strengths, reverse=True)

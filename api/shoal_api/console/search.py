@@ -278,10 +278,10 @@ def _boosts() -> list[str]:
 
 def _overview(engine: Engine) -> Mapping[str, Any]:
     """Return the size and the main topics of the library."""
-    reefs = sorted(engine.vocabulary.reefs()["reefs"], key=lambda reef: -reef["n_chunks"])
+    reefs = sorted(engine.vocabulary.reefs().reefs, key=lambda reef: -reef.n_chunks)
     return {
         "n_documents": engine.documents.list(limit=0).total,
-        "subjects": [reef for reef in reefs[:SUBJECTS] if reef["n_chunks"]],
+        "subjects": [reef for reef in reefs[:SUBJECTS] if reef.n_chunks],
     }
 
 

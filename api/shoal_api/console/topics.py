@@ -30,7 +30,7 @@ PASSAGES = 8
 def reefs() -> tuple[str, Mapping[str, Any]]:
     """Show the map of reefs."""
     engine = service.current().engine
-    counts = {reef["id"]: reef["n_chunks"] for reef in engine.vocabulary.reefs()["reefs"]}
+    counts = {reef.id: reef.n_chunks for reef in engine.vocabulary.reefs().reefs}
     scorer = engine.scorer
     address = flask.url_for("console.reef", reef_id=0)[:-1] + "{}"
     by_island = {

@@ -5,7 +5,9 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from shoal.collections.names import MAX_NAME_CHARS, PATTERN
-from shoal_api.schemas.common import Moment, PageSchema, Schema
+from shoal.models.responses import Collection, CollectionDetails, CollectionPage, SwappedCollections
+from shoal_api.schemas.common import PageSchema, Schema
+from shoal_api.schemas.records import record_schema
 
 NAME = f"1 to {MAX_NAME_CHARS} characters: a to z, 0 to 9, `-` and `_`, first a letter or digit"
 
@@ -41,39 +43,7 @@ class SwapSchema(Schema):
     second = _name("the name of the other")
 
 
-class CollectionSchema(Schema):
-    id = fields.String(required=True, metadata={"description": "never changes, also if the name does"})
-    name = fields.String(required=True, metadata={"description": "the name that URLs have"})
-    created_at = Moment(
-        required=True, allow_none=True, metadata={"description": "when it was created; null for `main`"}
-    )
-
-
-class CollectionListSchema(Schema):
-    collections = fields.List(
-        fields.Nested(CollectionSchema),
-        required=True,
-        metadata={"description": "a page of collections: `main` first, the others by name"},
-    )
-    total = fields.Integer(required=True, metadata={"description": "on all pages"})
-
-
-class CollectionDetailsSchema(CollectionSchema):
-    n_documents = fields.Integer(required=True, metadata={"description": "number of documents"})
-    n_chunks = fields.Integer(required=True, metadata={"description": "number of chunks"})
-    content_bytes = fields.Integer(required=True, metadata={"description": "size of all documents in UTF-8"})
-    database_bytes = fields.Integer(required=True, metadata={"description": "size of the database on disk"})
-    jobs = fields.Dict(
-        keys=fields.String(),
-        values=fields.Integer(),
-        required=True,
-        metadata={"description": "number of jobs by status"},
-    )
-
-
-class SwappedSchema(Schema):
-    collections = fields.List(
-        fields.Nested(CollectionSchema),
-        required=True,
-        metadata={"description": "the two collections with their names after the swap, as they were given"},
-    )
+CollectionSchema = record_schema(Collection)
+CollectionListSchema = record_schema(CollectionPage, "CollectionList")
+CollectionDetailsSchema = record_schema(CollectionDetails)
+SwappedSchema = record_schema(SwappedCollections, "Swapped")

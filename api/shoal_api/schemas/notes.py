@@ -19,6 +19,7 @@ from shoal.models.notes import (
     NoteOutcomes,
     NotePage,
     NoteResponse,
+    NoteStatus,
     Recall,
 )
 from shoal.notes.drafts import MAX_CATEGORY_DEPTH, MAX_TAGS, MAX_TEXT_CHARS
@@ -263,45 +264,6 @@ class FeedbackListSchema(Schema):
     )
 
 
-class ExtractionStatusSchema(Schema):
-    """Transcripts of agents whose lessons are not yet extracted."""
-
-    n_waiting = fields.Integer(required=True, metadata={"description": "transcripts that wait"})
-    waiting_since = fields.String(
-        required=True, allow_none=True, metadata={"description": "since when the first of them waits"}
-    )
-    retry_at = fields.String(
-        required=True, allow_none=True, metadata={"description": "next attempt after a failure"}
-    )
-    error = fields.String(required=True, allow_none=True, metadata={"description": "why one of them failed"})
-    endpoint = fields.Boolean(
-        required=True, metadata={"description": "whether the service has a chat endpoint"}
-    )
-    requests_today = fields.Integer(
-        required=True, metadata={"description": "requests to the chat endpoint today (UTC), of all owners"}
-    )
-    daily_requests = fields.Integer(required=True, metadata={"description": "their limit"})
-
-
-class NoteStatusSchema(Schema):
-    owner = fields.String(required=True, metadata={"description": "whose notes are counted"})
-    n_active = fields.Integer(required=True, metadata={"description": "notes that can be found"})
-    n_deprecated = fields.Integer(required=True, metadata={"description": "hidden notes"})
-    n_pinned = fields.Integer(required=True, metadata={"description": "pinned notes"})
-    n_categories = fields.Integer(
-        required=True, metadata={"description": "categories in use and those above them"}
-    )
-    by_kind = fields.Dict(
-        keys=fields.String(),
-        values=fields.Integer(),
-        required=True,
-        metadata={"description": "active notes by kind"},
-    )
-    extraction = fields.Nested(
-        ExtractionStatusSchema, required=True, metadata={"description": "lessons from transcripts"}
-    )
-
-
 SIMILARITY = "of query and note, 0 to 1; comparable between queries"
 NOTE_WORDS = "words of the query that the note holds, in any inflection"
 
@@ -346,3 +308,4 @@ NoteListSchema = record_schema(NotePage, "NoteList")
 NoteResponseSchema = record_schema(NoteResponse)
 NoteExplanationSchema = record_schema(NoteExplanation)
 RecalledSchema = record_schema(Recall, "Recalled")
+NoteStatusSchema = record_schema(NoteStatus)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from marshmallow import fields
 
 from shoal.declared.search import SEARCH
-from shoal.search.retrieval import DEFAULT_TOP_K, MAX_TOP_K
+from shoal.search.retrieval import DEFAULT_TOP_K, MAX_TOP_K, Retrieval
 from shoal_api.schemas.arguments import body_field
-from shoal_api.schemas.common import Records, ResultCount, Schema, StrictFloat, stated
+from shoal_api.schemas.common import ResultCount, Schema, StrictFloat, stated
+from shoal_api.schemas.records import record_schema
 
 
 class RetrieveSchema(Schema):
@@ -30,30 +31,4 @@ class RetrieveSchema(Schema):
     filter = body_field("filter", SEARCH["filter"])
 
 
-class RetrievedSchema(Schema):
-    content = fields.String(required=True, metadata={"description": "text of the passage"})
-    metadata = fields.Dict(
-        keys=fields.String(),
-        required=True,
-        metadata={
-            "description": "that of the document, with `source` (source path, else title), `title`, "
-            "`section`, `start_line`, `end_line`, `document_id`, `chunk_id`, and of a file `place`, of a PDF "
-            "`page`"
-        },
-    )
-    similarity = fields.Float(
-        required=True,
-        metadata={
-            "description": "the `relevance` of a search: probability that it answers the query, 0 to 1"
-        },
-    )
-
-
-class RetrievalSchema(Schema):
-    results = Records(RetrievedSchema, required=True, metadata={"description": "best first"})
-    query = fields.String(required=True, metadata={"description": "as it was sent"})
-    total_results = fields.Integer(required=True, metadata={"description": "number of results"})
-    message = fields.String(required=True, metadata={"description": "what was found, in words"})
-    results_summary = fields.String(
-        required=True, metadata={"description": "a line for each result: source, similarity, beginning"}
-    )
+RetrievalSchema = record_schema(Retrieval)

@@ -6,20 +6,11 @@ import functools
 
 from marshmallow import fields
 
+from shoal.encoders.contract import EncoderIdentity
 from shoal.models.responses import Readiness, Reefs, Status
 from shoal_api.schemas.common import Record, RecordMap, Schema
 from shoal_api.schemas.records import record_schema
 from shoal_api.schemas.results import UsedWeightsSchema
-
-
-class EncoderSchema(Schema):
-    """The encoder that made the vectors of a library."""
-
-    name = fields.String(required=True, metadata={"description": "name of the model"})
-    revision = fields.String(
-        required=True, metadata={"description": "changes with the weights, the prefixes and the tokens read"}
-    )
-    dimension = fields.Integer(required=True, metadata={"description": "numbers of a vector"})
 
 
 class HealthSchema(Schema):
@@ -28,7 +19,7 @@ class HealthSchema(Schema):
 
 StatusSchema = record_schema(
     Status,
-    encoder=functools.partial(Record, EncoderSchema),
+    encoder=functools.partial(Record, record_schema(EncoderIdentity, "Encoder")),
     presets=functools.partial(RecordMap, UsedWeightsSchema),
 )
 ReefsSchema = record_schema(Reefs)

@@ -87,7 +87,7 @@ def test_totals_equal_a_count_after_any_changes(
                         assert page.total == len(page.notes)
                         page = notes.list(category="a", include_deprecated=deprecated, limit=100)
                         assert page.total == len(page.notes)
-                    assert notes.status()["n_categories"] == len(counted(notes))
+                    assert notes.status().n_categories == len(counted(notes))
             with engine.database.snapshot() as snapshot:
                 assert wrong_totals(snapshot) == []
 

@@ -108,7 +108,7 @@ def test_lesson_of_a_queued_transcript_becomes_a_note(
     assert note.prerequisites["repos"] == ("web",)
     assert note.metadata["friction"] == "correction"
     assert note.sessions == ("s1",)
-    assert notes.status()["extraction"]["n_waiting"] == 0
+    assert notes.status().extraction.n_waiting == 0
     assert state(engine).offset == transcript.stat().st_size
     # What was sent: the strict form, the key, and the transcript as a JSON string of one message.
     [request] = server.requests
@@ -228,7 +228,7 @@ def test_short_transcript_waits_for_the_next_hook(
     stop(notes, path)
     [result] = engine.notes.extract_waiting()
     assert "short" in result.reason
-    assert (server.requests, state(engine).offset, notes.status()["extraction"]["n_waiting"]) == ([], 0, 0)
+    assert (server.requests, state(engine).offset, notes.status().extraction.n_waiting) == ([], 0, 0)
 
 
 def test_line_that_the_agent_is_still_writing_is_left_for_later(
@@ -263,7 +263,7 @@ def test_hooks_of_one_session_are_one_entry_of_the_queue(
 ) -> None:
     for _ in range(3):
         stop(notes, transcript)
-    assert notes.status()["extraction"]["n_waiting"] == 1
+    assert notes.status().extraction.n_waiting == 1
     assert len(engine.notes.extract_waiting()) == 1
 
 
@@ -282,7 +282,7 @@ def test_hook_during_an_extraction_keeps_the_session_waiting(
         transaction.execute("UPDATE agent_sessions SET updated_at = :t, waiting_since = :t", {"t": before})
     monkeypatch.setattr(chat_endpoint.ChatEndpoint, "ask", ask)
     engine.notes.extract_waiting()
-    assert notes.status()["extraction"]["waiting_since"] == before
+    assert notes.status().extraction.waiting_since == before
 
 
 def test_another_process_that_was_quicker_wins(
@@ -376,7 +376,7 @@ def test_failure_that_passes_costs_a_request(
     [result] = engine.notes.extract_waiting()
     assert (result.n_added, result.reason) == (1, "")
     assert len(server.requests) == n_requests
-    assert notes.status()["extraction"]["requests_today"] == n_requests
+    assert notes.status().extraction.requests_today == n_requests
 
 
 @pytest.mark.parametrize(
@@ -410,17 +410,17 @@ def test_failure_that_lasts_leaves_the_session_waiting(
     [result] = engine.notes.extract_waiting()
     assert reason in result.reason
     assert len(server.requests) == n_requests
-    status = notes.status()["extraction"]
-    assert status["n_waiting"] == 1
-    assert reason in status["error"]
-    assert status["retry_at"] > status["waiting_since"]
+    status = notes.status().extraction
+    assert status.n_waiting == 1
+    assert reason in status.error
+    assert status.retry_at > status.waiting_since
     assert (notes.list().total, state(engine).offset) == (0, 0)
     # Not again before its time, unless somebody says so; then nothing is lost.
     assert engine.notes.extract_waiting() == []
     server.replies[:] = [answer(LESSON)]
     [result] = engine.notes.extract_waiting(any_time=True)
     assert result.n_added == 1
-    assert notes.status()["extraction"]["error"] is None
+    assert notes.status().extraction.error is None
 
 
 def test_slow_answer_is_given_up(
@@ -445,7 +445,7 @@ def test_endpoint_that_is_away_is_no_loss(
     stop(notes, transcript)
     [result] = engine.notes.extract_waiting()
     assert "cannot be reached: ConnectError" in result.reason
-    assert notes.status()["extraction"]["n_waiting"] == 1
+    assert notes.status().extraction.n_waiting == 1
 
 
 def test_requests_of_a_day_are_limited_over_all_processes(
@@ -470,8 +470,8 @@ def test_without_an_endpoint_transcripts_stay_queued(
     stop(notes, transcript)
     with pytest.raises(ChatEndpointError, match="SHOAL_LLM_URL"):
         engine.notes.extract_waiting()
-    assert notes.status()["extraction"]["n_waiting"] == 1
-    assert notes.status()["extraction"]["endpoint"] is False
+    assert notes.status().extraction.n_waiting == 1
+    assert notes.status().extraction.endpoint is False
 
 
 # Hostile answers and transcripts
@@ -603,7 +603,7 @@ def test_queued_path_that_is_no_transcript_is_not_read(
     stop(notes, path)
     [result] = engine.notes.extract_waiting()
     assert result.reason
-    assert (server.requests, notes.status()["extraction"]["n_waiting"]) == ([], 0)
+    assert (server.requests, notes.status().extraction.n_waiting) == ([], 0)
 
 
 def test_queued_file_of_another_user_is_not_read(
@@ -671,4 +671,4 @@ def test_sessions_of_other_owners_are_separate(
     stop(engine.notes.of("other"), transcript, "shared")
     assert len(engine.notes.extract_waiting()) == 2
     assert (notes.list().total, engine.notes.of("other").list().total) == (1, 1)
-    assert notes.status()["extraction"]["n_waiting"] == 0
+    assert notes.status().extraction.n_waiting == 0

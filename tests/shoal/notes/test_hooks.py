@@ -139,11 +139,11 @@ def test_log_of_events_keeps_no_secrets(engine: Engine, notes: OwnerNotes, agent
 
 def test_stop_queues_the_transcript_of_a_session(engine: Engine, notes: OwnerNotes, agent: Agent) -> None:
     assert agent("stop", transcript_path="/tmp/t.jsonl") == ""
-    assert notes.status()["extraction"]["n_waiting"] == 1
+    assert notes.status().extraction.n_waiting == 1
     assert Agent(engine, "s2")("stop", transcript_path="/tmp/u.jsonl", agent_id="sub") == ""
     assert Agent(engine, "s3")("stop") == ""
     assert Agent(engine, "")("stop", transcript_path="/tmp/u.jsonl") == ""
-    assert notes.status()["extraction"]["n_waiting"] == 1
+    assert notes.status().extraction.n_waiting == 1
     with engine.database.snapshot() as snapshot:
         rows = snapshot.rows("SELECT session_id, repo, tags, transcript_path FROM agent_sessions")
     assert [tuple(row) for row in rows] == [

@@ -125,7 +125,7 @@ def test_hostile_owner_finds_nothing(engine: Engine, owner: str) -> None:
     assert stranger.search(QUERY, top_k=50).results == ()
     assert stranger.recall(QUERY, threshold=0).count == 0
     assert stranger.list(include_deprecated=True).total == 0
-    assert stranger.status()["n_active"] == 0
+    assert stranger.status().n_active == 0
     assert stranger.purge() == 0
     own = stranger.add("Rain and storm of the monsoon season.").note
     assert [result.note.id for result in stranger.search("monsoon storm and lava").results] == [own.id]

@@ -28,7 +28,7 @@ def test_interrupted_request_continues_where_it_ended(engine: Engine, n_transact
     code, message = killed_in_transaction(n_transactions, upload)
     assert code == KILLED, message
     notes = engine.notes.of("ann")
-    assert notes.status()["n_active"] == 16 * n_transactions
+    assert notes.status().n_active == 16 * n_transactions
     outcomes = notes.once("k", "hash").add_many(iter(ITEMS))
     assert (outcomes.n_added, outcomes.n_duplicates, len(outcomes.results)) == (40, 0, 40)
     assert occurrences(engine) == {1}
@@ -50,7 +50,7 @@ def test_request_that_runs_several_times_at_once_adds_each_note_once(engine: Eng
         thread.join()
     assert len(found) == 4
     assert all(outcomes == found[0] for outcomes in found)
-    assert (engine.notes.of("ann").status()["n_active"], occurrences(engine)) == (40, {1})
+    assert (engine.notes.of("ann").status().n_active, occurrences(engine)) == (40, {1})
 
 
 def test_two_requests_with_one_key_do_not_mix(engine: Engine) -> None:
@@ -58,4 +58,4 @@ def test_two_requests_with_one_key_do_not_mix(engine: Engine) -> None:
     notes.once("k", "hash").add_many(ITEMS[:1])
     with pytest.raises(IdempotencyError):
         notes.once("k", "other").add_many(ITEMS[1:2])
-    assert notes.status()["n_active"] == 1
+    assert notes.status().n_active == 1

@@ -93,7 +93,7 @@ def test_imported_notes_equal_the_exported_ones(engine: Engine, other: Engine) -
         assert list(ours.history(imported.id)) == list(theirs.history(note.id))
         assert list(ours.feedbacks(imported.id)) == list(theirs.feedbacks(note.id))
     assert [result.note.text for result in other.notes.of("first").search("lava").results] == [LAVA]
-    assert other.notes.of("second").status()["n_active"] == 1
+    assert other.notes.of("second").status().n_active == 1
     again = import_lines(other, lines(engine))
     assert (again.notes, again.duplicate_notes) == (0, 3)
 

@@ -221,7 +221,7 @@ def test_deprecated_note_is_hidden_until_restored(notes: OwnerNotes) -> None:
     assert notes.pinned({}) == []
     assert notes.list().total == 0
     assert [listed.id for listed in notes.list(include_deprecated=True).notes] == [note.id]
-    assert notes.status()["n_deprecated"] == 1
+    assert notes.status().n_deprecated == 1
     assert notes.explain(note.id, "lava").steps[0].passed is False
     assert notes.restore(note.id).is_active
     assert ids_of(notes.search("lava")) == [note.id]
@@ -235,10 +235,9 @@ def test_purge_deletes_only_what_was_deprecated_before(notes: OwnerNotes) -> Non
     assert notes.purge() == 1
     assert [note.id for note in notes.list(include_deprecated=True).notes] == [kept.id]
     status = notes.status()
-    assert status.pop("extraction")["n_waiting"] == 0
-    assert status == {
-        "owner": "me", "n_active": 1, "n_deprecated": 0, "n_pinned": 0, "n_categories": 0, "by_kind": {"lesson": 1},
-    }  # fmt: skip
+    assert status.extraction.n_waiting == 0
+    assert (status.owner, status.by_kind) == ("me", {"lesson": 1})
+    assert (status.n_active, status.n_deprecated, status.n_pinned, status.n_categories) == (1, 0, 0, 0)
 
 
 def test_categories_form_a_tree(notes: OwnerNotes) -> None:

@@ -119,8 +119,8 @@ def test_explanation_names_the_topic_filter_that_a_chunk_does_not_meet(
     ("threshold", "counts"), [(0.25, {3: 2, 5: 1, 8: 1}), (0.5, {3: 2, 5: 1}), (0.8, {3: 1, 5: 1}), (1, {})]
 )
 def test_reefs_are_counted_by_first_label(open_with: Open, threshold: float, counts: dict[int, int]) -> None:
-    reefs = open_with(threshold).vocabulary.reefs()["reefs"]
-    assert {reef["id"]: reef["n_chunks"] for reef in reefs if reef["n_chunks"]} == counts
+    reefs = open_with(threshold).vocabulary.reefs().reefs
+    assert {reef.id: reef.n_chunks for reef in reefs if reef.n_chunks} == counts
 
 
 def test_main_reefs_are_counted_by_first_label(open_with: Open) -> None:
