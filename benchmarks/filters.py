@@ -28,10 +28,10 @@ import numpy as np
 
 from benchmarks.metadata_filter import DOCUMENTS
 from shoal.engine import Engine
+from shoal.filters.evaluation import Fields, FilterState
+from shoal.filters.objects import make_filter
+from shoal.filters.reef_names import ReefNames
 from shoal.index.index import Index
-from shoal.search.filtering.evaluation import Fields, FilterState
-from shoal.search.filtering.objects import make_filter
-from shoal.search.filtering.reef_names import ReefNames
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from shoal.engine import Engine
+from shoal.filters.columns import Column
 from shoal.index.index import Index
 from shoal.index.kernels import use_compiled
-from shoal.search.filtering.columns import Column
 from shoal.search.folding import find_folders
 from shoal.search.order_arguments import make_boosts, make_decay, make_sort
 from shoal.search.ordering import AddedScores, Order, Ranks, decayed_parts

@@ -37,7 +37,7 @@ from benchmarks.scale_corpus import QuerySampler, Text, texts
 from shoal import DocFormat, Engine
 from shoal.index.building import write_segment
 from shoal.index.kernels import use_compiled
-from shoal.search.indexing import read_documents
+from shoal.index.upkeep import read_documents
 from shoal.words.terms import TERMS
 
 SEED = 1

@@ -362,8 +362,8 @@ class Engine:
         `filters` and `filter` are as in `search`. A condition on a facet's own field does not apply to its
         counts. Raises QueryError.
         """
+        from shoal.filters.objects import make_filter
         from shoal.search.facets.requests import make_facets
-        from shoal.search.filtering.objects import make_filter
         from shoal.search.request import make_filters
 
         return self._library.searcher.facets(
@@ -545,7 +545,7 @@ class Engine:
 
         `filters` and `filter` are as in `search`. Raises NotFoundError and QueryError.
         """
-        from shoal.search.filtering.objects import make_filter
+        from shoal.filters.objects import make_filter
         from shoal.search.filters import compile_filters
         from shoal.search.request import check_page, make_filters
         from shoal.search.similar_chunks import similar

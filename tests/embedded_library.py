@@ -8,8 +8,8 @@ import numpy as np
 from fake_encoder import FakeEncoder
 
 from shoal.encoders.contract import TextKind
+from shoal.index.upkeep import update_index
 from shoal.index.vectors import quantised
-from shoal.search.indexing import update_index
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.storage import vectors
 from shoal.storage.database import Database

@@ -9,7 +9,7 @@ from shoal.index.building import segment_bytes
 from shoal.index.index import Index
 from shoal.index.matching import EVERYWHERE, IndexTerm, find
 from shoal.index.segment import Segment
-from shoal.search.indexing import read_documents
+from shoal.index.upkeep import read_documents
 from shoal.search.library_index import IndexCache
 from shoal.storage.database import Database, Snapshot
 from shoal.words.terms import TERMS

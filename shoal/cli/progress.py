@@ -24,7 +24,7 @@ LATEST_CHARACTERS = 30
 """Of the name of the file that ended last, beside a bar."""
 
 
-LONG_WORK = ("shoal.storage.migrate", "shoal.search.indexing")
+LONG_WORK = ("shoal.storage.migrate", "shoal.index.upkeep")
 """Loggers of work that a command may have to do first: a migration, and the first index of a library."""
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from shoal.declared.arguments import check_choice
 from shoal.errors import QueryError
+from shoal.filters.value_checks import check_characters
 from shoal.grounding.parts import NAME, Part, Status
 from shoal.grounding.quotations import find_quotation
 from shoal.grounding.references import CitableText, CitedPassage, Range, Reference, make_references
@@ -43,7 +44,6 @@ from shoal.index.matching import count_roughly
 from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.request import check_fraction
-from shoal.search.value_checks import check_characters
 from shoal.storage.database import Database
 
 MIN_COVERAGE = 0.7

@@ -1,6 +1,6 @@
 """What searches read: immutable segments with the postings of words and reefs (docs/index-design.md).
 
-The package takes values and returns values. It knows no database, and files only as bytes, maps and file
-objects of its caller. `building` makes a segment from documents, `merging` joins segments, `segment` opens
-one, and `index` ranks over several.
+`building` makes a segment from documents, `merging` joins segments, `segment` opens one, and `index` ranks
+over several: they take values and return values. `upkeep`, `files`, `vector_files` and `follower` keep the
+segments of a library current; they alone know the database and the folder of the index.
 """

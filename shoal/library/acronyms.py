@@ -11,12 +11,12 @@ import time
 
 from shoal.declared.arguments import check_choice
 from shoal.errors import NotFoundError, SynonymConflictError, SynonymError
+from shoal.filters.value_checks import check_characters
 from shoal.learning.acronyms import find_definitions
 from shoal.library.library import Library
 from shoal.library.synonyms import MAX_CHARS, add_entry, checked_entry, find_entry, is_stored
 from shoal.search.request import check_id, check_page
 from shoal.search.synonyms import MAX_WORDS, is_stop_words, key_of
-from shoal.search.value_checks import check_characters
 from shoal.storage import acronyms as stored
 from shoal.storage.database import Transaction
 from shoal.storage.document_queries import get_content

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from shoal.declared.arguments import MAX_ID, check_choice
 from shoal.errors import NotFoundError, QueryError
+from shoal.filters.evaluation import find_documents
+from shoal.filters.objects import make_filter
+from shoal.filters.value_checks import check_characters, check_file_type
 from shoal.library.library import Library
 from shoal.models.documents import DocumentDraft, DocumentFields, DocumentSort, IngestResult
 from shoal.models.files import FileDraft
 from shoal.models.stored import NamedDocument
 from shoal.models.token_range import GIVEN_PASSAGES
-from shoal.search.filtering.evaluation import find_documents
-from shoal.search.filtering.objects import make_filter
 from shoal.search.request import MAX_PAGE, check_context, check_page
-from shoal.search.value_checks import check_characters, check_file_type
 from shoal.storage import (
     chunk_queries,
     document_lookup,

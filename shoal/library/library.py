@@ -23,11 +23,11 @@ from shoal.storage.opening import SQLITE, open_database
 if TYPE_CHECKING:
     from shoal.encoders.contract import Encoder, PairScorer
     from shoal.encoders.vector_cache import VectorCache
+    from shoal.index.follower import IndexFollower
     from shoal.jobs.ingestion import IngestSession
     from shoal.jobs.stages.contract import Handlers
     from shoal.search.audit import AuditLog
     from shoal.search.encoder_pause import EncoderPause
-    from shoal.search.index_follower import IndexFollower
     from shoal.search.library_index import IndexCache
     from shoal.search.query_vectors import QueryVectors
     from shoal.search.reranking import Comparison, Reranker
@@ -191,7 +191,7 @@ class Library:
         """What keeps the index of this machine current, not started; None if writers of the library do."""
         if self.read_database.has_index_records:
             return None
-        from shoal.search.index_follower import IndexFollower
+        from shoal.index.follower import IndexFollower
 
         return IndexFollower(self.read_database, self.index)
 

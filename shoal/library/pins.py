@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from shoal.declared.arguments import MAX_ID
 from shoal.errors import NotFoundError, PinConflictError, PinError, QueryError
+from shoal.filters.value_checks import check_characters
 from shoal.library.library import Library
 from shoal.search.completions import key_of
 from shoal.search.pins import MAX_HIDDEN, MAX_PINNED, MAX_WORDS
 from shoal.search.request import check_id, check_page
-from shoal.search.value_checks import check_characters
 from shoal.storage import pins as stored
 from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.pin_records import ListedTarget, Pin, PinMatch, PinPage, PinTarget

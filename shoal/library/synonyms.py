@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shoal.errors import NotFoundError, SynonymConflictError, SynonymError
+from shoal.filters.value_checks import check_characters
 from shoal.library.library import Library
 from shoal.search.request import check_id, check_page
 from shoal.search.synonyms import MAX_WORDS, is_stop_words, key_of
-from shoal.search.value_checks import check_characters
 from shoal.storage import synonyms as stored
 from shoal.storage.database import Transaction
 from shoal.storage.synonym_records import Synonym, SynonymImport, SynonymPage

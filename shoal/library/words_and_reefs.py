@@ -6,11 +6,11 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from shoal.filters.value_checks import check_characters
 from shoal.learning import scorers
 from shoal.library.library import Library
 from shoal.models.responses import Archipelago, Island, Reef, Reefs
 from shoal.search.request import check_page
-from shoal.search.value_checks import check_characters
 from shoal.storage import topic_statistics
 
 if TYPE_CHECKING:

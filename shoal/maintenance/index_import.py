@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from shoal.encoders.contract import EncoderIdentity, TextKind, unit_vectors
 from shoal.errors import DocumentError, EncoderError, EncoderMismatchError, InvalidFieldError, ShoalError
 from shoal.formats.drafts import make_draft
+from shoal.index.upkeep import update_index
 from shoal.index.vectors import MAX_DIMENSION, SCALE_BYTES, code_bytes, quantised
 from shoal.jobs.embedding import prepare_embedding
 from shoal.jobs.ingestion import IngestSession
@@ -34,7 +35,6 @@ from shoal.library.library import Library
 from shoal.maintenance.import_export import LINE_BYTES_PER_BYTE
 from shoal.models.documents import DocFormat, DocumentDraft, IngestResult
 from shoal.models.jobs import OnConflict
-from shoal.search.indexing import update_index
 from shoal.settings import Settings
 from shoal.storage import vectors
 from shoal.storage.database import IDS_PER_STATEMENT

@@ -21,6 +21,7 @@ from shoal.errors import (
     SynonymConflictError,
     SynonymError,
 )
+from shoal.index.upkeep import update_index
 from shoal.index.vectors import MAX_DIMENSION, has_unit_length
 from shoal.library.acronyms import store_decided
 from shoal.library.library import Library
@@ -28,7 +29,6 @@ from shoal.library.pins import MAX_PINS, CheckedPin, checked_pin, store_pin
 from shoal.library.synonyms import add_entry, checked_entry, is_stored
 from shoal.notes.merge_records import RELATED_TYPES, Related, RelatedImport, checked_related
 from shoal.notes.note_records import ImportedNote, checked_note, store_notes
-from shoal.search.indexing import update_index
 from shoal.search.pins import MAX_HIDDEN, MAX_PINNED
 from shoal.storage import pins as stored
 from shoal.storage import vectors

@@ -80,8 +80,8 @@ class Maintenance:
         With a `filter` as of `Engine.documents.list`, only the documents that meet it, without what belongs
         to the whole library: learned words, synonyms, pins and notes. Raises QueryError.
         """
-        from shoal.search.filtering.evaluation import check_of_documents, find_documents
-        from shoal.search.filtering.objects import make_filter
+        from shoal.filters.evaluation import check_of_documents, find_documents
+        from shoal.filters.objects import make_filter
         from shoal.storage.export import export
 
         tree = make_filter(filter)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import InvalidFieldError, NoteError, QueryError
+from shoal.filters.value_checks import check_characters
 from shoal.models.notes import (
     KINDS,
     AddedNote,
@@ -41,7 +42,6 @@ from shoal.notes.retention import Pruned, prune
 from shoal.notes.searching import NoteSearch
 from shoal.scorer import Scorer
 from shoal.search.request import check_page
-from shoal.search.value_checks import check_characters
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.note_sessions import SessionRows

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from shoal.declared.filters import SearchFilters
 from shoal.errors import ShoalError
+from shoal.filters.tree import text_of
 from shoal.models.notes import NoteHit, UnitResponse
 from shoal.models.search import DocumentResult, SearchResponse, SearchResult
-from shoal.search.filtering.tree import text_of
 from shoal.search.request import SearchRequest, make_request
 from shoal.settings import Settings
 from shoal.storage import query_log as rows

@@ -25,8 +25,8 @@ import numpy as np
 from shoal.declared.arguments import Audit
 from shoal.declared.filters import SearchFilters
 from shoal.declared.search import SEARCH
+from shoal.filters.tree import text_of
 from shoal.models.search import FoldedResult, SearchResponse
-from shoal.search.filtering.tree import text_of
 from shoal.search.signals import COSINE_UNIT
 from shoal.storage import vocabulary_queries
 from shoal.support.clock import timestamp

@@ -1,7 +1,7 @@
 """Exact matches: names that are the query, and passages with all identifiers of the query, come before
 others.
 
-Both are named parts of the score. The index marks where a name begins and ends (`shoal.search.names`), so a
+Both are named parts of the score. The index marks where a name begins and ends (`shoal.index.names`), so a
 title, heading or file name that is the query is a phrase of the marks and all words of the query.
 """
 

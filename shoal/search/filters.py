@@ -6,7 +6,7 @@ Each filter has a name, so that an explanation can name the filters that a chunk
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from shoal.declared.filters import SearchFilters
 from shoal.errors import FilterError, QueryError
+from shoal.filters.evaluation import FilterState
+from shoal.filters.named_filters import conditions_by_filter
+from shoal.filters.reef_names import ReefNames
+from shoal.filters.tree import Node, joined
 from shoal.index.matching import Matches
-from shoal.models.search import TagsMatch
 from shoal.scorer import Scorer
-from shoal.search.filtering.evaluation import FilterState
-from shoal.search.filtering.fields import METADATA, Field
-from shoal.search.filtering.reef_names import ReefNames
-from shoal.search.filtering.tree import Condition, Node, Op, Scalar, Some, joined
 from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import LibraryIndex
 from shoal.search.order_arguments import Boost
@@ -30,20 +29,6 @@ from shoal.storage.database import Snapshot
 PHRASE, TITLE, EXCLUDED = "phrase", "title", "excluded"
 """Names, among the filters, of the conditions that the query itself sets."""
 _MET = "met"
-_COMPARISONS = (
-    ("min_confidence", "confidence", Op.ge),
-    ("min_coverage", "coverage", Op.ge),
-    ("reef_ids", "reef", Op.any_of),
-    ("island_ids", "island", Op.any_of),
-    ("archipelago", "archipelago", Op.eq),
-    ("document_ids", "id", Op.any_of),
-    ("format", "format", Op.eq),
-    ("created_after", "created", Op.ge),
-    ("created_before", "created", Op.lt),
-    ("source_path", "source_path", Op.any_of),
-    ("file_type", "file_type", Op.eq),
-)
-"""Filters that compare one field: the name of the filter, the field, and how they compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,30 +137,6 @@ def _check_boosts(names: ReefNames, boosts: Sequence[Boost]) -> None:
         except FilterError as error:
             error.field = f"boosts[{number}].filter"
             raise
-
-
-def conditions_by_filter(filters: SearchFilters) -> Iterator[tuple[str, Node]]:
-    """Yield (name, condition) of each filter; each key of the metadata has its own, `metadata.KEY`."""
-    if filters.tags_match is TagsMatch.any and filters.tags:
-        yield "tags", _compared("tags", Op.any_of, *filters.tags)
-    elif has_all := joined([_compared("tags", Op.eq, tag) for tag in filters.tags]):
-        yield "tags", has_all
-    for name, field_name, op in _COMPARISONS:
-        value = getattr(filters, name)
-        if value is not None:
-            yield name, _compared(field_name, op, *(value if op is Op.any_of else (value,)))
-    if filters.name_contains is not None:
-        fields = "title", "source_path"
-        yield (
-            "name_contains",
-            Some(tuple(_compared(each, Op.contains, filters.name_contains) for each in fields)),
-        )
-    for key, value in (filters.metadata or {}).items():
-        yield f"{METADATA}.{key}", Condition(Field(METADATA, (key,)), Op.eq, (value,))
-
-
-def _compared(name: str, op: Op, *values: Scalar) -> Condition:
-    return Condition(Field(name), op, values)
 
 
 def _check_exist(name: str, ids: Iterable[int], existing: Iterable[int]) -> None:

@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError, EncoderError, EncoderMismatchError, StorageError
+from shoal.filters.evaluation import Fields
 from shoal.index.building import segment_bytes
+from shoal.index.files import IndexFiles
 from shoal.index.index import Index, Part
 from shoal.index.kernels import use_compiled
 from shoal.index.matching import IndexTerm, find
 from shoal.index.segment import Segment
+from shoal.index.upkeep import outdated_documents, read_documents, update_index
 from shoal.index.vectors import DenseScores, SegmentVectors, quantised_query
 from shoal.scorer import Scorer
-from shoal.search.filtering.evaluation import Fields
-from shoal.search.index_files import IndexFiles
-from shoal.search.indexing import outdated_documents, read_documents, update_index
 from shoal.settings import Settings
 from shoal.storage import vectors as stored_vectors
 from shoal.storage.database import Database, Query, Snapshot

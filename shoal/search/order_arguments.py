@@ -16,12 +16,12 @@ from typing import Any
 
 from shoal.declared.search import MAX_BOOSTS, MAX_HALF_LIFE_DAYS, MAX_PART, MAX_SORT_KEYS, MIN_HALF_LIFE_DAYS
 from shoal.errors import FilterError, QueryError
-from shoal.search.filtering.dates import moment_of, span_of
-from shoal.search.filtering.fields import FIELDS, Field, Kind, UnknownFieldError
-from shoal.search.filtering.objects import make_filter
-from shoal.search.filtering.parsing import parse_field
-from shoal.search.filtering.tree import Node, text_of
-from shoal.search.value_checks import check_characters
+from shoal.filters.dates import moment_of, span_of
+from shoal.filters.fields import FIELDS, Field, Kind, UnknownFieldError
+from shoal.filters.objects import make_filter
+from shoal.filters.parsing import parse_field
+from shoal.filters.tree import Node, text_of
+from shoal.filters.value_checks import check_characters
 from shoal.support.clock import timestamp
 
 MAX_FIELD_CHARS = 1_000

@@ -27,16 +27,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.filters.columns import EXACT, FALSE, NO_DATE, NUMBER, TRUE, Column
+from shoal.filters.dates import moment_of
+from shoal.filters.evaluation import Fields, FilterState
+from shoal.filters.fields import Field, Kind
+from shoal.filters.reasons import shown
+from shoal.filters.reef_names import ReefNames
 from shoal.index import kernels
 from shoal.index.index import Index
 from shoal.models.scores import BoostPart
 from shoal.models.search import SortValue
-from shoal.search.filtering.columns import EXACT, FALSE, NO_DATE, NUMBER, TRUE, Column
-from shoal.search.filtering.dates import moment_of
-from shoal.search.filtering.evaluation import Fields, FilterState
-from shoal.search.filtering.fields import Field, Kind
-from shoal.search.filtering.reasons import shown
-from shoal.search.filtering.reef_names import ReefNames
 from shoal.search.order_arguments import Boost, Decay, SortKey
 from shoal.storage.database import Snapshot
 

@@ -25,6 +25,9 @@ from shoal.declared.arguments import (
 from shoal.declared.filters import FILTERS, MAX_METADATA, SearchFilters
 from shoal.declared.search import FIRST_OF_DOCUMENT, MAX_CONTEXT, SEARCH
 from shoal.errors import QueryError
+from shoal.filters.objects import make_filter
+from shoal.filters.tree import Node
+from shoal.filters.value_checks import check_characters, check_file_type, check_number
 from shoal.models.search import (
     Expand,
     Fusion,
@@ -38,11 +41,8 @@ from shoal.models.search import (
 )
 from shoal.search.cursors import Cursor, check_cursor, make_cursor
 from shoal.search.facets.requests import FacetRequest, make_facets
-from shoal.search.filtering.objects import make_filter
-from shoal.search.filtering.tree import Node
 from shoal.search.order_arguments import Boost, Decay, SortKey, make_boosts, make_decay, make_sort
 from shoal.search.ordering import BestFirst, DocumentLimit
-from shoal.search.value_checks import check_characters, check_file_type, check_number
 from shoal.settings import Settings
 from shoal.support.other_names import COMPARED_CHARS
 from shoal.support.presets import MIN_WEIGHT, all_presets

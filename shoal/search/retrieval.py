@@ -78,8 +78,8 @@ def search_arguments(
 
 def _with_source(given: str | Mapping[str, Any] | None, source: str) -> str:
     """Return the filter that is met where `given` is, and a result shows this source. Raises FilterError."""
-    from shoal.search.filtering.objects import make_filter
-    from shoal.search.filtering.tree import both, text_of
+    from shoal.filters.objects import make_filter
+    from shoal.filters.tree import both, text_of
 
     of_title = {f"metadata.{SOURCE}": {"$exists": False}, "title": source}
     of_metadata = {"$or": [{f"metadata.{SOURCE}": source}, of_title]}

@@ -15,6 +15,9 @@ import numpy as np
 
 from shoal.declared.filters import SearchFilters
 from shoal.errors import QueryError
+from shoal.filters.evaluation import FilterState
+from shoal.filters.reef_names import ReefNames
+from shoal.filters.warnings import find_filter_warnings
 from shoal.models.facets import Facet, LibraryFacets
 from shoal.models.notes import NoteHit
 from shoal.models.query_info import ExcludedTerm
@@ -26,9 +29,6 @@ from shoal.search.cursors import CHANGED, CHANGED_WITHOUT_ANCHOR, RawScores, cur
 from shoal.search.document_results import DocumentParts, further_passages, make_parts, parts_queries
 from shoal.search.embedded_query import EmbeddedQuery, embed_query, embedded_query_text
 from shoal.search.facets.counting import FacetCounter, find_facets
-from shoal.search.filter_warnings import find_filter_warnings
-from shoal.search.filtering.evaluation import FilterState
-from shoal.search.filtering.reef_names import ReefNames
 from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.folding import select
 from shoal.search.lexical_ranking import find_matches
@@ -53,8 +53,8 @@ from shoal.storage import field_values
 from shoal.storage.database import Database, Query, Snapshot
 
 if TYPE_CHECKING:
+    from shoal.filters.tree import Node
     from shoal.search.facets.requests import FacetRequest
-    from shoal.search.filtering.tree import Node
     from shoal.search.query_vectors import QueryVectors
     from shoal.search.reranking import Reranker, Reranking, StoredVectors
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from shoal.errors import QueryError
+from shoal.filters.value_checks import check_characters
 from shoal.formats.headings import without_title_label
 from shoal.index.forms import forms_starting_with
 from shoal.index.index import Index, Part
@@ -31,7 +32,6 @@ from shoal.index.segment import Segment
 from shoal.search.completions import Completions, Entry, Hit, key_of
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import Term
-from shoal.search.value_checks import check_characters
 from shoal.storage import query_log, vocabulary_queries
 from shoal.storage.database import IDS_PER_STATEMENT, Database, Snapshot, listed
 from shoal.words.typed import folded, stems_of, tokens_of

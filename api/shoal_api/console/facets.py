@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import flask
 
+from shoal.filters.objects import make_filter
+from shoal.filters.tree import Node, text_of
 from shoal.models.facets import Facet, FacetValue
 from shoal.search.facets.own_conditions import toggled
 from shoal.search.facets.requests import make_facets
-from shoal.search.filtering.objects import make_filter
-from shoal.search.filtering.tree import Node, text_of
 from shoal_api.console import query_params
 from shoal_api.console.layout import here
 

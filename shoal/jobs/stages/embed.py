@@ -259,7 +259,7 @@ class Embedding(ItemHandler):
 
     def _join_if_due(self) -> None:
         """Let the index have the new vectors now and then."""
-        from shoal.search.indexing import update_index
+        from shoal.index.upkeep import update_index
 
         if not self._database.has_index_records:
             return

@@ -185,7 +185,7 @@ def _repeat(what: str, store: Callable[[], T], seconds: float) -> T:
 
 def _index(database: Database) -> None:
     """Index what the batch stored. If that fails, the next batch or search does it."""
-    from shoal.search.indexing import update_index
+    from shoal.index.upkeep import update_index
 
     try:
         update_index(database)

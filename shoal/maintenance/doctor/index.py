@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from shoal.errors import DamagedIndexError
+from shoal.index.files import IndexFiles
 from shoal.index.segment import Segment
+from shoal.index.upkeep import outdated_documents, rebuild_index, update_index
 from shoal.index.vectors import has_unit_length
 from shoal.maintenance.doctor.findings import MAX_EXAMPLES, Check, CheckContext, Finding, Severity
-from shoal.search.index_files import IndexFiles
-from shoal.search.indexing import outdated_documents, rebuild_index, update_index
 from shoal.storage import vectors
 from shoal.storage.database import IDS_PER_STATEMENT, listed_in_parts
 from shoal.storage.index_records import IndexView, open_records

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from shoal.errors import NotFoundError, QueryError
+from shoal.filters.reasons import unmet
 from shoal.index import lexical
 from shoal.index.lexical import WeightedTerm
 from shoal.models.query_info import FeedbackChunk, QueryInfo, QueryReef
@@ -26,7 +27,6 @@ from shoal.models.scores import (
 )
 from shoal.models.search import Expand, GroupBy, SearchMode, SearchResponse, SearchResult, SortValue
 from shoal.search.explain.query_words import Word, explain_words
-from shoal.search.filtering.reasons import unmet
 from shoal.search.filters import EXCLUDED, TITLE
 from shoal.search.folding import FOLD_DEPTH, select
 from shoal.search.lexical_ranking import UNIT, find_matches, term_weight

@@ -15,19 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import FilterError
+from shoal.filters.columns import Mask
+from shoal.filters.condition_checks import Limits, condition
+from shoal.filters.evaluation import FilterState
+from shoal.filters.fields import Field, Kind
+from shoal.filters.reasons import missing_key
+from shoal.filters.reef_names import ReefNames
+from shoal.filters.tree import Node, Op, Scalar, joined, text_of
 from shoal.index.matching import Matches
 from shoal.models.facets import Facet, FacetValue
 from shoal.search.facets.intervals import Interval
 from shoal.search.facets.own_conditions import is_selected, selected_values, without_own
 from shoal.search.facets.requests import FacetRequest
 from shoal.search.facets.value_rows import NULLS, Key, ValueRows, value_rows
-from shoal.search.filtering.columns import Mask
-from shoal.search.filtering.condition_checks import Limits, condition
-from shoal.search.filtering.evaluation import FilterState
-from shoal.search.filtering.fields import Field, Kind
-from shoal.search.filtering.reasons import missing_key
-from shoal.search.filtering.reef_names import ReefNames
-from shoal.search.filtering.tree import Node, Op, Scalar, joined, text_of
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import Term

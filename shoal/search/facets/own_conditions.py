@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TypeGuard
 
-from shoal.search.filtering.fields import Field
-from shoal.search.filtering.tree import RANGES, All, Condition, Node, Op, Scalar, conditions_of, joined
+from shoal.filters.fields import Field
+from shoal.filters.tree import RANGES, All, Condition, Node, Op, Scalar, conditions_of, joined
 from shoal.search.filters import CompiledFilters
 
 _EQUALITIES = (Op.eq, Op.any_of)

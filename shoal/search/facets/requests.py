@@ -11,10 +11,10 @@ from typing import Any
 
 from shoal.declared.search import DEFAULT_FACET_VALUES, MAX_FACET_VALUES, MAX_FACETS
 from shoal.errors import FilterError, QueryError
+from shoal.filters.fields import Field, Kind, UnknownFieldError
+from shoal.filters.parsing import parse_field
+from shoal.filters.value_checks import check_characters
 from shoal.search.facets.intervals import CALENDAR, MAX_INTERVAL, MIN_INTERVAL, Interval
-from shoal.search.filtering.fields import Field, Kind, UnknownFieldError
-from shoal.search.filtering.parsing import parse_field
-from shoal.search.value_checks import check_characters
 
 MAX_FIELD_CHARS = 1_000
 _DEFAULT_INTERVAL = "month"

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.filters.columns import EXACT, FALSE, NO_DATE, NULL, NUMBER, TRUE, Column
+from shoal.filters.fields import Kind
 from shoal.search.facets.intervals import NO_BUCKET, Interval
-from shoal.search.filtering.columns import EXACT, FALSE, NO_DATE, NULL, NUMBER, TRUE, Column
-from shoal.search.filtering.fields import Kind
 
 Ints = NDArray[np.int64]
 Key = tuple[int, Any]

@@ -8,11 +8,11 @@ from job_parts import run_job, upload
 from postgres_schemas import sqlite_only
 
 from shoal.errors import DatabaseUnavailableError
+from shoal.index.files import SUFFIX, IndexFiles
+from shoal.index.upkeep import update_index
 from shoal.jobs.queue.queries import get_job
 from shoal.jobs.queue.submission import submit_delete
 from shoal.models.jobs import JobStatus
-from shoal.search.index_files import SUFFIX, IndexFiles
-from shoal.search.indexing import update_index
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.index_records import open_records

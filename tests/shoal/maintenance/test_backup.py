@@ -28,11 +28,11 @@ from shoal.errors import (
     NotFoundError,
     ShoalError,
 )
+from shoal.index.files import IndexFiles
+from shoal.index.upkeep import update_index
 from shoal.maintenance import backup
 from shoal.maintenance.backup import create_backup, restore
 from shoal.maintenance.doctor import Severity
-from shoal.search.index_files import IndexFiles
-from shoal.search.indexing import update_index
 from shoal.storage import migrate
 from shoal.storage.opening import open_database
 

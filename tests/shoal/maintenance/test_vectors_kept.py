@@ -17,8 +17,8 @@ from fake_scorer import FakeScorer
 
 from shoal.encoders.contract import TextKind
 from shoal.engine import Engine
+from shoal.index.files import IndexFiles
 from shoal.maintenance.import_export import Imported
-from shoal.search.index_files import IndexFiles
 from shoal.storage import vectors
 from shoal.storage.sqlite.database import SqliteSnapshot
 

@@ -14,12 +14,12 @@ from generated_libraries import SCORER
 from hypothesis import strategies as st
 from scored_documents import make_scored
 
+from shoal.filters.dates import span_of
+from shoal.filters.evaluation import FilterState
+from shoal.filters.fields import Field, Kind
+from shoal.filters.reef_names import ReefNames
+from shoal.filters.tree import All, Condition, Node, Not, Op, Scalar, Some
 from shoal.models.documents import DocFormat
-from shoal.search.filtering.dates import span_of
-from shoal.search.filtering.evaluation import FilterState
-from shoal.search.filtering.fields import Field, Kind
-from shoal.search.filtering.reef_names import ReefNames
-from shoal.search.filtering.tree import All, Condition, Node, Not, Op, Scalar, Some
 from shoal.search.library_index import IndexCache
 from shoal.storage import document_writer
 from shoal.storage.database import Database

@@ -13,8 +13,8 @@ from scored_documents import make_scored
 
 from shoal.encoders.contract import TextKind
 from shoal.errors import EncoderError, EncoderMismatchError
-from shoal.search import indexing
-from shoal.search.index_files import SUFFIX, VECTORS_SUFFIX, IndexFiles
+from shoal.index import upkeep
+from shoal.index.files import SUFFIX, VECTORS_SUFFIX, IndexFiles
 from shoal.search.library_index import IndexCache
 from shoal.storage import document_writer, index_tables, vectors
 from shoal.storage.database import Database
@@ -90,7 +90,7 @@ def test_vectors_join_a_segment_without_its_postings(database: Database) -> None
 def test_merged_and_replaced_documents_keep_their_vectors(database: Database) -> None:
     encoder = FakeEncoder()
     ids = []
-    for number in range(indexing.MERGED_TOGETHER + 2):
+    for number in range(upkeep.MERGED_TOGETHER + 2):
         ids.append(store(database, f"rain number{number}", f"snow number{number}"))
         embed(database, encoder)
         assert_exact(database, encoder)
@@ -155,7 +155,7 @@ def test_the_index_never_takes_vectors_of_another_epoch(
         return name
 
     monkeypatch.setattr(IndexFiles, "write", write_late)
-    indexing.update_index(database)
+    upkeep.update_index(database)
     monkeypatch.undo()
     assert library_of(database).dense(np.ones(64, dtype=np.float32)) is None
 

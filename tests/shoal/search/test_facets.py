@@ -28,6 +28,10 @@ from hypothesis import strategies as st
 from shoal.declared.filters import SearchFilters
 from shoal.declared.search import MAX_FACETS
 from shoal.errors import QueryError
+from shoal.filters.dates import span_of
+from shoal.filters.fields import Field
+from shoal.filters.objects import make_filter
+from shoal.filters.tree import All, Condition, Node, Op, conditions_of, text_of
 from shoal.models.documents import DocFormat
 from shoal.models.facets import Facet, FacetValue
 from shoal.models.search import SearchMode, TagsMatch
@@ -35,10 +39,6 @@ from shoal.search.facets.counting import FacetCounter
 from shoal.search.facets.intervals import Interval
 from shoal.search.facets.own_conditions import toggled
 from shoal.search.facets.requests import MAX_FIELD_CHARS, FacetRequest, make_facets
-from shoal.search.filtering.dates import span_of
-from shoal.search.filtering.fields import Field
-from shoal.search.filtering.objects import make_filter
-from shoal.search.filtering.tree import All, Condition, Node, Op, conditions_of, text_of
 from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.library_index import IndexCache
 from shoal.storage.database import Database

@@ -15,12 +15,12 @@ from scored_documents import make_scored
 from waiting import until
 
 from shoal.errors import ReadTimeoutError
+from shoal.filters import columns, document_table
+from shoal.filters.evaluation import FilterState
+from shoal.filters.fields import Field
+from shoal.filters.objects import make_filter
+from shoal.filters.tree import Node, text_of
 from shoal.models.documents import DocFormat
-from shoal.search.filtering import columns, document_table
-from shoal.search.filtering.evaluation import FilterState
-from shoal.search.filtering.fields import Field
-from shoal.search.filtering.objects import make_filter
-from shoal.search.filtering.tree import Node, text_of
 from shoal.search.library_index import IndexCache
 from shoal.storage import document_writer
 from shoal.storage.database import Snapshot

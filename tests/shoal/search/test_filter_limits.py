@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 
 from shoal import Engine
 from shoal.errors import ReadTimeoutError
+from shoal.filters import document_table
+from shoal.filters.columns import Column
+from shoal.filters.dates import span_of
+from shoal.filters.document_table import DocumentTable, DocumentTables
+from shoal.filters.evaluation import FilterState
+from shoal.filters.fields import Field
+from shoal.filters.objects import make_filter
+from shoal.filters.recently_used import ENTRY_BYTES, RecentlyUsed
+from shoal.filters.tree import Condition, Node, Op
 from shoal.models.documents import DocFormat
-from shoal.search.filtering import document_table
-from shoal.search.filtering.columns import Column
-from shoal.search.filtering.dates import span_of
-from shoal.search.filtering.document_table import DocumentTable, DocumentTables
-from shoal.search.filtering.evaluation import FilterState
-from shoal.search.filtering.fields import Field
-from shoal.search.filtering.objects import make_filter
-from shoal.search.filtering.recently_used import ENTRY_BYTES, RecentlyUsed
-from shoal.search.filtering.tree import Condition, Node, Op
 from shoal.search.library_index import IndexCache, LibraryView
 from shoal.search.searcher import Searcher
 from shoal.settings import Settings

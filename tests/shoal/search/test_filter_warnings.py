@@ -10,8 +10,8 @@ import pytest
 from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
-from shoal.search.filtering import reasons
-from shoal.search.filtering.reasons import MAX_COMPARED_CHARS, MAX_WARNINGS
+from shoal.filters import reasons
+from shoal.filters.reasons import MAX_COMPARED_CHARS, MAX_WARNINGS
 from shoal.settings import Settings
 from shoal.storage import field_values
 from shoal.storage.database import Snapshot

@@ -17,14 +17,14 @@ import pytest
 from faults import DONE, FAILED, KILLED, full_from, killed_at
 from generated_libraries import fill, rank_query
 
+from shoal.index import upkeep
 from shoal.index.building import segment_bytes
 from shoal.index.index import Index
 from shoal.index.segment import Segment
+from shoal.index.upkeep import read_documents, rebuild_index, update_index
 from shoal.models.documents import DocFormat
 from shoal.models.query_info import QueryReef
 from shoal.models.search import SearchMode
-from shoal.search import indexing
-from shoal.search.indexing import read_documents, rebuild_index, update_index
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.ranking import Ranked
 from shoal.storage import document_writer, index_tables, migrate
@@ -51,9 +51,9 @@ def facts(i: int) -> tuple[Any, ...]:
 def small_segments() -> Iterator[None]:
     """Index two documents at a time, and merge after every second segment."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(indexing, "DOCUMENTS_TOGETHER", 2)
-        patch.setattr(indexing, "MERGED_TOGETHER", 2)
-        patch.setattr(indexing, "SMALLEST_LEVEL", 4)
+        patch.setattr(upkeep, "DOCUMENTS_TOGETHER", 2)
+        patch.setattr(upkeep, "MERGED_TOGETHER", 2)
+        patch.setattr(upkeep, "SMALLEST_LEVEL", 4)
         yield
 
 

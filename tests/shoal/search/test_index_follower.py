@@ -19,7 +19,7 @@ from waiting import until
 
 from shoal import Engine
 from shoal.errors import IndexBehindError, InvalidFieldError, ReplicaBehindError
-from shoal.search import index_follower, indexing
+from shoal.index import follower, upkeep
 from shoal.settings import Settings
 from shoal.storage import written
 from shoal.storage.index_records import Lag
@@ -73,7 +73,7 @@ def _n_indexed(engine: Engine) -> int:
 def test_without_notifications_the_index_is_followed_by_polling(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_follower, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(follower, "POLL_SECONDS", 0.2)
     monkeypatch.setattr(type(engine.database), "listener", lambda _: None)
     engine.follow()
     fill(engine.database, [PLAIN])
@@ -89,7 +89,7 @@ def test_the_index_is_followed_also_when_its_listener_fails(
         failed.set()
         raise ValueError("a defect")
 
-    monkeypatch.setattr(index_follower, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(follower, "POLL_SECONDS", 0.2)
     monkeypatch.setattr(PostgresListener, "wait", fail)
     engine.follow()
     assert failed.wait(30)
@@ -111,7 +111,7 @@ def test_searches_are_refused_while_the_index_is_behind_by_more_than_the_bound(
             time.sleep(0.4)
             with pytest.raises(IndexBehindError, match="behind"):
                 engine.check_index()
-        indexing.update_index(engine.database)
+        upkeep.update_index(engine.database)
         engine.check_index()
     with Engine(settings=shared, scorer=FakeScorer()) as unbounded:
         fill(unbounded.database, [PLAIN], first=1)

@@ -28,15 +28,16 @@ from hypothesis import strategies as st
 from scored_documents import make_scored
 
 from shoal.errors import DiskFullError
+from shoal.index import files, upkeep
 from shoal.index.building import segment_bytes
+from shoal.index.files import COMPLETE, SUFFIX, UNFINISHED, IndexFiles
 from shoal.index.index import Index
 from shoal.index.segment import Segment
+from shoal.index.upkeep import read_documents, rebuild_index, update_index
 from shoal.models.documents import DocFormat
 from shoal.models.query_info import QueryReef
 from shoal.models.search import SearchMode
-from shoal.search import index_files, indexing, library_index
-from shoal.search.index_files import COMPLETE, SUFFIX, UNFINISHED, IndexFiles
-from shoal.search.indexing import read_documents, rebuild_index, update_index
+from shoal.search import library_index
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.ranking import Ranked
 from shoal.storage import document_writer
@@ -135,8 +136,8 @@ steps = st.lists(
 def small_levels() -> Any:
     """Merge after every second segment."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(indexing, "MERGED_TOGETHER", 2)
-        patch.setattr(indexing, "SMALLEST_LEVEL", 4)
+        patch.setattr(upkeep, "MERGED_TOGETHER", 2)
+        patch.setattr(upkeep, "SMALLEST_LEVEL", 4)
         yield
 
 
@@ -203,7 +204,7 @@ def test_a_replaced_document_has_its_chunks_in_the_order_of_its_text(database: D
 def test_segments_are_merged_and_files_of_merged_segments_removed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexing, "MERGED_TOGETHER", 3)
+    monkeypatch.setattr(upkeep, "MERGED_TOGETHER", 3)
     for i in range(3):
         fill(database, [PLAIN], first=i)
         update_index(database)
@@ -242,12 +243,12 @@ def test_after_a_crash_every_document_is_found_and_indexed_once(
 
     fill(database, [PLAIN] * 2)
     with monkeypatch.context() as patched:
-        patched.setattr(indexing, function, crash)
+        patched.setattr(upkeep, function, crash)
         with pytest.raises(CrashError):
             update_index(database)
     assert counts(database) == (n_indexed, 2 - n_indexed, 1)
     assert_found(database, 2)
-    monkeypatch.setattr(index_files, "KEPT_SECONDS", -1.0)
+    monkeypatch.setattr(files, "KEPT_SECONDS", -1.0)
     assert update_index(database)
     assert counts(database) == (2, 0, 1), "a file without a row is removed"
     assert_found(database, 2)
@@ -256,11 +257,11 @@ def test_after_a_crash_every_document_is_found_and_indexed_once(
 def test_a_crash_while_merging_leaves_the_merged_segments(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexing, "MERGED_TOGETHER", 2)
+    monkeypatch.setattr(upkeep, "MERGED_TOGETHER", 2)
     fill(database, [PLAIN])
     update_index(database)
     fill(database, [PLAIN], first=1)
-    add, n_added = indexing._add, 0
+    add, n_added = upkeep._add, 0
 
     def crash_at_the_second(*arguments: Any) -> None:
         nonlocal n_added
@@ -270,12 +271,12 @@ def test_a_crash_while_merging_leaves_the_merged_segments(
         add(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(indexing, "_add", crash_at_the_second)
+        patched.setattr(upkeep, "_add", crash_at_the_second)
         with pytest.raises(CrashError):
             update_index(database)
     assert counts(database) == (2, 0, 3)
     assert_found(database, 2)
-    monkeypatch.setattr(index_files, "KEPT_SECONDS", -1.0)
+    monkeypatch.setattr(files, "KEPT_SECONDS", -1.0)
     update_index(database)
     assert counts(database) == (2, 0, 1)
     assert_found(database, 2)
@@ -284,7 +285,7 @@ def test_a_crash_while_merging_leaves_the_merged_segments(
 def test_files_of_merged_segments_stay_for_readers_of_an_older_state(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexing, "MERGED_TOGETHER", 2)
+    monkeypatch.setattr(upkeep, "MERGED_TOGETHER", 2)
     reader = open_database(database.url, database.index_folder.parents[1])
     fill(database, [PLAIN])
     update_index(database)
@@ -295,7 +296,7 @@ def test_files_of_merged_segments_stay_for_readers_of_an_older_state(
         assert counts(database) == (2, 0, 3)
         assert IndexCache(reader).of(snapshot).index.totals.n_documents == 1
         assert before.file_name in {path.name for path in segment_files(database)}
-        monkeypatch.setattr(index_files, "KEPT_SECONDS", -1.0)
+        monkeypatch.setattr(files, "KEPT_SECONDS", -1.0)
         update_index(database)
         assert counts(database) == (2, 0, 1), "no read takes as long"
         monkeypatch.undo()
@@ -309,12 +310,12 @@ def test_unfinished_files_are_removed_later(database: Database, monkeypatch: pyt
     fill(database, [PLAIN])
     update_index(database)
     folder = IndexFiles(database).folder
-    unfinished = folder / f"0{index_files.UNFINISHED}"
+    unfinished = folder / f"0{files.UNFINISHED}"
     unfinished.write_bytes(b"half")
     (folder / "note.txt").touch()
     update_index(database)
     assert unfinished.exists(), "another process may be writing it"
-    monkeypatch.setattr(index_files, "KEPT_SECONDS", -1.0)
+    monkeypatch.setattr(files, "KEPT_SECONDS", -1.0)
     update_index(database)
     assert not unfinished.exists()
     assert (folder / "note.txt").exists(), "not a file of the index"
@@ -422,7 +423,7 @@ def test_threads_at_once_index_each_document_once(database: Database) -> None:
 def test_processes_at_once_index_each_document_once(database: Database) -> None:
     fill(database, [PLAIN] * 20)
     code = (
-        "import sys; from shoal.search.indexing import update_index; "
+        "import sys; from shoal.index.upkeep import update_index; "
         "from shoal.storage.opening import open_database; sys.stdin.readline(); "
         "from pathlib import Path; database = open_database(sys.argv[1], Path(sys.argv[2])); "
         "update_index(database); database.close()"

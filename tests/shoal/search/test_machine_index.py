@@ -26,9 +26,9 @@ from test_indexing import (
     segment_files,
 )
 
+from shoal.index import upkeep
+from shoal.index.upkeep import rebuild_index, update_index
 from shoal.models.documents import DocFormat
-from shoal.search import indexing
-from shoal.search.indexing import rebuild_index, update_index
 from shoal.search.library_index import IndexCache
 from shoal.storage import document_writer, index_tables, machine_index, vectors
 from shoal.storage.database import Snapshot
@@ -71,8 +71,8 @@ def machines(
 @pytest.fixture
 def small_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Merge after every second segment."""
-    monkeypatch.setattr(indexing, "MERGED_TOGETHER", 2)
-    monkeypatch.setattr(indexing, "SMALLEST_LEVEL", 4)
+    monkeypatch.setattr(upkeep, "MERGED_TOGETHER", 2)
+    monkeypatch.setattr(upkeep, "SMALLEST_LEVEL", 4)
 
 
 def facts(numbers: random.Random) -> tuple[Any, ...]:

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from shoal.engine import Engine
 from shoal.errors import FilterError, QueryError
+from shoal.filters.columns import make_column
 from shoal.index.index import Index
 from shoal.models.search import SearchResult
 from shoal.search import ordering
 from shoal.search.audit import search_arguments
-from shoal.search.filtering.columns import make_column
 from shoal.search.ordering import BestFirst, DocumentLimit, Order, Ranks, first_after, per_document
 from shoal.settings import Settings
 

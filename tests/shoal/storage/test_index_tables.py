@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from scored_documents import make_scored
 
-from shoal.search.indexing import update_index
+from shoal.index.upkeep import update_index
 from shoal.storage import document_writer, index_tables
 from shoal.storage.database import Database, Transaction
 from shoal.storage.index_tables import OpenChange

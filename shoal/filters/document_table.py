@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ShoalError
+from shoal.filters.columns import Column, Mask, make_column
+from shoal.filters.document_fields import read_values
+from shoal.filters.fields import Field
+from shoal.filters.recently_used import RecentlyUsed
+from shoal.filters.tree import Condition, Scalar
 from shoal.index.index import Index
 from shoal.index.segment import Segment
-from shoal.search.filtering.columns import Column, Mask, make_column
-from shoal.search.filtering.document_fields import read_values
-from shoal.search.filtering.fields import Field
-from shoal.search.filtering.recently_used import RecentlyUsed
-from shoal.search.filtering.tree import Condition, Scalar
 from shoal.storage import field_values
 from shoal.storage.database import Database, Snapshot
 

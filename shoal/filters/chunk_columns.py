@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.filters.columns import NUMBER, Column, Mask, make_column
+from shoal.filters.reef_names import ReefNames
 from shoal.index.format import MILLIONTHS
 from shoal.index.index import Part
 from shoal.index.segment import Segment
 from shoal.models.files import LocatorKind
-from shoal.search.filtering.columns import NUMBER, Column, Mask, make_column
-from shoal.search.filtering.reef_names import ReefNames
 from shoal.storage import field_values
 from shoal.storage.database import Snapshot
 

@@ -9,9 +9,9 @@ import functools
 
 import numpy as np
 
+from shoal.index.files import VECTORS_SUFFIX, IndexFiles
 from shoal.index.segment import Segment
 from shoal.index.vectors import SCALE_BYTES, code_bytes, write_vectors
-from shoal.search.index_files import VECTORS_SUFFIX, IndexFiles
 from shoal.storage import index_tables, vectors
 from shoal.storage.database import Database
 from shoal.storage.index_records import IndexRecords, VectorsFile

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import FilterError
+from shoal.filters.fields import Kind
+from shoal.filters.tree import Condition, Node, Op, conditions_of
 from shoal.scorer import Scorer
-from shoal.search.filtering.fields import Kind
-from shoal.search.filtering.tree import Condition, Node, Op, conditions_of
 
 SHOWN_CHARS = 60
 

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError
 from shoal.index.building import IndexedDocument, Profiles, Words, write_segment
+from shoal.index.files import IndexFiles
 from shoal.index.format import MAX_CHUNKS
 from shoal.index.merging import merge_segments
+from shoal.index.names import NameTexts, name_texts, name_words
 from shoal.index.segment import Segment
-from shoal.search.index_files import IndexFiles
-from shoal.search.names import NameTexts, name_texts, name_words
-from shoal.search.vector_files import join_vectors, write_vectors_of
+from shoal.index.vector_files import join_vectors, write_vectors_of
 from shoal.storage.database import IDS_PER_STATEMENT, Database, Snapshot, listed
 from shoal.storage.index_records import (
     NOT_WRITTEN,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.search.filtering.dates import span_of
-from shoal.search.filtering.fields import Field
+from shoal.filters.dates import span_of
+from shoal.filters.fields import Field
 from shoal.storage import field_values
 from shoal.storage.database import Snapshot
 from shoal.storage.file_types import AUDIO, IMAGE, VIDEO

@@ -18,11 +18,11 @@ import re
 from collections.abc import Callable
 
 from shoal.errors import FilterError, QueryError
-from shoal.search.filtering.condition_checks import Limits, condition
-from shoal.search.filtering.fields import KEYWORDS, Field, UnknownFieldError, field_of
-from shoal.search.filtering.tokens import Token, Type, tokens_of
-from shoal.search.filtering.tree import All, Node, Not, Op, Origin, Scalar, Some
-from shoal.search.value_checks import MAX_DIGITS, check_number
+from shoal.filters.condition_checks import Limits, condition
+from shoal.filters.fields import KEYWORDS, Field, UnknownFieldError, field_of
+from shoal.filters.tokens import Token, Type, tokens_of
+from shoal.filters.tree import All, Node, Not, Op, Origin, Scalar, Some
+from shoal.filters.value_checks import MAX_DIGITS, check_number
 
 MAX_DEPTH = 32
 """Levels of brackets and negations."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from typing import Protocol
 
 from shoal.errors import IndexBehindError, ShoalError
-from shoal.search.indexing import update_index
-from shoal.search.library_index import IndexCache
+from shoal.index.upkeep import update_index
 from shoal.storage.database import Database, Listener
 from shoal.storage.index_records import Lag
 
@@ -22,10 +22,20 @@ MOST_REST_SECONDS = 0.1
 log = logging.getLogger(__name__)
 
 
+class FollowedIndex(Protocol):
+    """The index of a process, as the follower needs it."""
+
+    def lag(self) -> Lag:
+        """Return how far the index is behind the library. Raises StorageError."""
+
+    def load(self) -> None:
+        """Open the newest state."""
+
+
 class IndexFollower:
     """A thread that follows a library. Any number of processes of a machine may: one of them writes."""
 
-    def __init__(self, database: Database, index: IndexCache) -> None:
+    def __init__(self, database: Database, index: FollowedIndex) -> None:
         self._database = database
         self._index = index
         self._stopped = threading.Event()

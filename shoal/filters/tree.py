@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shoal.errors import FilterError
-from shoal.search.filtering.fields import Field
+from shoal.filters.fields import Field
 
 Scalar = str | int | float | bool | None
 

@@ -9,11 +9,11 @@ from itertools import islice
 import numpy as np
 
 from shoal.declared.filters import SearchFilters
-from shoal.search.filtering.columns import FALSE, NULL, NUMBER, OTHER, TRUE
-from shoal.search.filtering.evaluation import FilterState
-from shoal.search.filtering.reasons import find_tree_warnings, missing_key
-from shoal.search.filtering.tree import Condition, Node, Scalar
-from shoal.search.filters import conditions_by_filter
+from shoal.filters.columns import FALSE, NULL, NUMBER, OTHER, TRUE
+from shoal.filters.evaluation import FilterState
+from shoal.filters.named_filters import conditions_by_filter
+from shoal.filters.reasons import find_tree_warnings, missing_key
+from shoal.filters.tree import Condition, Node, Scalar
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
 from shoal.storage.document_queries import literal
 from shoal.storage.json_text import compact_json

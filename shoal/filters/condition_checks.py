@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import FilterError, QueryError
+from shoal.filters.dates import span_of, span_of_year
+from shoal.filters.fields import FIELDS, Field, Kind
+from shoal.filters.tree import RANGES, TEXT_SEARCHES, Condition, Op, Scalar
+from shoal.filters.value_checks import check_characters, check_file_type, check_number
 from shoal.models.documents import DocFormat
-from shoal.search.filtering.dates import span_of, span_of_year
-from shoal.search.filtering.fields import FIELDS, Field, Kind
-from shoal.search.filtering.tree import RANGES, TEXT_SEARCHES, Condition, Op, Scalar
-from shoal.search.value_checks import check_characters, check_file_type, check_number
 
 MAX_CONDITIONS = 256
 """In one filter; each looks at every document."""

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shoal.filters.chunk_columns import ChunkColumns
+from shoal.filters.columns import Column, Mask
+from shoal.filters.document_table import DocumentTable, DocumentTables
+from shoal.filters.fields import Field
+from shoal.filters.reef_names import ReefNames
+from shoal.filters.tree import All, Condition, Node, Not, Some, conditions_of
 from shoal.index.index import Index
-from shoal.search.filtering.chunk_columns import ChunkColumns
-from shoal.search.filtering.columns import Column, Mask
-from shoal.search.filtering.document_table import DocumentTable, DocumentTables
-from shoal.search.filtering.fields import Field
-from shoal.search.filtering.reef_names import ReefNames
-from shoal.search.filtering.tree import All, Condition, Node, Not, Some, conditions_of
 from shoal.storage import field_values
 from shoal.storage.database import Database, Snapshot
 

@@ -8,10 +8,10 @@ from itertools import islice
 
 import numpy as np
 
-from shoal.search.filtering.columns import Mask
-from shoal.search.filtering.evaluation import FilterState
-from shoal.search.filtering.fields import FIELDS, Field
-from shoal.search.filtering.tree import All, Condition, Node, Not, Some, conditions_of, text_of
+from shoal.filters.columns import Mask
+from shoal.filters.evaluation import FilterState
+from shoal.filters.fields import FIELDS, Field
+from shoal.filters.tree import All, Condition, Node, Not, Some, conditions_of, text_of
 
 MAX_WARNINGS = 5
 """For one filter."""
