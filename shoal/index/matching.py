@@ -145,8 +145,13 @@ def _matches(segment: Segment, stems: Sequence[bytes], fields: frozenset[str]) -
 
 
 def _postings(field: Field, stems: Sequence[bytes]) -> Postings:
-    numbers = [field.terms.number(stem) for stem in stems]
-    if not numbers or NO_TERM in numbers:
+    numbers = []
+    for stem in stems:
+        number = field.terms.number(stem)
+        if number == NO_TERM:
+            return _NO_POSTINGS
+        numbers.append(number)
+    if not numbers:
         return _NO_POSTINGS
     if len(numbers) == 1:
         return field.postings(numbers[0])

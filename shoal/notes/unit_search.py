@@ -350,7 +350,7 @@ def _hits(
         texts = {note.id + FIRST_NOTE: joined(note.title, note.text) for note in notes}
         shared = name_words(snapshot, shared, texts, analyzed, scorer)
     coverage = analyzed.term_statistics.term_coverage(library, analyzed.matches, numbers)
-    words, heads = TextWords([note.text for note in notes]), TextWords([note.title for note in notes])
+    words, heads = TextWords([note.text for note in notes], [note.title for note in notes]).by_group()
     highlighter = make_highlighter(analyzed.parsed, request.mode)
     highlights = find_highlights([note.text for note in notes], highlighter, words)
     evidence = find_evidence(comparable, analyzed, numbers, coverage, words, heads)

@@ -212,21 +212,17 @@ def find_matched_terms(
     }
     wanted = {stem for _, stems in term_stems for stem in stems}
     wanted.update(stem for forms in others.values() for _, stems in forms for stem in stems)
-    read = {
-        TITLE: TextWords([chunk.title for chunk in chunks]),
-        # The index holds the headings as one text.
-        HEADINGS: TextWords(["\n".join(chunk.headings) for chunk in chunks]),
-        TEXT: TextWords([chunk.text for chunk in chunks]),
-    }
+    # The index holds the headings as one text.
+    texts = [(chunk.title, "\n".join(chunk.headings), chunk.text) for chunk in chunks]
+    words = TextWords(*map(list, zip(*texts, strict=True)))
     inflections = find_inflections(
         {folded(token) for term in terms for token in term.tokens},
-        set().union(*(words.forms(wanted) for words in read.values())),
+        words.forms(wanted),
     )
-    by_place = [words.find(wanted) for words in read.values()]
+    by_place = [group.find(wanted) for group in words.by_group()]
     matched = []
-    for chunk, *found in zip(chunks, *by_place, strict=True):
-        texts = chunk.title, "\n".join(chunk.headings), chunk.text
-        places = dict(zip(read, map(_Found, texts, found), strict=True))
+    for chunk, of_chunk, *found in zip(chunks, texts, *by_place, strict=True):
+        places = dict(zip((TITLE, HEADINGS, TEXT), map(_Found, of_chunk, found), strict=True))
         tags = set(chunk.tags)
         matched.append(tuple(_matched(term_stems, others, places, inflections, matching_tags, tags)))
     return matched

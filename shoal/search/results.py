@@ -81,9 +81,8 @@ def build_results(
     labels = stored.labels(snapshot, label_threshold, scorer)
     coverage = analyzed_query.term_statistics.term_coverage(library, analyzed_query.matches, chunk_ids)
     texts = [row["text"] for row in in_order]
-    words = TextWords(texts)
+    words, heads = TextWords(texts, [names_of(row) for row in in_order]).by_group()
     highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode), words)
-    heads = TextWords([names_of(row) for row in in_order])
     evidence = find_evidence(comparable, analyzed_query, chunk_ids, coverage, words, heads)
     anchors = [_anchor(row) for row in in_order]
     bundles = find_evidence_bundles(snapshot, anchors) if request.expand is Expand.time else {}

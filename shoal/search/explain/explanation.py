@@ -299,7 +299,7 @@ def _explain_chunk(search: RankedSearch, chunk: Ranked) -> Target:
     coverage = analyzed_query.term_statistics.term_coverage(
         ranking.library, analyzed_query.matches, [chunk.chunk_id]
     )
-    words = TextWords([row["text"]]), TextWords([names_of(row)])
+    words = TextWords([row["text"]], [names_of(row)]).by_group()
     (evidence,) = find_evidence(stored, analyzed_query, [chunk.chunk_id], coverage, *words)
     probability = relevance(evidence)
     if not is_relevant_enough(probability, request.min_relevance, is_pinned=chunk.is_pinned):

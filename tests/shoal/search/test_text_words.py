@@ -24,6 +24,18 @@ def test_words_are_found_where_they_are(drawn: list[str]) -> None:
         assert places == {(word.form, word.start, word.end) for word in words_of(text)}
 
 
+@given(st.lists(st.lists(texts.map(str.lower), max_size=3), max_size=3))
+def test_groups_have_the_words_that_they_have_alone(groups: list[list[str]]) -> None:
+    terms = TERMS.of_forms(
+        sorted({word.form for group in groups for text in group for word in words_of(text)})
+    )
+    for group, words in zip(groups, TextWords(*groups).by_group(), strict=True):
+        for by_term, alone in zip(words.find(terms), TextWords(group).find(terms), strict=True):
+            assert {term: [each[2:] for each in places] for term, places in by_term.items()} == {
+                term: [each[2:] for each in places] for term, places in alone.items()
+            }
+
+
 @given(st.lists(texts, max_size=20))
 def test_terms_are_the_same_with_and_without_the_cache(tokens: list[str]) -> None:
     expected = tuple(TERMS.of_forms([folded(token) for token in tokens]))
