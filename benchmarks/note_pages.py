@@ -29,8 +29,8 @@ import structlog
 from shoal import Engine
 from shoal.models.notes import CategoryCount
 from shoal.notes.note_records import checked_note, store_notes
+from shoal.notes.note_rows import NoteRows
 from shoal.settings import Settings
-from shoal.storage.notes import NoteRows
 from shoal_api import create_app
 
 SAMPLES = Path(__file__).parents[1] / "shoal" / "sample_corpus"

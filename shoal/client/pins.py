@@ -8,7 +8,7 @@ from typing import Any
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.paths import API
 from shoal.client.requests import Requester, pages, parse
-from shoal.storage.pin_records import ListedTarget, Pin, PinMatch, PinPage, PinTarget
+from shoal.models.pins import ListedTarget, Pin, PinMatch, PinPage, PinTarget
 
 PINS = "/pins"
 Target = PinTarget | ListedTarget | Mapping[str, int | None] | int

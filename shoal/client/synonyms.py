@@ -8,7 +8,7 @@ from typing import Any
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.paths import API
 from shoal.client.requests import Requester, json_object, pages, parse, without_none
-from shoal.storage.synonym_records import (
+from shoal.models.synonyms import (
     Acronym,
     AcronymPage,
     AcronymScan,

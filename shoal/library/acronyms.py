@@ -13,14 +13,14 @@ from shoal.declared.arguments import check_choice
 from shoal.errors import NotFoundError, SynonymConflictError, SynonymError
 from shoal.filters.value_checks import check_characters
 from shoal.learning.acronyms import find_definitions
+from shoal.library import acronym_rows as stored
 from shoal.library.library import Library
 from shoal.library.synonyms import MAX_CHARS, add_entry, checked_entry, find_entry, is_stored
+from shoal.models.synonyms import Acronym, AcronymPage, AcronymScan, AcronymStatus
 from shoal.search.request import check_id, check_page
 from shoal.search.synonyms import MAX_WORDS, is_stop_words, key_of
-from shoal.storage import acronyms as stored
 from shoal.storage.database import Transaction
 from shoal.storage.document_queries import get_content
-from shoal.storage.synonym_records import Acronym, AcronymPage, AcronymScan, AcronymStatus
 from shoal.support.clock import timestamp
 from shoal.words.typed import names_of
 
@@ -114,7 +114,7 @@ class Acronyms:
 
         Raises NotFoundError.
         """
-        from shoal.storage import synonyms
+        from shoal.search import synonym_rows
 
         check_id("id", acronym_id)
         with self._database.write() as transaction:
@@ -122,7 +122,7 @@ class Acronyms:
             if found is None:
                 raise _not_found(acronym_id)
             if found.synonym_id is not None:
-                synonyms.delete(transaction, found.synonym_id)
+                synonym_rows.delete(transaction, found.synonym_id)
             stored.decide(transaction, acronym_id, AcronymStatus.rejected, None, timestamp())
             return stored.get(transaction, acronym_id) or found
 

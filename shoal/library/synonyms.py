@@ -12,11 +12,11 @@ from typing import Any
 from shoal.errors import NotFoundError, SynonymConflictError, SynonymError
 from shoal.filters.value_checks import check_characters
 from shoal.library.library import Library
+from shoal.models.synonyms import Synonym, SynonymImport, SynonymPage
+from shoal.search import synonym_rows as stored
 from shoal.search.request import check_id, check_page
 from shoal.search.synonyms import MAX_WORDS, is_stop_words, key_of
-from shoal.storage import synonyms as stored
 from shoal.storage.database import Transaction
-from shoal.storage.synonym_records import Synonym, SynonymImport, SynonymPage
 from shoal.support.clock import timestamp
 from shoal.words.typed import names_of
 

@@ -23,6 +23,7 @@ from shoal.formats.given_passages import fields_of
 from shoal.jobs.rescoring import rescore as rescore_library
 from shoal.library.documents import Documents
 from shoal.library.library import Library
+from shoal.maintenance.export import FORMAT
 from shoal.maintenance.record_import import (
     NOTE_TYPES,
     PIN_TYPE,
@@ -37,7 +38,6 @@ from shoal.models.files import SourceFile
 from shoal.models.passages import Passage
 from shoal.models.token_range import ANY_TOKENS
 from shoal.settings import Settings
-from shoal.storage.export import FORMAT
 from shoal.storage.source_files import file_from_json
 from shoal.support.byte_units import MIB
 

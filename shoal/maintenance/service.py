@@ -82,7 +82,7 @@ class Maintenance:
         """
         from shoal.filters.evaluation import check_of_documents, find_documents
         from shoal.filters.objects import make_filter
-        from shoal.storage.export import export
+        from shoal.maintenance.export import export
 
         tree = make_filter(filter)
         if tree is None:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from shoal.engine import Engine
     from shoal.models.batches import BatchResponse
     from shoal.models.search import SearchResponse
+    from shoal.models.synonyms import SynonymPage
     from shoal.notes.service import OwnerNotes
     from shoal.search.explain.explanation import Explanation
-    from shoal.storage.synonym_records import SynonymPage
 
     AgentNotes = OwnerNotes | ClientNotes
     """The notes of one owner."""

@@ -16,12 +16,12 @@ from shoal.notes import drafts
 from shoal.notes.context import NoteContext
 from shoal.notes.fusion import largest
 from shoal.notes.note_index import Bools, NoteIndex
+from shoal.notes.note_rows import NoteRows
 from shoal.notes.note_vectors import ADDING_SECONDS, with_vectors
 from shoal.notes.ranking import QueryTerm, bm25
 from shoal.notes.similarity import DUPLICATE, TextFeatures, similarities
 from shoal.notes.texts import TitledText, all_features, score_texts
 from shoal.storage.database import Snapshot, Transaction
-from shoal.storage.notes import NoteRows
 from shoal.storage.profiles import Profiles
 from shoal.storage.reef_names import write_names
 from shoal.support.clock import timestamp

@@ -10,11 +10,11 @@ from shoal.models.notes import Note
 from shoal.notes import drafts
 from shoal.notes.context import NoteContext
 from shoal.notes.judging import write_pin
+from shoal.notes.note_rows import NoteRows
 from shoal.notes.pinning import Pin
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.texts import TitledText, score_texts
 from shoal.storage.json_text import compact_json
-from shoal.storage.notes import NoteRows
 from shoal.storage.reef_names import write_names
 from shoal.support.clock import timestamp
 

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shoal.errors import ChatEndpointError
+from shoal.notes.session_maintenance import take_request
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.storage.session_maintenance import take_request
 from shoal.support.http_endpoints import (
     Endpoint,
     Refusal,

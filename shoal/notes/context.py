@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from shoal.notes.index_cache import NoteIndexes
 from shoal.notes.note_index import NoteIndex
+from shoal.notes.note_rows import NoteRows
 from shoal.notes.note_vectors import GetVectors
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.storage.notes import NoteRows
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,13 @@ from shoal.notes.dedup_questions import (
 )
 from shoal.notes.duplicates import Comparison, Finding, compare, findings
 from shoal.notes.merge_operations import MergeRequest
+from shoal.notes.merge_rows import MergeRows, QueuedNote, QueueRange
 from shoal.notes.merging import ENDPOINT, Group
+from shoal.notes.note_rows import NoteRows
 from shoal.notes.note_vectors import COMPARING_SECONDS, with_vectors
 from shoal.notes.similarity import TextFeatures, similarities
 from shoal.settings import Settings
 from shoal.storage.database import Database, Snapshot, Transaction
-from shoal.storage.note_merges import MergeRows, QueuedNote, QueueRange
-from shoal.storage.notes import NoteRows
 from shoal.support.clock import timestamp
 
 MAX_INVALID = 3

@@ -22,14 +22,14 @@ from shoal.notes import adding, drafts
 from shoal.notes.chat_endpoint import Message
 from shoal.notes.context import NoteContext
 from shoal.notes.environment import Environment, detect, normalized_os
+from shoal.notes.note_rows import NoteRows
 from shoal.notes.project_rules import written_rules
 from shoal.notes.relevance import feedback_scores, judged
 from shoal.notes.remembering import note_fields
+from shoal.notes.session_maintenance import due_sessions
+from shoal.notes.session_rows import ExtractionState, SessionRows
 from shoal.notes.transcripts import MAX_NEW_BYTES, TranscriptPart, read_head, read_part
 from shoal.storage.database import Transaction
-from shoal.storage.note_sessions import ExtractionState, SessionRows
-from shoal.storage.notes import NoteRows
-from shoal.storage.session_maintenance import due_sessions
 from shoal.support.clock import timestamp, timestamp_at
 from shoal.support.folder_patterns import parse_path_tags
 

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 
 from shoal.notes.note_index import NoteIndex, TermNumbers
-from shoal.storage.notes import NoteRows, NoteState
+from shoal.notes.note_rows import NoteRows, NoteState
 
 N_VERSIONS = 3
 """States of an owner's notes that are kept: a search may read an older snapshot than one before it. Versions

@@ -11,14 +11,14 @@ from shoal.notes.affinity import tag_weight
 from shoal.notes.context import NoteContext
 from shoal.notes.drafts import checked_tags
 from shoal.notes.environment import Environment
+from shoal.notes.note_rows import NoteRows
 from shoal.notes.pinning import Pin, keeps_pin, pin_by_matches, pin_by_relevance
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.relevance import feedback_scores, is_filtered, judged, relevance_in
+from shoal.notes.session_rows import SessionRows
 from shoal.settings import Settings
 from shoal.storage.database import Transaction
 from shoal.storage.json_text import compact_json
-from shoal.storage.note_sessions import SessionRows
-from shoal.storage.notes import NoteRows
 from shoal.support.clock import timestamp
 
 MAX_CONTEXT_CHARS = 500

@@ -17,9 +17,9 @@ from shoal.models.notes import AddedNote, NoteDraft, NoteOutcome, NoteOutcomes, 
 from shoal.notes import adding, remembering
 from shoal.notes.adding import ADDED_TOGETHER, Record
 from shoal.notes.context import NoteContext
+from shoal.notes.note_rows import NoteRows
+from shoal.notes.request_rows import find_request, is_key_of_job, write_outcomes
 from shoal.storage.database import Transaction
-from shoal.storage.note_requests import find_request, is_key_of_job, write_outcomes
-from shoal.storage.notes import NoteRows
 from shoal.support.clock import timestamp
 
 _USED = "this Idempotency-Key was already used for a different request"

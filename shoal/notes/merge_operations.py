@@ -14,7 +14,9 @@ from shoal.errors import NoteError, NoteStateError, NotFoundError
 from shoal.models.notes import MergeProposal, NoteMerge, ScoredText, TagRelevance
 from shoal.notes import drafts
 from shoal.notes.context import NoteContext
+from shoal.notes.merge_rows import CHILDREN, ComparableNote, MergeRows, Rows, from_json, rows_of
 from shoal.notes.merging import ENDPOINT, MAX_MERGED, NoteState, by_precedence, merged, unmerged
+from shoal.notes.note_rows import NoteRows
 from shoal.notes.pinning import Pin
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.similarity import TextFeatures, similarities
@@ -22,8 +24,6 @@ from shoal.notes.texts import TitledText, score_texts
 from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.json_text import compact_json
-from shoal.storage.note_merges import CHILDREN, ComparableNote, MergeRows, Rows, from_json, rows_of
-from shoal.storage.notes import NoteRows
 from shoal.storage.reef_names import write_names
 from shoal.support.clock import timestamp
 

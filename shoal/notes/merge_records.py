@@ -16,6 +16,7 @@ from typing import Any
 from shoal.errors import NoteError
 from shoal.models.notes import DECIDED_BY, PROPOSAL_STATUSES, NoteMerge, ScoredText
 from shoal.notes import drafts
+from shoal.notes.imported_rows import NoteImports, former_rows
 from shoal.notes.merging import MAX_MERGED, checked_confidence
 from shoal.notes.note_records import (
     MAX_ENTRIES,
@@ -33,7 +34,6 @@ from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
 from shoal.storage.json_text import compact_json
-from shoal.storage.note_imports import NoteImports, former_rows
 from shoal.support.clock import timestamp
 
 MAX_SHOWN_OF_MERGE = MAX_MERGED * MAX_ENTRIES

@@ -15,10 +15,10 @@ from shoal.models.notes import (
 )
 from shoal.notes import dedup, drafts, merge_operations
 from shoal.notes.context import NoteContext
+from shoal.notes.merge_rows import MergeRows
 from shoal.notes.merging import AGENT, PERSON, checked_confidence
+from shoal.notes.note_rows import NoteRows
 from shoal.search.request import check_page
-from shoal.storage.note_merges import MergeRows
-from shoal.storage.notes import NoteRows
 
 
 class OwnerMerges:

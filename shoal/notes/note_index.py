@@ -25,7 +25,7 @@ from shoal.index.overlaps import Z_UNIT
 from shoal.index.ragged import expand, firsts_of_runs, joined, starts_of
 from shoal.index.reef_weights import reef_weights
 from shoal.models.notes import TagRelevance
-from shoal.storage.notes import IndexRow
+from shoal.notes.note_rows import IndexRow
 from shoal.storage.profiles import MAX_REEFS, Profiles
 
 Ints = NDArray[np.int64]

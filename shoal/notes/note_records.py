@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from shoal.errors import NoteError
 from shoal.models.notes import PINNED_BY, NoteDraft, TagRelevance
 from shoal.notes import drafts
+from shoal.notes.note_rows import NoteRows
 from shoal.notes.texts import TitledText, score_texts
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.json_text import compact_json
-from shoal.storage.notes import NoteRows
 from shoal.storage.reef_names import write_names
 from shoal.support.clock import timestamp
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal.notes.drafts import hash_of
+from shoal.notes.note_maintenance import ScoredNote, stale_notes, write_scores
 from shoal.notes.texts import TitledText, score_texts
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage import vocabulary_queries
 from shoal.storage.database import Database
-from shoal.storage.note_maintenance import ScoredNote, stale_notes, write_scores
 from shoal.storage.reef_names import write_names
 
 RESCORED_TOGETHER = 100

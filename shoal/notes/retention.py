@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from shoal.notes import session_maintenance as sessions
 from shoal.settings import Settings
-from shoal.storage import session_maintenance as sessions
 from shoal.storage.database import Database, Transaction
 from shoal.support.clock import timestamp
 

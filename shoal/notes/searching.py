@@ -22,6 +22,7 @@ from shoal.models.notes import (
 )
 from shoal.notes.context import NoteContext
 from shoal.notes.environment import Environment
+from shoal.notes.note_rows import NoteRows, PackedNote
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.ranking import (
     NoteFilters,
@@ -33,12 +34,11 @@ from shoal.notes.ranking import (
     reef_shares,
     relevance_scale,
 )
+from shoal.notes.session_rows import SessionRows
 from shoal.notes.similarity import TextFeatures, recall_similarities
 from shoal.notes.texts import all_features
 from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot
-from shoal.storage.note_sessions import SessionRows
-from shoal.storage.notes import NoteRows, PackedNote
 from shoal.storage.profiles import Profiles
 from shoal.support.quoting import in_line
 

@@ -35,18 +35,18 @@ from shoal.notes.environment import Environment
 from shoal.notes.index_cache import NoteIndexes
 from shoal.notes.keyed_requests import KeyedRequest
 from shoal.notes.merge_service import OwnerMerges
+from shoal.notes.note_rows import NoteRows
 from shoal.notes.note_vectors import GetVectors
 from shoal.notes.prerequisites import Prerequisites, split_tags
 from shoal.notes.ranking import NoteFilters
 from shoal.notes.retention import Pruned, prune
 from shoal.notes.searching import NoteSearch
+from shoal.notes.session_maintenance import due_sessions, requests_of
+from shoal.notes.session_rows import SessionRows
 from shoal.scorer import Scorer
 from shoal.search.request import check_page
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.storage.note_sessions import SessionRows
-from shoal.storage.notes import NoteRows
-from shoal.storage.session_maintenance import due_sessions, requests_of
 from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:

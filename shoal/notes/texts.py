@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from shoal.learning.scorers import scorer_for
 from shoal.models.notes import ScoredText
+from shoal.notes.note_rows import PackedNote
 from shoal.notes.similarity import TextFeatures
 from shoal.scorer import Scorer
 from shoal.storage import vocabulary_queries
 from shoal.storage.database import Snapshot
-from shoal.storage.notes import PackedNote
 from shoal.storage.profiles import Profiles
 from shoal.words.typed import terms_of
 

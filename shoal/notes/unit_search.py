@@ -29,6 +29,7 @@ from shoal.models.notes import NoteHit, UnitResponse
 from shoal.models.search import SearchMode, SearchResponse, SearchResult
 from shoal.notes.context import NoteContext
 from shoal.notes.note_index import PINNED, Block, NoteIndex, Part, parse_list
+from shoal.notes.note_rows import NoteRows
 from shoal.notes.texts import joined
 from shoal.search.audit import AuditLog, complete_entry, make_entry
 from shoal.search.embedded_query import EmbeddedQuery
@@ -54,7 +55,6 @@ from shoal.search.searcher import Searcher, filter_warnings, milliseconds_since,
 from shoal.search.text_words import TextWords
 from shoal.settings import Settings
 from shoal.storage.chunk_queries import StoredProfiles
-from shoal.storage.notes import NoteRows
 from shoal.storage.profiles import Profiles
 from shoal.words.terms import Terms
 from shoal.words.typed import terms_of

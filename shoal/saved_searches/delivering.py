@@ -11,11 +11,11 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 from shoal.errors import FetchError, ShoalError
+from shoal.saved_searches import delivery_rows as rows
 from shoal.saved_searches.arguments import WebhookPolicy
 from shoal.saved_searches.models import DeliveryStatus
 from shoal.saved_searches.webhooks import WebhookSender
 from shoal.settings import Settings
-from shoal.storage import webhook_deliveries as rows
 from shoal.storage.database import Database, Row
 from shoal.support.clock import timestamp, timestamp_at
 

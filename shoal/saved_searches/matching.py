@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from shoal.errors import ShoalError, StorageError
 from shoal.models.search import SearchResult
+from shoal.saved_searches import delivery_rows
+from shoal.saved_searches import search_rows as rows
 from shoal.saved_searches.arguments import request_of
 from shoal.saved_searches.models import DeliveryEvent
 from shoal.search.library_index import LibraryView
 from shoal.search.relevance import is_relevant_enough
 from shoal.search.searcher import Searcher
 from shoal.storage import saved_search_changes as changes
-from shoal.storage import saved_searches as rows
-from shoal.storage import webhook_deliveries
 from shoal.storage.database import Database, Row, Transaction
 from shoal.support.clock import timestamp_at
 
@@ -159,7 +159,7 @@ def store_delivery(transaction: Transaction, row: Row, matches: Matches, event: 
     delivery_id, due_at = str(uuid.uuid4()), transaction.now()
     now = timestamp_at(due_at)
     if event is DeliveryEvent.match:
-        due_at = max(due_at, webhook_deliveries.last_due_at(transaction, row["id"]) or 0.0)
+        due_at = max(due_at, delivery_rows.last_due_at(transaction, row["id"]) or 0.0)
     body = {
         "event": event.value,
         "delivery_id": delivery_id,
@@ -173,7 +173,7 @@ def store_delivery(transaction: Transaction, row: Row, matches: Matches, event: 
         "passages": [_passage(result) for result in matches.results],
         "has_more": matches.has_more,
     }
-    webhook_deliveries.insert(
+    delivery_rows.insert(
         transaction,
         delivery_id=delivery_id,
         search_id=row["id"],

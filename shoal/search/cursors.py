@@ -24,9 +24,9 @@ from shoal.declared.search import SEARCH, SHORT_FORMS
 from shoal.errors import QueryError
 
 if TYPE_CHECKING:
+    from shoal.models.pins import PinRule
     from shoal.models.query_info import UsedSynonym
     from shoal.search.request import SearchRequest
-    from shoal.storage.pin_records import PinRule
 
 MAX_ANCHORS = 3
 """Results that a cursor names: the last may be deleted before the next page is read."""

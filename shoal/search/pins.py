@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.index.index import Index
+from shoal.models.pins import PinMatch, PinRule, PinTarget
 from shoal.models.query_info import UsedPin
+from shoal.search import pin_rows as stored
 from shoal.search.completions import key_of
 from shoal.search.ordering import Keys
-from shoal.storage import pins as stored
 from shoal.storage.database import Snapshot
-from shoal.storage.pin_records import PinMatch, PinRule, PinTarget
 
 MAX_WORDS = 16
 """Most words of the query of a pin."""

@@ -14,9 +14,12 @@ from lagoon.tokens import without_clitic
 from shoal.index.forms import count_form
 from shoal.index.matching import Matches
 from shoal.learning.scorers import scorer_for, scorer_queries
+from shoal.models.pins import PinRule
 from shoal.models.query_info import ExcludedTerm, NearWord, QueryInfo, QueryReef, UsedSynonym
 from shoal.models.search import Fusion, Pins, SearchMode, Synonyms, Typos
 from shoal.scorer import Scorer
+from shoal.search import pin_rows as stored_pins
+from shoal.search import synonym_rows as stored_synonyms
 from shoal.search.embedded_query import NOT_EMBEDDED, EmbeddedQuery, cosines_or_warning
 from shoal.search.lexical_ranking import (
     NO_STATISTICS,
@@ -52,10 +55,7 @@ from shoal.search.request import SearchRequest
 from shoal.search.signals import LOW_TRUST, DenseCosines, choose_weights, trust
 from shoal.search.synonyms import add_synonyms, describe, terms_with_synonyms, unite_forms
 from shoal.settings import Settings
-from shoal.storage import pins as stored_pins
-from shoal.storage import synonyms as stored_synonyms
 from shoal.storage.database import Query, Snapshot
-from shoal.storage.pin_records import PinRule
 from shoal.storage.staleness import ANY_OTHER_DATA, any_other_data, count_other_data
 from shoal.support.presets import Preset, Weights, all_presets
 from shoal.words.typed import folded, stems_of, tokens_of

@@ -17,12 +17,12 @@ from lagoon.tokens import STOP_WORDS
 from shoal.index.groups import unite
 from shoal.index.matching import Matches
 from shoal.models.query_info import UsedSynonym
+from shoal.models.synonyms import Synonym
+from shoal.search import synonym_rows as stored
 from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, Term, plain_runs
-from shoal.storage import synonyms as stored
 from shoal.storage.database import Snapshot
-from shoal.storage.synonym_records import Synonym
 from shoal.words.typed import folded, names_of, stems_of
 
 MAX_WORDS = 8

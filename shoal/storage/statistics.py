@@ -8,7 +8,6 @@ from typing import Any
 from shoal.models.jobs import JobStatus
 from shoal.storage import totals, vectors
 from shoal.storage.database import Snapshot, listed
-from shoal.storage.note_maintenance import count_active
 from shoal.storage.staleness import count_stale
 from shoal.storage.vocabulary_queries import count_words
 
@@ -24,6 +23,8 @@ COUNT_WORKERS = "SELECT COALESCE(SUM(processes), 0) FROM workers WHERE seen_at >
 
 WORKER_SEEN_SECONDS = 30.0
 """A worker without a heartbeat for this long is considered dead; workers send one every few seconds."""
+COUNT_NOTES = "SELECT COALESCE(SUM(n_active), 0) FROM note_owners"
+COUNT_NOTES_OF = f"{COUNT_NOTES} WHERE owner IN ({{owners}})"
 
 
 def get_counts(
@@ -38,7 +39,7 @@ def get_counts(
     encoder = vectors.encoder(snapshot)
     return {
         **dict(snapshot.first(totals.LIBRARY)),
-        "n_notes": count_active(snapshot, owners),
+        "n_notes": _count_notes(snapshot, owners),
         "vocabulary_version": version,
         "n_custom_words": count_words(snapshot, version),
         "n_stale_chunks": count_stale(snapshot, data_checksum),
@@ -77,3 +78,11 @@ def jobs_by_status(snapshot: Snapshot, owners: Collection[str] | None = None) ->
 def chunks_by_reef(snapshot: Snapshot, label_threshold: float) -> dict[int, int]:
     """Return the number of chunks by the reef of their first label."""
     return dict(snapshot.tuples(totals.CHUNKS_BY_REEF, {"percent": round(100 * label_threshold)}))
+
+
+def _count_notes(snapshot: Snapshot, owners: Collection[str] | None = None) -> int:
+    """Count the active notes of some owners, or of all."""
+    if owners is None:
+        return int(snapshot.value(COUNT_NOTES))
+    names, values = listed("owner", owners)
+    return int(snapshot.value(COUNT_NOTES_OF.format(owners=names), values))

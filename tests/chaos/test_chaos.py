@@ -25,9 +25,9 @@ from waiting import DEADLINE_SECONDS, until
 
 from shoal.client import Client
 from shoal.engine import Engine
+from shoal.maintenance.export import export
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.storage.export import export
 from shoal.storage.opening import open_database
 from shoal.support.byte_units import MIB
 

@@ -21,8 +21,9 @@ from shoal.jobs.queue.counters import Counters
 from shoal.jobs.queue.lease import new_owner
 from shoal.jobs.transport.broker import make_celery, notify_workers
 from shoal.models.jobs import JobStatus
+from shoal.saved_searches import delivery_rows, search_rows
 from shoal.settings import Settings
-from shoal.storage import migrate, saved_searches, webhook_deliveries
+from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
@@ -168,8 +169,8 @@ def test_a_mark_stays_while_a_webhook_waits_for_its_next_try(
     now = timestamp()
     search = {"name": "Lava", "arguments": "{}", "min_score": 0.0, "url": "http://127.0.0.1/", "secret": "s"}
     with database.write() as transaction:
-        search_id = saved_searches.insert(transaction, {**search, "is_active": 1, "evaluated": 0, "now": now})
-        webhook_deliveries.insert(
+        search_id = search_rows.insert(transaction, {**search, "is_active": 1, "evaluated": 0, "now": now})
+        delivery_rows.insert(
             transaction,
             delivery_id="d",
             search_id=search_id,

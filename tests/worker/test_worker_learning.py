@@ -14,10 +14,10 @@ from worker_parts import HERE, Worker, count, upload, wait_for_job
 from shoal.engine import Engine
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
 from shoal.jobs.transport.broker import make_celery, notify_workers
+from shoal.maintenance.export import export
 from shoal.models.jobs import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.storage.export import export
 
 StartWorker = Callable[..., Worker]
 COMMAND = [str(HERE / "learning_worker_script.py")]

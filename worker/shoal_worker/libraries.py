@@ -15,13 +15,14 @@ from shoal.jobs.embedding import EmbeddingStarter
 from shoal.jobs.queue import statements
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import handlers_for
+from shoal.notes.session_maintenance import due_sessions
+from shoal.saved_searches import delivery_rows, search_rows
 from shoal.saved_searches.matching import MAX_WAITING
 from shoal.scorer import Scorer
 from shoal.settings import Settings
-from shoal.storage import migrate, saved_search_changes, saved_searches, webhook_deliveries
+from shoal.storage import migrate, saved_search_changes
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
-from shoal.storage.session_maintenance import due_sessions
 from shoal.support.clock import timestamp
 from shoal_worker.note_keeper import NoteKeeper
 from shoal_worker.saved_search_keeper import SavedSearchKeeper
@@ -89,8 +90,8 @@ class WorkerLibrary:
             now, last = snapshot.now(), saved_search_changes.latest_evaluation(snapshot)
             if (
                 saved_search_changes.is_any_ended(snapshot)
-                or saved_searches.is_any_due(snapshot, last, now, MAX_WAITING)
-                or webhook_deliveries.is_any_waiting(snapshot)
+                or search_rows.is_any_due(snapshot, last, now, MAX_WAITING)
+                or delivery_rows.is_any_waiting(snapshot)
             ):
                 return False
             return not (self.settings.llm_url and due_sessions(snapshot, timestamp(), limit=1))

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 
 from shoal.errors import PinConflictError, PinError
 from shoal.library.pins import MAX_CHARS
-from shoal.storage.pin_records import PinMatch
+from shoal.models.pins import PinMatch
 from shoal_api import service
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page, respond

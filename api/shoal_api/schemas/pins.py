@@ -5,8 +5,8 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from shoal.library.pins import MAX_CHARS
+from shoal.models.pins import Pin, PinMatch, PinPage
 from shoal.search.pins import MAX_HIDDEN, MAX_PINNED, MAX_WORDS
-from shoal.storage.pin_records import Pin, PinMatch, PinPage
 from shoal_api.schemas.common import BoundedList, PageSchema, Schema
 from shoal_api.schemas.records import record_schema
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from shoal.library.synonyms import MAX_CHARS, MAX_GROUP, MAX_SYNONYMS
-from shoal.storage.synonym_records import (
+from shoal.models.synonyms import (
     Acronym,
     AcronymPage,
     AcronymScan,

@@ -17,10 +17,10 @@ from shoal.jobs.queue.job_items import insert_items, refused_item
 from shoal.jobs.queue.statements import OPEN_ITEM, OPEN_JOB
 from shoal.jobs.queue.submission import submit_items
 from shoal.models.jobs import ItemStatus, JobKind
+from shoal.notes.merge_rows import MergeRows, QueueRange
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
 from shoal.storage.json_text import compact_json
-from shoal.storage.note_merges import MergeRows, QueueRange
 
 OPEN_DEDUP = f"""
     SELECT j.id FROM jobs j

@@ -30,9 +30,9 @@ from shoal.jobs.queue.transitions import close_if_done
 from shoal.models.documents import DocumentDraft
 from shoal.models.files import FileDraft
 from shoal.models.jobs import ItemStatus, JobKind, OnConflict
+from shoal.notes.request_rows import is_key_of_notes
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
-from shoal.storage.note_requests import is_key_of_notes
 from shoal.support.byte_units import MIB
 from shoal.support.clock import timestamp_at
 from shoal.support.request_context import TRACE_ID

@@ -20,14 +20,15 @@ from shoal.learning.scorers import Vocabularies
 from shoal.maintenance.doctor.findings import MAX_EXAMPLES, Check, CheckContext, Finding, Severity, examples
 from shoal.maintenance.stored_values import Damaged, damaged_texts, invalid_values
 from shoal.models.documents import DocumentDraft, ScoredDocument
+from shoal.notes import note_maintenance
 from shoal.notes.drafts import hash_of
+from shoal.notes.note_maintenance import ScoredNote
 from shoal.notes.rescoring import rebuild_notes
 from shoal.notes.texts import TitledText, score_texts
-from shoal.storage import document_writer, note_maintenance, vocabulary_queries
+from shoal.storage import document_writer, vocabulary_queries
 from shoal.storage.chunk_rows import metadata_of
 from shoal.storage.database import Snapshot
 from shoal.storage.document_queries import get_draft, tags_of
-from shoal.storage.note_maintenance import ScoredNote
 from shoal.storage.profiles import BATCH, MAX_REEFS, PROBABILITY_STEPS, RECORD, Profiles, reef_ids_of
 from shoal.storage.reef_names import is_complete, write_all
 from shoal.storage.staleness import count_other_data, count_stale

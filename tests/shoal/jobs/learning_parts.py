@@ -22,11 +22,11 @@ from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.learning import Evidence
+from shoal.maintenance.export import export
 from shoal.models.documents import DocumentDraft
 from shoal.settings import Settings
 from shoal.storage import evidence, observations, vocabulary_queries
 from shoal.storage.database import Database, Transaction
-from shoal.storage.export import export
 from shoal.storage.postgres import database as postgres_module
 from shoal.storage.postgres.database import PostgresDatabase, PostgresTransaction
 from shoal.storage.sqlite import database as database_module

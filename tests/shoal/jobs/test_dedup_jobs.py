@@ -20,8 +20,8 @@ from shoal.jobs.queue.recovery import reclaim_expired_leases
 from shoal.jobs.queue.watchdog import time_limit
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models.jobs import ItemStatus, JobKind, JobStatus
+from shoal.notes import merge_rows
 from shoal.settings import Settings
-from shoal.storage import note_merges
 from shoal.support import http_endpoints
 
 LAVA = "Lava of a volcano cools to basalt."
@@ -46,7 +46,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
         ids = [note["id"] for note in (*question["waiting"], *question["others"])]
         text = question["waiting"][0]["text"]
         group = {"ids": ids, "canonical_text": text, "confidence": 1, "reason": "same"}
-        return note_merges.compact_json({"groups": [group], "no_match_ids": []})
+        return merge_rows.compact_json({"groups": [group], "no_match_ids": []})
 
     with chat_server(answer=answer) as server:
         yield server
@@ -100,7 +100,7 @@ def test_repeated_request_is_the_same_job(engine: Engine) -> None:
 
 
 def test_items_are_ranges_that_run_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(note_merges, "COMPARED_TOGETHER", 2)
+    monkeypatch.setattr(merge_rows, "COMPARED_TOGETHER", 2)
     add(engine, LAVA, RAIN, SAME, WET, "Courts judge crimes.")
     job = engine.jobs.submit_dedup("me")
     assert job.progress.total == 3
@@ -110,7 +110,7 @@ def test_items_are_ranges_that_run_alone(engine: Engine, monkeypatch: pytest.Mon
 
 
 def test_ranges_may_run_in_any_order(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(note_merges, "COMPARED_TOGETHER", 1)
+    monkeypatch.setattr(merge_rows, "COMPARED_TOGETHER", 1)
     add(engine, LAVA, SAME)
     engine.jobs.submit_dedup("me")
     using = handlers_for(engine.database, FakeScorer(), engine.settings)

@@ -29,9 +29,9 @@ from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.maintenance.doctor import CheckContext, Finding, Report, Severity, run_checks, runner
+from shoal.maintenance.export import export
 from shoal.models.jobs import JobStatus
 from shoal.settings import Settings
-from shoal.storage.export import export
 from shoal.storage.opening import open_database
 
 

@@ -11,7 +11,7 @@ import pytest
 from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
-from shoal.storage.export import UNSTABLE_FIELDS
+from shoal.maintenance.export import UNSTABLE_FIELDS
 
 DOCUMENTS: list[dict[str, Any]] = [
     {

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from shoal.models.notes import TagRelevance
 from shoal.notes.affinity import affinity, tag_weights
 from shoal.notes.environment import Environment
+from shoal.notes.note_rows import IndexRow
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.ranking import NoteFilters, NoteQuery, QueryTerm
 from shoal.notes.relevance import relevance_in
 from shoal.settings import Settings
-from shoal.storage.notes import IndexRow
 from shoal.storage.profiles import RECORD
 
 CHECKSUM = "data"

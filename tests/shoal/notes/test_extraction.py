@@ -18,8 +18,8 @@ from shoal.errors import ChatEndpointError, NoteError
 from shoal.notes import chat_endpoint, extraction, transcripts
 from shoal.notes.project_rules import MAX_CHARS, written_rules
 from shoal.notes.service import OwnerNotes
+from shoal.notes.session_rows import SessionRows
 from shoal.storage.database import Database
-from shoal.storage.note_sessions import SessionRows
 from shoal.support import http_endpoints
 
 QUOTE = "no, use pnpm here, npm breaks the lockfile"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-import shoal.storage.note_sessions as note_sessions
-import shoal.storage.notes as note_statements
+import shoal.notes.note_rows as note_statements
+import shoal.notes.session_rows as note_sessions
 from shoal import Engine
 from shoal.errors import NoteError, NotFoundError
 from shoal.notes.service import OwnerNotes

@@ -17,10 +17,10 @@ from faults import DONE, KILLED, killed_at
 from shoal import Engine
 from shoal.errors import NoteError, NoteStateError, NotFoundError
 from shoal.models.notes import NoteMerge
+from shoal.notes import merge_rows
+from shoal.notes.merge_rows import CHILDREN
 from shoal.notes.service import OwnerNotes
 from shoal.settings import Settings
-from shoal.storage import note_merges
-from shoal.storage.note_merges import CHILDREN
 
 LAVA = "Lava of a volcano cools to basalt."
 SAME = "The lava of volcanoes cools and becomes basalt."
@@ -406,7 +406,7 @@ def normalized(rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str
 def test_statements_are_bound_to_an_owner() -> None:
     unbound = {
         name
-        for name, value in vars(note_merges).items()
+        for name, value in vars(merge_rows).items()
         if isinstance(value, str)
         and re.match(r"\s*(SELECT|INSERT|UPDATE|DELETE)\b", value)
         and ":owner" not in value

@@ -15,7 +15,7 @@ from shoal import Engine
 from shoal.notes import retention
 from shoal.notes.retention import Pruned, prune
 from shoal.notes.service import OwnerNotes
-from shoal.storage.note_sessions import SessionRows
+from shoal.notes.session_rows import SessionRows
 
 LAVA = "Lava of a volcano cools to basalt and ash."
 OLD = "2020-01-01T00:00:00.000Z"

@@ -25,12 +25,12 @@ PROGRAM = """
     from fake_scorer import FakeScorer
     from shoal import Engine
     from shoal.settings import Settings
-    from shoal.storage import webhook_deliveries
+    from shoal.saved_searches import delivery_rows
 
     def die(*_, **__):
         os.kill(os.getpid(), signal.SIGKILL)
 
-    setattr(webhook_deliveries, sys.argv[2], die)
+    setattr(delivery_rows, sys.argv[2], die)
     settings = Settings(database_url=sys.argv[1], learning=False, webhook_hosts="*:*", webhook_private="127.0.0.1")
     Engine(settings=settings, scorer=FakeScorer()).saved_searches.run()
 """

@@ -21,10 +21,10 @@ from shoal.errors import (
     ReadTimeoutError,
     SchemaError,
 )
+from shoal.maintenance.export import export
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import ConstraintError
-from shoal.storage.export import export
 from shoal.storage.opening import open_database
 from shoal.storage.postgres import database as module
 from shoal.storage.postgres.address import with_schema

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from shoal.models.synonyms import Acronym, AcronymStatus
 from shoal.storage.database import Snapshot, Transaction
-from shoal.storage.synonym_records import Acronym, AcronymStatus
 
 _PLACE = "SELECT {column} FROM acronym_documents d WHERE d.acronym_id = a.id ORDER BY document_id LIMIT 1"
 COLUMNS = f"""a.id, a.acronym, a.expansion, a.status, a.n_documents, a.synonym_id,

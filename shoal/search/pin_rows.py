@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from shoal.models.pins import ListedTarget, Pin, PinMatch, PinRule, PinTarget
 from shoal.storage.database import Snapshot, Transaction, listed_in_parts
 from shoal.storage.document_queries import literal
-from shoal.storage.pin_records import ListedTarget, Pin, PinMatch, PinRule, PinTarget
 
 COLUMNS = "id, query, match_kind, created_at, updated_at"
 COUNT = "SELECT COUNT(*) FROM pins"

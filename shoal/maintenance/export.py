@@ -7,6 +7,7 @@ base64, quantised as it is stored. Then come the documents, each `document` foll
 sessions (`note_export.py`). A canonical export contains nothing that depends on when, where or in which order
 the documents and notes were stored: equal documents and notes with equal learned words give equal bytes. So
 it has no merges, proposals, sessions and vectors.
+
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from shoal.library.acronym_rows import DECIDED
 from shoal.models.reefs import IslandScore, ReefScore
 from shoal.models.stored import StoredChunk, StoredDocument
 from shoal.models.token_range import ANY_TOKENS
+from shoal.notes.exported_rows import note_records
+from shoal.search.pin_rows import pin_records
 from shoal.storage import vectors
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Snapshot
@@ -30,10 +34,7 @@ from shoal.storage.document_queries import (
     get_report,
     get_sections,
 )
-from shoal.storage.note_export import note_records
-from shoal.storage.pins import pin_records
 from shoal.storage.source_files import get_file
-from shoal.storage.synonym_export import synonym_records
 
 FORMAT = 1
 """Version of the export format."""
@@ -260,3 +261,19 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_rounded(item) for item in value]
     return value
+
+
+ALL = "SELECT root, words FROM synonyms ORDER BY root IS NOT NULL, root, words"
+
+
+def synonym_records(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+    """Yield the records of an export: each `synonym`, then each `acronym` that a person decided on."""
+    for row in snapshot.rows(ALL):
+        yield {"type": "synonym", "root": row["root"], "synonyms": json.loads(row["words"])}
+    for row in snapshot.rows(DECIDED):
+        yield {
+            "type": "acronym",
+            "acronym": row["acronym"],
+            "expansion": row["expansion"],
+            "status": row["status"],
+        }

@@ -3,15 +3,13 @@ who asks for notes; that is `NoteRows`, which is bound to one owner."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from shoal.models.notes import ScoredText
-from shoal.storage.database import Snapshot, Transaction, listed
-from shoal.storage.notes import NEXT_CHANGES
+from shoal.notes.note_rows import NEXT_CHANGES
+from shoal.storage.database import Snapshot, Transaction
 
-COUNT_ACTIVE = "SELECT COALESCE(SUM(n_active), 0) FROM note_owners"
-COUNT_ACTIVE_OF = f"{COUNT_ACTIVE} WHERE owner IN ({{owners}})"
 OWNERS = "SELECT owner FROM note_owners ORDER BY owner"
 _COLUMNS = """
     id, title, text, text_hash, words, profile, data_checksum, vocabulary_version, change_number
@@ -61,14 +59,6 @@ class ScoredNote(NamedTuple):
     @property
     def scored(self) -> ScoredText:
         return ScoredText(self.words, self.profile, self.data_checksum, self.vocabulary_version)
-
-
-def count_active(snapshot: Snapshot, owners: Collection[str] | None = None) -> int:
-    """Count the active notes of some owners, or of all."""
-    if owners is None:
-        return int(snapshot.value(COUNT_ACTIVE))
-    names, values = listed("owner", owners)
-    return int(snapshot.value(COUNT_ACTIVE_OF.format(owners=names), values))
 
 
 def owners(snapshot: Snapshot) -> list[str]:

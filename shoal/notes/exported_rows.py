@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from shoal.models.notes import Note
+from shoal.notes.merge_rows import Rows, rows_of
+from shoal.notes.note_maintenance import owners
+from shoal.notes.note_rows import NoteRows
 from shoal.storage.database import Snapshot
-from shoal.storage.note_maintenance import owners
-from shoal.storage.note_merges import Rows, rows_of
-from shoal.storage.notes import NoteRows
 
 FIELDS = (
     "id", "owner", "kind", "title", "text", "domain", "tags", "categories", "prerequisites", "source",

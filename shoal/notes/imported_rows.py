@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shoal.models.notes import NoteMerge
+from shoal.notes.merge_rows import BLOBS, LINK_MERGE, LINK_PROPOSAL, Rows
 from shoal.storage.database import Transaction
 from shoal.storage.json_text import compact_json
-from shoal.storage.note_merges import BLOBS, LINK_MERGE, LINK_PROPOSAL, Rows
 
 SET_SURVIVOR = """
     UPDATE notes SET merged_into = :survivor_id,
