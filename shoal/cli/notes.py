@@ -14,10 +14,12 @@ import typer
 
 from shoal.cli import note_extraction, note_merges
 from shoal.cli.json_form import json_form
+from shoal.cli.search_options import given, options_of, values_of
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.shared_options import Owner
+from shoal.declared.notes import NEW_NOTE, NOTE_CHANGES, NOTE_LIST, NOTE_SEARCH
 from shoal.errors import NoteError
-from shoal.models.notes import KINDS, NoteOutcomes
+from shoal.models.notes import NoteOutcomes
 
 if TYPE_CHECKING:
     from shoal.notes.environment import Environment
@@ -33,19 +35,8 @@ NoteId = Annotated[int, typer.Argument(metavar="NOTE", help="Number of the note.
 Query = Annotated[
     str, typer.Argument(metavar="QUERY", help="What you want to know: a question, a prompt, a command.")
 ]
-Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="A short name.")]
-Domain = Annotated[str | None, typer.Option("--domain", metavar="TEXT", help="The subject.")]
-Tags = Annotated[
-    str | None, typer.Option("--tags", metavar="A,B", help="Where the note helps, separated by commas.")
-]
-Categories = Annotated[
-    list[str] | None,
-    typer.Option("--category", metavar="PATH", help="A category such as build/docker. Repeatable."),
-]
-Category = Annotated[
-    str | None, typer.Option("--category", metavar="PATH", help="Only this category and those below.")
-]
-Kind = Annotated[str | None, typer.Option("--kind", metavar="/".join(KINDS), help="Only notes of this kind.")]
+
+
 Requires = Annotated[
     list[str] | None,
     typer.Option(
@@ -55,12 +46,20 @@ Requires = Annotated[
         "Repeatable.",
     ),
 ]
-Metadata = Annotated[str | None, typer.Option("--metadata", metavar="JSON", help="A JSON object.")]
 SessionId = Annotated[str | None, typer.Option("--session", metavar="ID", help="The session of the agent.")]
 Here = Annotated[
     bool, typer.Option("--here", help="Check prerequisites in the working folder, and let its tags weigh.")
 ]
-TopK = Annotated[int, typer.Option("--top-k", min=1, max=50, help="How many results.")]
+OF_NEW = {name: each for name, each in NEW_NOTE.items() if name not in ("prerequisites", "source")}
+OF_CHANGES = {name: each for name, each in NOTE_CHANGES.items() if name != "prerequisites"}
+OF_SEARCH = {name: each for name, each in NOTE_SEARCH.items() if name != "environment"}
+OPTIONS = {
+    "add": options_of(OF_NEW),
+    "update": options_of(OF_CHANGES, has_defaults=False),
+    "list": options_of(NOTE_LIST),
+    "search": options_of(OF_SEARCH),
+}
+"""Declared options by command. `--requires` stands for `prerequisites`, `--here` for an `environment`."""
 
 
 def register(app: typer.Typer) -> None:
@@ -90,7 +89,7 @@ def register(app: typer.Typer) -> None:
         ("extract", note_extraction.extract),
         ("status", note_extraction.status),
     ):
-        command(group, name)(function)
+        command(group, name, OPTIONS.get(name, ()))(function)
     note_merges.register(group)
     app.add_typer(group, name="note")
 
@@ -105,15 +104,8 @@ def add(
     session: Session,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The note; - reads it from stdin.")],
     owner: Owner = None,
-    kind: Annotated[str, typer.Option("--kind", metavar="/".join(KINDS), help="What it is.")] = KINDS[0],
-    title: Title = None,
-    domain: Domain = None,
-    tags: Tags = None,
-    category: Categories = None,
     requires: Requires = None,
-    metadata: Metadata = None,
-    session_id: SessionId = None,
-    verified: Annotated[bool, typer.Option("--verified", help="A person confirmed it.")] = False,
+    **options: Any,
 ) -> None:
     """Add a note.
 
@@ -125,17 +117,11 @@ def add(
         shoal note add "Use make serve." --requires repo=shop --category build/local
         git log -1 --format=%B | shoal note add - --owner ann
     """
-    given = _given(title=title, domain=domain, metadata=_parsed(metadata), prerequisites=_gates(requires))
+    fields = given(OF_NEW, options)
+    if requires:
+        fields["prerequisites"] = _gates(requires)
     with _notes(session, owner, must_exist=False) as notes:
-        added = notes.add(
-            _read(text),
-            kind=kind,
-            tags=split_tags(tags),
-            categories=category or (),
-            session_id=session_id,
-            verified=verified,
-            **given,
-        )
+        added = notes.add(_read(text), **fields)
     answer = json_form(added)
     if session.as_json:
         session.emit(answer)
@@ -152,15 +138,9 @@ def add(
 def list_notes(
     session: Session,
     owner: Owner = None,
-    category: Category = None,
-    kind: Kind = None,
-    tag: Annotated[str | None, typer.Option("--tag", metavar="T", help="Only notes with this tag.")] = None,
-    deprecated: Annotated[bool, typer.Option("--deprecated", help="Also deprecated notes.")] = False,
-    pinned: Annotated[
-        bool | None, typer.Option("--pinned/--not-pinned", help="Only pinned notes, or only others.")
-    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 50,
     offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+    **options: Any,
 ) -> None:
     """List notes by number.
 
@@ -169,17 +149,7 @@ def list_notes(
         shoal note list --owner ann --tag python --json | jq -r '.notes[].text'
     """
     with _notes(session, owner) as notes:
-        page = json_form(
-            notes.list(
-                category=category,
-                kind=kind,
-                tag=tag,
-                include_deprecated=deprecated,
-                pinned=pinned,
-                limit=limit,
-                offset=offset,
-            )
-        )
+        page = json_form(notes.list(limit=limit, offset=offset, **given(NOTE_LIST, options)))
     if session.as_json:
         session.emit({**page, "limit": limit, "offset": offset})
         return
@@ -212,21 +182,8 @@ def search(
     session: Session,
     query: Query,
     owner: Owner = None,
-    top_k: TopK = 3,
-    category: Category = None,
-    kind: Kind = None,
-    tags: Annotated[
-        str | None, typer.Option("--tags", metavar="A,B", help="Only notes with all of these tags.")
-    ] = None,
-    threshold: Annotated[
-        float, typer.Option("--threshold", min=0.0, max=1.0, help="Lowest similarity of a result.")
-    ] = 0.0,
-    session_id: Annotated[
-        str | None,
-        typer.Option("--session", metavar="ID", help="Leave out what this session was shown already."),
-    ] = None,
     here: Here = False,
-    scores: Annotated[bool, typer.Option("--scores", help="Show the steps of each score.")] = False,
+    **options: Any,
 ) -> None:
     """Find notes for a query, best first.
 
@@ -237,18 +194,10 @@ def search(
         shoal note search "why do the tests hang" --here
         shoal note search "deploy" --owner ann --category build --scores
     """
+    arguments = given(OF_SEARCH, options)
+    arguments["include_scores"] = options["include_scores"] or session.as_json
     with _notes(session, owner) as notes:
-        response = notes.search(
-            query,
-            top_k=top_k,
-            category=category,
-            kind=kind,
-            tags=split_tags(tags) or None,
-            threshold=threshold,
-            session_id=session_id,
-            environment=_environment(session, here),
-            include_scores=scores or session.as_json,
-        )
+        response = notes.search(query, environment=_environment(session, here), **arguments)
     answer = json_form(response)
     if session.as_json:
         session.emit(answer)
@@ -281,17 +230,9 @@ def update(
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="The new text; - reads it from stdin.")
     ] = None,
-    title: Title = None,
-    domain: Domain = None,
-    tags: Annotated[
-        str | None, typer.Option("--tags", metavar="A,B", help='The new tags; "" removes all tags.')
-    ] = None,
     requires: Requires = None,
     anywhere: Annotated[bool, typer.Option("--anywhere", help="Remove all prerequisites.")] = False,
-    metadata: Metadata = None,
-    verified: Annotated[
-        bool | None, typer.Option("--verified/--not-verified", help="Whether a person confirmed it.")
-    ] = None,
+    **options: Any,
 ) -> None:
     """Change fields of a note.
 
@@ -303,19 +244,15 @@ def update(
     """
     if requires and anywhere:
         raise typer.BadParameter("cannot be combined with --requires", param_hint="--anywhere")
-    given = _given(
-        text=None if text is None else _read(text),
-        title=title,
-        domain=domain,
-        tags=None if tags is None else split_tags(tags),
-        prerequisites={} if anywhere else _gates(requires),
-        metadata=_parsed(metadata),
-        verified=verified,
-    )
-    if not given:
+    changes = values_of(OF_CHANGES, options)
+    if text is not None:
+        changes["text"] = _read(text)
+    if requires or anywhere:
+        changes["prerequisites"] = {} if anywhere else _gates(requires)
+    if not changes:
         raise typer.BadParameter("name a field to change, such as --text or --tags", param_hint="NOTE")
     with _notes(session, owner) as notes:
-        _report(session, notes.update(note, **given), "is changed")
+        _report(session, notes.update(note, **changes), "is changed")
 
 
 def deprecate(
@@ -491,7 +428,9 @@ def remember(
     confidence: Annotated[
         float, typer.Option("--confidence", min=0.0, max=1.0, help="How sure it is; at most 0.8 is refused.")
     ] = 1.0,
-    tags: Tags = None,
+    tags: Annotated[
+        str | None, typer.Option("--tags", metavar="A,B", help="Where the note helps, with commas.")
+    ] = None,
     session_id: SessionId = None,
     file: Annotated[
         Path | None,
@@ -537,7 +476,7 @@ def recall(
     session: Session,
     query: Query,
     owner: Owner = None,
-    top_k: TopK = 3,
+    top_k: Annotated[int, typer.Option("--top-k", min=1, max=50, help="How many results.")] = 3,
     threshold: Annotated[
         float, typer.Option("--threshold", min=0.0, max=1.0, help="Lowest similarity of a result.")
     ] = 0.7,
@@ -575,11 +514,12 @@ def _gates(requires: Sequence[str] | None) -> dict[str, list[str]] | None:
     if not requires:
         return None
     gates: dict[str, list[str]] = {}
-    for given in requires:
-        name, _, value = given.partition("=")
+    for required in requires:
+        name, _, value = required.partition("=")
         if name not in GATES or not value:
             raise typer.BadParameter(
-                f"{given[:50]!r} must be GATE=VALUE with one of {', '.join(GATES)}", param_hint="--requires"
+                f"{required[:50]!r} must be GATE=VALUE with one of {', '.join(GATES)}",
+                param_hint="--requires",
             )
         gates.setdefault(GATES[name], []).append(value)
     return gates
@@ -600,16 +540,6 @@ def _tag_scores(given: Sequence[str] | None) -> dict[str, float] | None:
                 f"{each[:50]!r} must be TAG=X with X from -1 to 1", param_hint="--tag-score"
             )
     return scores
-
-
-def _parsed(metadata: str | None) -> Any:
-    """A JSON object of the command line; None without one."""
-    if metadata is None:
-        return None
-    try:
-        return json.loads(metadata)
-    except (ValueError, RecursionError):
-        raise typer.BadParameter("must be a JSON object", param_hint="--metadata") from None
 
 
 def _lines(file: Path) -> Iterator[Any]:

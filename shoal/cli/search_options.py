@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -52,7 +53,11 @@ def values_of(arguments: Mapping[str, Argument], options: Mapping[str, Any]) -> 
 def given(arguments: Mapping[str, Argument], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that differ from their defaults. Raises QueryError."""
     values = values_of(arguments, options)
-    return {name: value for name, value in values.items() if value != arguments[name].default}
+    return {
+        name: value
+        for name, value in values.items()
+        if value != arguments[name].default and (value or not isinstance(value, list))
+    }
 
 
 def _option(name: str, argument: Argument, has_default: bool) -> inspect.Parameter:
@@ -61,21 +66,22 @@ def _option(name: str, argument: Argument, has_default: bool) -> inspect.Paramet
     metavar = argument.metavar or None
     match kind:
         case Flag():
-            type_: Any = bool if has_default else bool | None
+            type_: Any = bool
         case Whole(low, high):
             type_, limits = int, {"min": low, "max": high}
         case Number(low, high):
             type_, limits = float, {"min": low, "max": high}
-        case Choice(members):
-            type_, metavar = str, "/".join(members)
+        case Choice():
+            type_, metavar = str, "/".join(kind.texts)
             default = default and str(default)
         case Value(text=TextForm.repeated | TextForm.with_commas):
-            type_ = list[str]
+            type_, default = list[str], default or None
         case _:
             type_ = str
-    if default is None and type_ is not bool:
-        type_ = type_ | None
     flag = f"--{(argument.option or name).replace('_', '-')}"
+    if default is None:
+        flag = f"{flag}/--not-{flag[2:]}" if type_ is bool else flag
+        type_ = type_ | None
     option = typer.Option(flag, metavar=metavar, help=_help(argument), **limits)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[type_, option]
@@ -92,8 +98,17 @@ def _value(name: str, argument: Argument, value: Any) -> Any:
     if isinstance(argument.kind, Numbers):
         return argument.kind.of_text(name, value)
     if isinstance(argument.kind, Value) and argument.kind.text is TextForm.with_commas:
-        return [part for text in value for part in split_tags(text)] or None
+        return [part for text in value for part in split_tags(text)]
+    if isinstance(argument.kind, Value) and argument.kind.text is TextForm.json:
+        return _parsed(name, value)
     return value
+
+
+def _parsed(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"is not JSON: {error}", param_hint=f"--{name}") from None
 
 
 def warn(session: Session, answer: dict[str, Any]) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.paths import API
 from shoal.client.requests import Requester, json_object, new_key, pages, parse, parse_part, without_none
+from shoal.declared.notes import AsJson, NewNote, NoteChanges, NoteListArguments, NoteSearchArguments
 from shoal.models.notes import (
     AddedNote,
     CategoryCount,
@@ -24,12 +25,8 @@ from shoal.models.notes import (
     NoteStatus,
 )
 
-if TYPE_CHECKING:
-    from shoal.notes.environment import Environment
-    from shoal.notes.prerequisites import Prerequisites
-
-    AnyEnvironment = Environment | Mapping[str, Any]
-    AnyPrerequisites = Prerequisites | Mapping[str, Any]
+AnyEnvironment = AsJson | Mapping[str, Any]
+AnyPrerequisites = AnyEnvironment
 
 DEFAULT_OWNER = "default"
 NOTES = "/notes"
@@ -54,34 +51,12 @@ class NoteOperations(Requester):
         text: str,
         *,
         owner: str = DEFAULT_OWNER,
-        kind: str | None = None,
-        title: str | None = None,
-        domain: str | None = None,
-        tags: Iterable[str] | None = None,
-        categories: Iterable[str] | None = None,
-        prerequisites: AnyPrerequisites | None = None,
-        source: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        session_id: str | None = None,
-        verified: bool | None = None,
         idempotency_key: str | None = None,
+        **fields: Unpack[NewNote],
     ) -> Flow[AddedNote]:
         """Store a note, or count the text again if the owner has it. A call with the same key and arguments
         has the same outcome, and adds and counts nothing."""
-        body = _body(
-            owner,
-            text=text,
-            kind=kind,
-            title=title,
-            domain=domain,
-            tags=tags,
-            categories=categories,
-            prerequisites=prerequisites,
-            source=source,
-            metadata=metadata,
-            session_id=session_id,
-            verified=verified,
-        )
+        body = _body(owner, text=text, **fields)
         return (yield from self._post(AddedNote, NOTES, body, key=idempotency_key or new_key()))
 
     @operation
@@ -111,43 +86,16 @@ class NoteOperations(Requester):
         self,
         *,
         owner: str = DEFAULT_OWNER,
-        category: str | None = None,
-        kind: str | None = None,
-        tag: str | None = None,
-        include_deprecated: bool | None = None,
-        pinned: bool | None = None,
         limit: int = 50,
         offset: int = 0,
+        **filters: Unpack[NoteListArguments],
     ) -> Flow[NotePage]:
         """A page of notes, by id; `category` includes its subcategories."""
-        filters = {
-            "category": category,
-            "kind": kind,
-            "tag": tag,
-            "include_deprecated": include_deprecated,
-            "pinned": pinned,
-        }
         return (yield from self._page(NotePage, NOTES, limit, offset, owner=owner, **filters))
 
     @listing
-    def each_note(
-        self,
-        *,
-        owner: str = DEFAULT_OWNER,
-        category: str | None = None,
-        kind: str | None = None,
-        tag: str | None = None,
-        include_deprecated: bool | None = None,
-        pinned: bool | None = None,
-    ) -> Stream[Note]:
+    def each_note(self, *, owner: str = DEFAULT_OWNER, **filters: Unpack[NoteListArguments]) -> Stream[Note]:
         """All notes of an owner that pass the filters, read page by page."""
-        filters = {
-            "category": category,
-            "kind": kind,
-            "tag": tag,
-            "include_deprecated": include_deprecated,
-            "pinned": pinned,
-        }
         yield from pages(
             lambda limit, offset: self._page(NotePage, NOTES, limit, offset, owner=owner, **filters),
             lambda page: page.notes,
@@ -165,24 +113,10 @@ class NoteOperations(Requester):
         *,
         owner: str = DEFAULT_OWNER,
         text: str | None = None,
-        title: str | None = None,
-        domain: str | None = None,
-        tags: Iterable[str] | None = None,
-        prerequisites: AnyPrerequisites | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        verified: bool | None = None,
+        **changes: Unpack[NoteChanges],
     ) -> Flow[Note]:
         """Change the given fields of a note; None leaves a field as it is."""
-        body = _body(
-            owner,
-            text=text,
-            title=title,
-            domain=domain,
-            tags=tags,
-            prerequisites=prerequisites,
-            metadata=metadata,
-            verified=verified,
-        )
+        body = _body(owner, text=text, **changes)
         return (yield from self._change("PATCH", _path(note_id), body))
 
     @operation
@@ -246,32 +180,10 @@ class NoteOperations(Requester):
 
     @operation
     def search_notes(
-        self,
-        query: str,
-        *,
-        owner: str = DEFAULT_OWNER,
-        top_k: int | None = None,
-        category: str | None = None,
-        kind: str | None = None,
-        tags: Iterable[str] | None = None,
-        environment: AnyEnvironment | None = None,
-        session_id: str | None = None,
-        threshold: float | None = None,
-        include_scores: bool | None = None,
+        self, query: str, *, owner: str = DEFAULT_OWNER, **given: Unpack[NoteSearchArguments]
     ) -> Flow[NoteResponse]:
         """The active notes that match a query best, best first."""
-        body = _body(
-            owner,
-            query=query,
-            top_k=top_k,
-            category=category,
-            kind=kind,
-            tags=tags,
-            environment=environment,
-            session_id=session_id,
-            threshold=threshold,
-            include_scores=include_scores,
-        )
+        body = _body(owner, query=query, **given)
         return (yield from self._post(NoteResponse, f"{NOTES}/search", body))
 
     @operation

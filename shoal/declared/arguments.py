@@ -6,7 +6,7 @@ The API, the commands and the checks of the library follow from it.
 import enum
 import math
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -25,12 +25,19 @@ Member = TypeVar("Member", bound=enum.StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A member of an enumeration, which is also given as its text."""
+    """One of some texts, or a member of an enumeration, which is also given as its text."""
 
-    members: type[enum.StrEnum]
+    members: type[enum.StrEnum] | tuple[str, ...]
 
-    def check(self, name: str, value: object, settings: object = None) -> enum.StrEnum:
+    def check(self, name: str, value: object, settings: object = None) -> str:
+        if isinstance(self.members, tuple):
+            return _check_text(name, value, self.members)
         return check_choice(name, value, self.members)
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts that are valid."""
+        return [str(member) for member in self.members]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +207,15 @@ def arguments_of(declaration: type) -> dict[str, Argument]:
 
 def check_choice(name: str, value: object, members: type[Member]) -> Member:
     """Validate a member of an enumeration. Raises QueryError."""
-    names = ", ".join(member.value for member in members)
+    return members(_check_text(name, value, [member.value for member in members]))
+
+
+def _check_text(name: str, value: object, valid: Sequence[str]) -> str:
     if not isinstance(value, str):
-        raise QueryError(name, f"must be one of {names}")
-    try:
-        return members(value)
-    except ValueError:
-        raise QueryError(name, f"{value[:40]!r} is not one of {names}") from None
+        raise QueryError(name, f"must be one of {', '.join(valid)}")
+    if value not in valid:
+        raise QueryError(name, f"{value[:40]!r} is not one of {', '.join(valid)}")
+    return value
 
 
 def check_whole(name: str, value: object, low: int, high: int | None) -> int:
@@ -244,3 +253,11 @@ def unknown_name(name: str, valid: Iterable[str]) -> str:
     meant = meant_name(name, valid)
     hint = f"did you mean {meant}?" if meant else f"known are {', '.join(valid)}"
     return f"there is no {name[:COMPARED_CHARS]!r}; {hint}"
+
+
+def check_names(operation: str, given: Iterable[str], valid: Iterable[str]) -> None:
+    """Raise TypeError for a keyword that is no argument of an operation."""
+    names = tuple(valid)
+    for name in given:
+        if name not in names:
+            raise TypeError(f"{operation}: {unknown_name(name, names)}")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
 from typing import Any, TypeVar
 
+from shoal.declared.notes import MAX_CATEGORY_DEPTH, MAX_TAGS, MAX_TEXT_CHARS
 from shoal.errors import InvalidFieldError, NoteError
 from shoal.formats.decoding import clean
 from shoal.formats.drafts import checked_metadata
@@ -19,16 +20,13 @@ from shoal.notes.prerequisites import Prerequisites, split_tags
 from shoal.settings import Settings
 
 MAX_OWNER_CHARS = 200
-MAX_TEXT_CHARS = 20_000
 MAX_SESSION_CHARS = 200
 MAX_PATH_CHARS = 4_096
 MAX_REASON_CHARS = 1_000
 MAX_DOMAIN_CHARS = 100
-MAX_TAGS = 50
 MAX_TAG_CHARS = 100
 MAX_CATEGORIES = 20
 MAX_CATEGORY_CHARS = 200
-MAX_CATEGORY_DEPTH = 8
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from shoal.declared.notes import MAX_TAGS
 from shoal.errors import NoteError
 from shoal.models.notes import PINNED_BY, NoteDraft, TagRelevance
 from shoal.notes import drafts
@@ -251,7 +252,7 @@ def _feedback(entry: object) -> dict[str, Any]:
     if not isinstance(entry, dict) or not isinstance(entry.get("is_applicable"), bool):
         raise NoteError("feedback", "must be objects with `is_applicable`")
     tag_scores = entry.get("tag_scores", {})
-    if not isinstance(tag_scores, dict) or len(tag_scores) > drafts.MAX_TAGS:
+    if not isinstance(tag_scores, dict) or len(tag_scores) > MAX_TAGS:
         raise NoteError("feedback", "must have an object of scores by tag")
     return {
         "session_id": drafts.checked_line("feedback", entry.get("session_id", ""), drafts.MAX_SESSION_CHARS),

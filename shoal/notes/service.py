@@ -10,8 +10,21 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from shoal.declared.arguments import check_names
+from shoal.declared.notes import (
+    DEFAULT_TOP_K,
+    MAX_TOP_K,
+    NOTE_CHANGES,
+    NOTE_LIST,
+    NOTE_SEARCH,
+    AsJson,
+    NewNote,
+    NoteChanges,
+    NoteListArguments,
+    NoteSearchArguments,
+)
 from shoal.errors import InvalidFieldError, NoteError, QueryError
 from shoal.filters.value_checks import check_characters
 from shoal.models.notes import (
@@ -57,8 +70,6 @@ if TYPE_CHECKING:
 
 EXTRACT = "extract"
 """Name of the lock that one process holds while it asks the chat endpoint."""
-MAX_TOP_K = 50
-DEFAULT_TOP_K = 3
 RECALL_THRESHOLD = 0.7
 MAX_EVENT_CHARS = 50
 MAX_SHOWN = 500
@@ -125,42 +136,14 @@ class OwnerNotes(OwnerMerges):
 
     # Writing
 
-    def add(
-        self,
-        text: str,
-        *,
-        kind: str = "lesson",
-        title: str = "",
-        domain: str = "",
-        tags: Iterable[str] = (),
-        categories: Iterable[str] = (),
-        prerequisites: Mapping[str, Any] | Prerequisites | None = None,
-        source: str = "manual",
-        metadata: Mapping[str, Any] | None = None,
-        session_id: str | None = None,
-        verified: bool = False,
-    ) -> AddedNote:
+    def add(self, text: str, **fields: Unpack[NewNote]) -> AddedNote:
         """Store a note; `shoal.models.notes.Note` describes the fields.
 
         If an active note has the same text, its `occurrence_count` goes up instead, and `is_duplicate` is
         set. `similar` warns of notes that say nearly the same, or the opposite. Raises NoteError.
         """
-        draft = drafts.make_draft(
-            self._context.settings,
-            {
-                "text": text,
-                "kind": kind,
-                "title": title,
-                "domain": domain,
-                "tags": tags,
-                "categories": categories,
-                "prerequisites": prerequisites,
-                "source": source,
-                "metadata": metadata,
-                "session_id": session_id or "",
-                "verified": verified,
-            },
-        )
+        given = {name: value for name, value in fields.items() if value is not None}
+        draft = drafts.make_draft(self._context.settings, {"text": text, **given})
         return adding.add(self._context, self.owner, draft)
 
     def once(self, idempotency_key: str, request_hash: str) -> KeyedRequest:
@@ -191,28 +174,10 @@ class OwnerNotes(OwnerMerges):
         """
         return remembering.remember(self._context, self.owner, items)
 
-    def update(
-        self,
-        note_id: int,
-        *,
-        text: str | None = None,
-        title: str | None = None,
-        domain: str | None = None,
-        tags: Iterable[str] | None = None,
-        prerequisites: Mapping[str, Any] | Prerequisites | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        verified: bool | None = None,
-    ) -> Note:
+    def update(self, note_id: int, *, text: str | None = None, **changes: Unpack[NoteChanges]) -> Note:
         """Change the given fields of a note; None leaves a field as it is. Raises NoteError."""
-        given = {
-            "text": text,
-            "title": title,
-            "domain": domain,
-            "tags": tags,
-            "prerequisites": prerequisites,
-            "metadata": metadata,
-            "verified": verified,
-        }
+        given = {"text": text, **changes}
+        check_names("update", changes, NOTE_CHANGES)
         fields = {name: value for name, value in given.items() if value is not None}
         return changing.update(self._context, self.owner, note_id, fields)
 
@@ -395,27 +360,19 @@ class OwnerNotes(OwnerMerges):
         with self._context.database.snapshot() as snapshot:
             return NoteRows(snapshot, self.owner).get(note_id, label_threshold=self._threshold)
 
-    def list(
-        self,
-        *,
-        category: str | None = None,
-        kind: str | None = None,
-        tag: str | None = None,
-        include_deprecated: bool = False,
-        pinned: bool | None = None,
-        limit: int = 50,
-        offset: int = 0,
-    ) -> NotePage:
+    def list(self, *, limit: int = 50, offset: int = 0, **given: Unpack[NoteListArguments]) -> NotePage:
         """Notes by id; `category` includes its subcategories."""
+        check_names("list", given, NOTE_LIST)
         check_page(limit, offset)
+        category, kind, tag = (given.get(name) for name in ("category", "kind", "tag"))
         with self._context.database.snapshot() as snapshot:
             return NoteRows(snapshot, self.owner).list(
                 label_threshold=self._threshold,
                 category=None if category is None else drafts.checked_category(category),
                 kind=None if kind is None else drafts.checked_choice("kind", kind, KINDS),
                 tag=None if tag is None else drafts.checked_tag(tag),
-                include_deprecated=include_deprecated,
-                pinned=pinned,
+                include_deprecated=given.get("include_deprecated", False),
+                pinned=given.get("pinned"),
                 limit=limit,
                 offset=offset,
             )
@@ -471,19 +428,7 @@ class OwnerNotes(OwnerMerges):
 
     # Search
 
-    def search(
-        self,
-        query: str,
-        *,
-        top_k: int = DEFAULT_TOP_K,
-        category: str | None = None,
-        kind: str | None = None,
-        tags: Iterable[str] | None = None,
-        environment: Environment | Mapping[str, Any] | None = None,
-        session_id: str | None = None,
-        threshold: float = 0.0,
-        include_scores: bool = False,
-    ) -> NoteResponse:
+    def search(self, query: str, **given: Unpack[NoteSearchArguments]) -> NoteResponse:
         """The active notes that match a query best, best first (`shoal.notes.ranking`).
 
         The environment decides which prerequisites hold; its tags weigh notes, and never exclude one that was
@@ -491,27 +436,15 @@ class OwnerNotes(OwnerMerges):
         least similarity to the query, 0 to 1. `include_scores` adds every step of each score. Raises
         QueryError.
         """
-        request = self._search(
-            query, top_k, category, kind, tags, environment, session_id, threshold, include_scores
-        )
+        request = self._search(query, **given)
         return searching.search(self._context, self.owner, request)
 
-    def search_steps(
-        self,
-        query: str,
-        *,
-        top_k: int = DEFAULT_TOP_K,
-        category: str | None = None,
-        kind: str | None = None,
-        tags: Iterable[str] | None = None,
-        environment: Environment | Mapping[str, Any] | None = None,
-        session_id: str | None = None,
-    ) -> NoteSearchSteps:
+    def search_steps(self, query: str, **given: Unpack[NoteSearchArguments]) -> NoteSearchSteps:
         """What each step of a `search` contributes: how many notes match, how many each gate and filter
         leaves out, and how the best notes move. Raises QueryError."""
         from shoal.notes.search_steps import search_steps
 
-        request = self._search(query, top_k, category, kind, tags, environment, session_id)
+        request = self._search(query, **given)
         return search_steps(self._context, self.owner, request)
 
     def search_with_passages(
@@ -549,31 +482,22 @@ class OwnerNotes(OwnerMerges):
         )
         return searching.recall(self._context, self.owner, request)
 
-    def _search(
-        self,
-        query: str,
-        top_k: int,
-        category: str | None,
-        kind: str | None,
-        tags: Iterable[str] | None,
-        environment: Environment | Mapping[str, Any] | None,
-        session_id: str | None,
-        threshold: float = 0.0,
-        include_scores: bool = False,
-    ) -> NoteSearch:
+    def _search(self, query: str, **given: Unpack[NoteSearchArguments]) -> NoteSearch:
+        check_names("search", given, NOTE_SEARCH)
+        category, kind, tags = given.get("category"), given.get("kind"), given.get("tags")
         filters = NoteFilters(
-            environment=_environment(environment),
+            environment=_environment(given.get("environment")),
             category=None if category is None else drafts.checked_category(category),
             kind=None if kind is None else drafts.checked_choice("kind", kind, KINDS),
             tags=() if tags is None else drafts.checked_tags(tags),
         )
         return NoteSearch(
             self._checked_query(query),
-            _checked_top_k(top_k),
+            _checked_top_k(given.get("top_k", DEFAULT_TOP_K)),
             filters,
-            session_id=_session(session_id),
-            threshold=_checked_threshold(threshold),
-            include_scores=include_scores,
+            session_id=_session(given.get("session_id")),
+            threshold=_checked_threshold(given.get("threshold", 0.0)),
+            include_scores=given.get("include_scores", False),
         )
 
     def _checked_query(self, query: object) -> str:
@@ -604,7 +528,7 @@ def _session(session_id: object) -> str:
     return drafts.checked_line("session_id", session_id or "", drafts.MAX_SESSION_CHARS)
 
 
-def _environment(environment: Environment | Mapping[str, Any] | None) -> Environment | None:
+def _environment(environment: AsJson | Mapping[str, Any] | None) -> Environment | None:
     if environment is None or isinstance(environment, Environment):
         return environment
     try:

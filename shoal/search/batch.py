@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from shoal.declared.arguments import Flag, unknown_name
+from shoal.declared.arguments import Flag, check_names
 from shoal.declared.search import OF_RANKING
 from shoal.errors import QueryError, ReadTimeoutError, ShoalError
 from shoal.models.batches import BatchAnswer, BatchResponse, FoundBy, FusedResult
@@ -69,9 +69,7 @@ def make_batch_request(
 ) -> BatchRequest:
     """Validate a batch. `of_ranking`: arguments of the fused ranking. Raises QueryError for an invalid
     argument of the batch itself."""
-    unknown = next((name for name in of_ranking if name not in OF_RANKING), None)
-    if unknown is not None:
-        raise TypeError(f"search_many: {unknown_name(unknown, ('searches', 'fused', *OF_RANKING))}")
+    check_names("search_many", of_ranking, OF_RANKING)
     is_fused = Flag().check("fused", fused)
     of_ranking = {name: of_ranking.get(name, each.default) for name, each in OF_RANKING.items()}
     batch = BatchRequest(

@@ -19,6 +19,7 @@ from shoal.declared.arguments import (
     Value,
     check_finite,
     check_list,
+    check_names,
     check_whole,
     unknown_name,
 )
@@ -129,9 +130,7 @@ def make_request(query: object, *, settings: Settings, **given: object) -> Searc
     Without `rerank`, that of the settings applies, unless results are sorted. Raises TypeError for a keyword
     that is no argument of a search.
     """
-    unknown = next((name for name in given if name not in SEARCH), None)
-    if unknown is not None:
-        raise TypeError(f"search: {unknown_name(unknown, SEARCH_ARGUMENTS)}")
+    check_names("search", given, SEARCH_ARGUMENTS)
     checked: dict[str, Any] = {"query": _query(query, settings)}
     for name, argument in SEARCH.items():
         checked[name] = check_argument(name, given.get(name, argument.default), settings)

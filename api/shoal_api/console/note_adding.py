@@ -8,9 +8,9 @@ from typing import Any
 import flask
 from werkzeug.wrappers import Response
 
+from shoal.declared.notes import MAX_TEXT_CHARS
 from shoal.errors import NoteError
 from shoal.models.notes import KINDS
-from shoal.notes.drafts import MAX_TEXT_CHARS
 from shoal.notes.prerequisites import GATES
 from shoal.notes.service import OwnerNotes
 from shoal_api import service

@@ -9,9 +9,9 @@ from typing import Any
 import flask
 from werkzeug.wrappers import Response
 
+from shoal.declared.notes import MAX_TEXT_CHARS
 from shoal.errors import NoteError, NoteStateError
 from shoal.models.notes import PROPOSAL_STATUSES
-from shoal.notes.drafts import MAX_TEXT_CHARS
 from shoal.notes.service import OwnerNotes
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page, respond

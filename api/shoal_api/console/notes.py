@@ -12,9 +12,9 @@ from markupsafe import Markup
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
+from shoal.declared.notes import MAX_TEXT_CHARS
 from shoal.errors import NoteError, NoteStateError
 from shoal.models.notes import KINDS, Note, NoteScores
-from shoal.notes.drafts import MAX_TEXT_CHARS
 from shoal.notes.prerequisites import GATES
 from shoal.notes.service import OwnerNotes
 from shoal.search.matched_terms import Highlighter, find_highlights

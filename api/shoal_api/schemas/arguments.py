@@ -45,10 +45,12 @@ def schema_of(name: str, of: Mapping[str, fields.Field[Any]], doc: str = "") -> 
     return type(f"{name}Schema", (Schema,), {**of, "__doc__": doc, "__module__": __name__})
 
 
-def body_fields(arguments: Mapping[str, Argument], *required: str) -> Fields:
-    """Return the fields of a JSON body that has these arguments."""
+def body_fields(arguments: Mapping[str, Argument], *required: str, fills: bool = True) -> Fields:
+    """Return the fields of a JSON body that has these arguments. Unless it `fills` them in, those that are
+    absent stay absent, and none is null."""
     return {
-        name: body_field(name, argument, required=name in required) for name, argument in arguments.items()
+        name: body_field(name, argument, required=name in required, fills=fills)
+        for name, argument in arguments.items()
     }
 
 
@@ -57,11 +59,15 @@ def address_fields(arguments: Mapping[str, Argument], *required: str) -> Fields:
     return {name: _address_field(argument, required=name in required) for name, argument in arguments.items()}
 
 
-def body_field(name: str, argument: Argument, *, required: bool = False) -> fields.Field[Any]:
+def body_field(
+    name: str, argument: Argument, *, required: bool = False, fills: bool = True
+) -> fields.Field[Any]:
     """Return the field of an argument in a JSON body; the library checks a `Value`."""
     about = argument.about + argument.body
-    is_nullable = argument.default is None and not required
-    given = {"allow_none": is_nullable, "required": required, **_default(argument, is_nullable)}
+    is_nullable = argument.default is None and not required and fills
+    given: dict[str, Any] = {"allow_none": is_nullable, "required": required}
+    if fills:
+        given |= _default(argument, is_nullable)
     match argument.kind:
         case Flag():
             return StrictBoolean(metadata={"description": about}, **given)
@@ -82,6 +88,10 @@ def body_field(name: str, argument: Argument, *, required: bool = False) -> fiel
         case Value({"items": {"type": "string"}} as schema, TextForm.with_commas | TextForm.repeated):
             listed = OneOrMany if "string" in schema["type"] else BoundedList
             return listed(fields.String(), metadata={**schema, "description": about}, **given)
+        case Value({"type": "string"} as schema):
+            return fields.String(metadata={**schema, "description": about}, **given)
+        case Value({"type": "object"} as schema):
+            return fields.Dict(keys=fields.String(), metadata={**schema, "description": about}, **given)
         case Value(schema):
             return fields.Raw(metadata={**schema, "description": about}, **given)
     return _scalar(argument, about, strict=True, **given)
@@ -127,7 +137,7 @@ def _scalar(argument: Argument, about: str, **given: Any) -> fields.Field[Any]:
     kind = argument.kind
     if isinstance(kind, Choice):
         given.pop("strict", None)
-        one_of = validate.OneOf([member.value for member in kind.members])
+        one_of = validate.OneOf(kind.texts)
         return fields.String(validate=one_of, metadata={"description": about}, **given)
     assert isinstance(kind, Whole)
     if kind.setting:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import fields, validate
+from marshmallow import fields
 
 from shoal.declared.arguments import MAX_ID
+from shoal.declared.notes import (
+    ABOUT_TEXT,
+    CATEGORY,
+    DEFAULT_TOP_K,
+    MAX_TEXT_CHARS,
+    MAX_TOP_K,
+    NEW_NOTE,
+    NOTE_CHANGES,
+    NOTE_LIST,
+    NOTE_SEARCH,
+)
 from shoal.models.notes import (
-    KINDS,
-    SOURCES,
     AddedNote,
     CategoryCount,
     Feedback,
@@ -22,8 +31,8 @@ from shoal.models.notes import (
     NoteStatus,
     Recall,
 )
-from shoal.notes.drafts import MAX_CATEGORY_DEPTH, MAX_TAGS, MAX_TEXT_CHARS
-from shoal.notes.service import DEFAULT_TOP_K, MAX_SHOWN, MAX_TOP_K, RECALL_THRESHOLD
+from shoal.notes.service import MAX_SHOWN, RECALL_THRESHOLD
+from shoal_api.schemas.arguments import address_fields, body_fields, schema_of
 from shoal_api.schemas.common import (
     BoundedList,
     Moment,
@@ -49,12 +58,8 @@ ABOUT_OWNER = (
     "whose notes these are, 1 to 200 characters; to one owner, the notes of another do not exist. Default: "
     f"`{DEFAULT_OWNER}`"
 )
-CATEGORY = f"a path such as `build/docker`, with at most {MAX_CATEGORY_DEPTH} different parts"
 QUERY = "what you want to know; it has no operators, so it may be a prompt or a command"
-ENVIRONMENT = (
-    "where the session works: prerequisites are checked against it, and its tags weigh notes. Without one, "
-    "all prerequisites hold"
-)
+ENVIRONMENT = NOTE_SEARCH["environment"].about
 
 
 def _text(description: str, *, required: bool = False, **options: Any) -> fields.String:
@@ -71,10 +76,13 @@ class OwnerQuerySchema(Schema):
     owner = _text(ABOUT_OWNER)
 
 
+OWNED = {"owner": _text(f"{ABOUT_OWNER}. May be a query parameter instead")}
+
+
 class OwnedSchema(Schema):
     """The owner in a body, the same as the query parameter."""
 
-    owner = _text(f"{ABOUT_OWNER}. May be a query parameter instead")
+    owner = OWNED["owner"]
 
 
 class MaybeAbsentSchema(OwnedSchema):
@@ -114,48 +122,26 @@ def _environment() -> fields.Nested:
     return fields.Nested(EnvironmentSchema, metadata={"description": ENVIRONMENT})
 
 
-class NoteFieldsSchema(OwnedSchema):
-    """The fields that can be changed."""
-
-    title = _text("a short name; may be empty")
-    domain = _text("subject, up to 100 characters")
-    tags = _texts(f"where the note helps, such as `python`; up to {MAX_TAGS}")
-    prerequisites = _prerequisites("where the note may be shown; `{}` means everywhere")
-    metadata = fields.Dict(
-        keys=fields.String(), metadata={"description": "any JSON object up to 64 KiB, returned unchanged"}
-    )
-    verified = StrictBoolean(metadata={"description": "whether a person or a second source confirmed it"})
-
-
-class NewNoteSchema(NoteFieldsSchema):
-    """A note to store."""
-
-    text = _text(f"1 to {MAX_TEXT_CHARS:,} characters", required=True)
-    kind = fields.String(
-        validate=validate.OneOf(KINDS),
-        metadata={"description": "what it is; default `lesson`"},
-    )
-    categories = _texts(f"each {CATEGORY}")
-    source = fields.String(
-        validate=validate.OneOf(SOURCES), metadata={"description": "who wrote it; default `manual`"}
-    )
-    session_id = _text("the session that submits it")
-
-
-class NoteChangesSchema(NoteFieldsSchema):
-    """Changes of a note. Omitted fields keep their values; lists and objects replace the old ones."""
-
-    text = _text(f"1 to {MAX_TEXT_CHARS:,} characters")
-
-
-class NoteQuerySchema(PageSchema, OwnerQuerySchema):
-    category = _text("only notes in this category or below")
-    kind = fields.String(validate=validate.OneOf(KINDS), metadata={"description": "only notes of this kind"})
-    tag = _text("only notes with this tag")
-    include_deprecated = fields.Boolean(
-        load_default=False, metadata={"description": "whether to list deprecated notes, too"}
-    )
-    pinned = fields.Boolean(metadata={"description": "only pinned notes, or only those that are not"})
+OF_NOTE = {"prerequisites": _prerequisites(NOTE_CHANGES["prerequisites"].about)}
+NewNoteSchema = schema_of(
+    "NewNote",
+    {
+        **OWNED,
+        "text": _text(ABOUT_TEXT, required=True),
+        **body_fields(NEW_NOTE, fills=False),
+        **OF_NOTE,
+    },
+    "A note to store.",
+)
+NoteChangesSchema = schema_of(
+    "NoteChanges",
+    {**OWNED, "text": _text(ABOUT_TEXT), **body_fields(NOTE_CHANGES, fills=False), **OF_NOTE},
+    "Changes of a note. Omitted fields keep their values; lists and objects replace the old ones.",
+)
+NoteQuerySchema = schema_of(
+    "NoteQuery",
+    {**PageSchema().declared_fields, "owner": _text(ABOUT_OWNER), **address_fields(NOTE_LIST)},
+)
 
 
 class ReasonSchema(MaybeAbsentSchema):
@@ -192,22 +178,15 @@ class FeedbackInputSchema(OwnedSchema):
     environment = _environment()
 
 
-class NoteSearchSchema(OwnedSchema):
-    query = _text(QUERY, required=True)
-    top_k = fields.Integer(
-        strict=True,
-        load_default=DEFAULT_TOP_K,
-        metadata=stated(1, MAX_TOP_K, "most results to return"),
-    )
-    category = _text("only notes in this category or below")
-    kind = fields.String(validate=validate.OneOf(KINDS), metadata={"description": "only notes of this kind"})
-    tags = _texts("only notes with all of these tags")
-    environment = _environment()
-    session_id = _text("leaves out the notes that this session was shown (`POST /notes/shown`)")
-    threshold = StrictFloat(load_default=0.0, metadata=stated(0, 1, "lowest `similarity` of a result"))
-    include_scores = StrictBoolean(
-        load_default=False, metadata={"description": "adds every step of each score as `scores`"}
-    )
+NoteSearchSchema = schema_of(
+    "NoteSearch",
+    {
+        **OWNED,
+        "query": _text(QUERY, required=True),
+        **body_fields(NOTE_SEARCH, fills=False),
+        "environment": _environment(),
+    },
+)
 
 
 class NoteExplainSchema(OwnedSchema):

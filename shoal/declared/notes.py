@@ -1,0 +1,145 @@
+"""The arguments of operations on notes, declared once."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Protocol, TypedDict
+
+from shoal.declared.arguments import Argument, Choice, Flag, Number, TextForm, Value, Whole, arguments_of
+from shoal.models.notes import KINDS, SOURCES
+
+MAX_TEXT_CHARS = 20_000
+MAX_TAGS = 50
+MAX_CATEGORY_DEPTH = 8
+DEFAULT_TOP_K = 3
+MAX_TOP_K = 50
+
+CATEGORY = f"a path such as `build/docker`, with at most {MAX_CATEGORY_DEPTH} different parts"
+ABOUT_TEXT = f"1 to {MAX_TEXT_CHARS:,} characters"
+
+_TEXT = Value({"type": "string"})
+_TEXTS = Value({"type": "array", "items": {"type": "string"}}, TextForm.with_commas)
+_OBJECT = Value({"type": "object"}, TextForm.json)
+
+
+class AsJson(Protocol):
+    """An object that has a form in JSON, such as an `Environment` or `Prerequisites`."""
+
+    def as_json(self) -> Mapping[str, Any]: ...
+
+
+class NoteChanges(TypedDict, total=False):
+    """The fields of a note that can be changed besides its text."""
+
+    title: Annotated[
+        str | None, Argument(kind=_TEXT, default="", metavar="TEXT", about="a short name; may be empty")
+    ]
+    domain: Annotated[
+        str | None, Argument(kind=_TEXT, default="", metavar="TEXT", about="subject, up to 100 characters")
+    ]
+    tags: Annotated[
+        Iterable[str] | None,
+        Argument(
+            kind=_TEXTS,
+            default=(),
+            metavar="A,B",
+            about=f"where the note helps, such as `python`; up to {MAX_TAGS}",
+        ),
+    ]
+    prerequisites: Annotated[
+        AsJson | Mapping[str, Any] | None,
+        Argument(kind=_OBJECT, about="where the note may be shown; `{}` means everywhere"),
+    ]
+    metadata: Annotated[
+        Mapping[str, Any] | None,
+        Argument(kind=_OBJECT, metavar="JSON", about="any JSON object up to 64 KiB, returned unchanged"),
+    ]
+    verified: Annotated[
+        bool | None,
+        Argument(kind=Flag(), default=False, about="whether a person or a second source confirmed it"),
+    ]
+
+
+class NewNote(NoteChanges, total=False):
+    """The fields of a new note besides its text."""
+
+    kind: Annotated[str, Argument(kind=Choice(KINDS), default=KINDS[0], about="what it is")]
+    categories: Annotated[
+        Iterable[str],
+        Argument(
+            kind=Value({"type": "array", "items": {"type": "string"}}, TextForm.repeated),
+            default=(),
+            option="category",
+            metavar="PATH",
+            about=f"each {CATEGORY}",
+        ),
+    ]
+    source: Annotated[str, Argument(kind=Choice(SOURCES), default=SOURCES[0], about="who wrote it")]
+    session_id: Annotated[
+        str | None, Argument(kind=_TEXT, option="session", metavar="ID", about="the session that submits it")
+    ]
+
+
+class NoteListArguments(TypedDict, total=False):
+    """What a list of notes is limited to."""
+
+    category: Annotated[
+        str | None, Argument(kind=_TEXT, metavar="PATH", about="only notes in this category or below")
+    ]
+    kind: Annotated[str | None, Argument(kind=Choice(KINDS), about="only notes of this kind")]
+    tag: Annotated[str | None, Argument(kind=_TEXT, metavar="T", about="only notes with this tag")]
+    include_deprecated: Annotated[
+        bool,
+        Argument(
+            kind=Flag(), default=False, option="deprecated", about="whether to list deprecated notes, too"
+        ),
+    ]
+    pinned: Annotated[
+        bool | None, Argument(kind=Flag(), about="only pinned notes, or only those that are not")
+    ]
+
+
+class NoteSearchArguments(TypedDict, total=False):
+    """The arguments of a search for notes besides its query."""
+
+    top_k: Annotated[
+        int, Argument(kind=Whole(1, MAX_TOP_K), default=DEFAULT_TOP_K, about="most results to return")
+    ]
+    category: Annotated[
+        str | None, Argument(kind=_TEXT, metavar="PATH", about="only notes in this category or below")
+    ]
+    kind: Annotated[str | None, Argument(kind=Choice(KINDS), about="only notes of this kind")]
+    tags: Annotated[
+        Iterable[str] | None, Argument(kind=_TEXTS, metavar="A,B", about="only notes with all of these tags")
+    ]
+    environment: Annotated[
+        AsJson | Mapping[str, Any] | None,
+        Argument(
+            kind=_OBJECT,
+            about="where the session works: prerequisites are checked against it, and its tags weigh notes. "
+            "Without one, all prerequisites hold",
+        ),
+    ]
+    session_id: Annotated[
+        str | None,
+        Argument(
+            kind=_TEXT,
+            option="session",
+            metavar="ID",
+            about="leaves out the notes that this session was shown (`POST /notes/shown`)",
+        ),
+    ]
+    threshold: Annotated[
+        float, Argument(kind=Number(0, 1), default=0.0, about="lowest `similarity` of a result")
+    ]
+    include_scores: Annotated[
+        bool,
+        Argument(
+            kind=Flag(), default=False, option="scores", about="adds every step of each score as `scores`"
+        ),
+    ]
+
+
+NOTE_CHANGES: Mapping[str, Argument] = MappingProxyType(arguments_of(NoteChanges))
+NEW_NOTE: Mapping[str, Argument] = MappingProxyType(arguments_of(NewNote))
+NOTE_LIST: Mapping[str, Argument] = MappingProxyType(arguments_of(NoteListArguments))
+NOTE_SEARCH: Mapping[str, Argument] = MappingProxyType(arguments_of(NoteSearchArguments))
