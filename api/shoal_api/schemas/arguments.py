@@ -48,10 +48,14 @@ def schema_of(name: str, of: Mapping[str, fields.Field[Any]], doc: str = "") -> 
 def body_fields(arguments: Mapping[str, Argument], *required: str, fills: bool = True) -> Fields:
     """Return the fields of a JSON body that has these arguments. Unless it `fills` them in, those that are
     absent stay absent, and none is null."""
-    return {
+    made = {
         name: body_field(name, argument, required=name in required, fills=fills)
         for name, argument in arguments.items()
     }
+    for name, argument in arguments.items():
+        if argument.default and not fills:
+            made[name].metadata = {**made[name].metadata, "default": argument.default}
+    return made
 
 
 def address_fields(arguments: Mapping[str, Argument], *required: str) -> Fields:

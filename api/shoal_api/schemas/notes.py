@@ -183,7 +183,7 @@ NoteSearchSchema = schema_of(
     {
         **OWNED,
         "query": _text(QUERY, required=True),
-        **body_fields(NOTE_SEARCH, fills=False),
+        **body_fields(NOTE_SEARCH),
         "environment": _environment(),
     },
 )
