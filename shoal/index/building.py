@@ -161,8 +161,10 @@ def write_segment(documents: Iterable[IndexedDocument], terms: Terms, file: Bina
         write_dictionary(writer, name, arrays.lengths, encoded, arrays.posting_starts, arrays.position_starts)
         append_postings(writer, name, arrays.ordinals, arrays.frequencies, arrays.positions)
     _write_reefs(writer, [document.profiles for document in ordered], sizes)
-    counts, capitals = zip(*(field.count_forms() for field in (text, headings, title)), strict=True)
-    write_forms(writer, sum(counts, Counter()), sum(capitals, Counter()))
+    counts, capitals = Counter[str](), Counter[str]()
+    for field in (text, headings, title):
+        field.count_forms(counts, capitals)
+    write_forms(writer, counts, capitals)
     for name, arrays in fields.items():
         exceptions = Exceptions()
         exceptions.add(arrays.frequencies, arrays.positions)
@@ -173,16 +175,16 @@ def write_segment(documents: Iterable[IndexedDocument], terms: Terms, file: Bina
 def write_forms(writer: SegmentWriter, counts: Mapping[str, int], capitals: Mapping[str, int]) -> None:
     """Write the sections of the forms of words, each with how often it occurs, and how often with a capital
     letter."""
-    encoded = sorted((form.encode(), form) for form in counts)
-    encoded = [each for each in encoded if len(each[0]) <= MAX_FORM_BYTES]
-    lengths = np.array([len(content) for content, _ in encoded], dtype=np.int64)
+    # Characters have the order of their UTF-8.
+    forms = sorted(form for form in counts if len(form.encode()) <= MAX_FORM_BYTES)
+    encoded = [form.encode() for form in forms]
+    lengths = np.array(list(map(len, encoded)), dtype=np.int64)
     starts = starts_of(lengths)
     all_counts, all_capitals = (
-        np.array([numbers.get(form, 0) for _, form in encoded], dtype=np.int64)
-        for numbers in (counts, capitals)
+        np.array([numbers.get(form, 0) for form in forms], dtype=np.int64) for numbers in (counts, capitals)
     )
     long = np.flatnonzero(all_counts >= LONG)
-    writer.write("forms", np.frombuffer(b"".join(content for content, _ in encoded), dtype=np.uint8))
+    writer.write("forms", np.frombuffer(b"".join(encoded), dtype=np.uint8))
     writer.write("form_lengths", lengths)
     writer.write("form_starts", np.append(starts[:-1:FORMS_IN_RUN], starts[-1]))
     writer.write("form_counts", np.minimum(all_counts, LONG))
@@ -304,17 +306,15 @@ class _FieldBuilder:
             positions=places.astype(np.uint16),
         )
 
-    def count_forms(self) -> tuple[Counter[str], Counter[str]]:
-        """Return how often each form occurs, and how often with a capital letter, without single letters and
+    def count_forms(self, counts: Counter[str], capitals: Counter[str]) -> None:
+        """Add how often each form occurs, and how often with a capital letter, without single letters and
         marks."""
         words = np.concatenate([np.empty(0, dtype=np.int32), *self._words])
         in_capitals = words[np.concatenate([np.empty(0, dtype=np.bool_), *self._capitals])]
-        forms = [form if len(form) > 1 else "" for form in self._numbers]
-        all_counts, capitals = (
-            Counter({form: n for form, n in zip(forms, counts.tolist(), strict=True) if n and form})
-            for counts in (np.bincount(each, minlength=len(forms)) for each in (words, in_capitals))
-        )
-        return all_counts, capitals
+        for total, some in ((counts, words), (capitals, in_capitals)):
+            numbers = np.bincount(some, minlength=len(self._numbers)).tolist()
+            forms = zip(self._numbers, numbers, strict=True)
+            total.update({form: n for form, n in forms if n and len(form) > 1})
 
     def _numbered(self, forms: Sequence[str]) -> NDArray[np.int32]:
         return np.fromiter(map(self._numbers.__getitem__, forms), dtype=np.int32, count=len(forms))
