@@ -319,8 +319,8 @@ def lines_of(engine: Engine, corpus: Corpus, folder: Path) -> Iterator[Line]:
     measured = f"{share:.1%}: {again:.2f} s after {seconds:.1f} s"
     yield line("11.7", "Update efficiency", "<= 5 % of the build", measured, share <= 0.05)
     status = engine.status()
-    counts = f"{status['n_chunks']} of {len(chunks)} chunks, {status['n_documents']} documents"
-    yield line("11.7", "Stats accuracy", "equal", counts, status["n_chunks"] == len(chunks))
+    counts = f"{status.n_chunks} of {len(chunks)} chunks, {status.n_documents} documents"
+    yield line("11.7", "Stats accuracy", "equal", counts, status.n_chunks == len(chunks))
     yield n_a("11.8", "Guidance, routing", ">= 90 %", "Shoal has no agent")
 
 

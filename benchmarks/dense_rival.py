@@ -75,7 +75,7 @@ def measure_collection(folder: Path, scratch: Path, encoder: Encoder, max_tokens
     texts = texts_of(library)
     started = time.perf_counter()
     vectors = encoder.embed(texts, max_tokens=max_tokens)
-    n_bytes = database.stat().st_size + library.engine.status()["index_bytes"]
+    n_bytes = database.stat().st_size + library.engine.status().index_bytes
     encoder_s = time.perf_counter() - started
     queries = encoder.embed(library.texts, max_tokens=max_tokens)
     cosines: Doubles = (queries @ vectors.T).astype(np.float64)[:, library.document]
@@ -106,7 +106,7 @@ def measure_texts(
         shoal_s = time.perf_counter() - started
         with engine.database.snapshot() as snapshot:
             passages = [text for (text,) in snapshot.tuples("SELECT text FROM chunks ORDER BY id")]
-        n_bytes = database.stat().st_size + engine.status()["index_bytes"]
+        n_bytes = database.stat().st_size + engine.status().index_bytes
     started = time.perf_counter()
     vectors = encoder.embed(passages, max_tokens=max_tokens)
     encoder_s = time.perf_counter() - started

@@ -107,7 +107,7 @@ def _measure(engine: Engine, n: int, seed: int, modes: list[str]) -> int:
         worst = min(worst, mean)
         line = {
             "mode": mode,
-            "chunks": engine.status()["n_chunks"],
+            "chunks": engine.status().n_chunks,
             "tokens": sum(map(len, drawn.values())),
             "recall@10": round(mean, 4),
             **{kind: round(statistics.mean(values), 4) for kind, values in recalls.items() if values},

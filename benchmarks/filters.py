@@ -139,7 +139,7 @@ def of_searches(path: Path, runs: int) -> dict[str, Any]:
     results: dict[str, Any] = {}
     with Engine(settings=Settings(database_url=f"sqlite:///{path}")) as engine:
         engine.start()
-        results["chunks"] = engine.status()["n_chunks"]
+        results["chunks"] = engine.status().n_chunks
 
         def search(filtered: str | None) -> float:
             started = time.thread_time()

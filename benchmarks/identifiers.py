@@ -134,7 +134,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         path = arguments.keep or Path(scratch) / "identifiers.db"
         with Engine(db_path=path) as engine:
-            if not engine.status()["n_documents"]:
+            if not engine.status().n_documents:
                 files = (file for folder in arguments.folders for file in sorted(folder.rglob("*")))
                 engine.ingest_many(
                     {"title": file.stem, "content": file.read_text(), "source_path": str(file)}

@@ -58,7 +58,7 @@ class JudgedLibrary:
         documents, self.texts, judged = read_collection(folder)
         self.name = folder.name
         self.engine = Engine(db_path=database, learning=learning)
-        if not self.engine.status()["n_documents"]:
+        if not self.engine.status().n_documents:
             started = time.perf_counter()
             self.engine.ingest_many(documents)
             self.ingest_s = time.perf_counter() - started

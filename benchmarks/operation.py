@@ -88,9 +88,9 @@ def main() -> None:
             exported = timed("export", lambda: "\n".join(engine.maintenance.export()).encode())
             canonical = list(engine.maintenance.export(canonical=True))
             status = engine.status()
-        megabytes = status["content_bytes"] / 1e6, size_of(path) / 1e6
+        megabytes = status.content_bytes / 1e6, size_of(path) / 1e6
         print(
-            f"{status['n_documents']:,} documents, {status['n_chunks']:,} passages, "
+            f"{status.n_documents:,} documents, {status.n_chunks:,} passages, "
             f"{megabytes[0]:.1f} MB of text, ",
             end="",
         )

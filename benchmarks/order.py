@@ -118,7 +118,7 @@ def of_searches(path: Path, runs: int) -> dict[str, Any]:
     """Measure whole searches, without and with each argument in turns."""
     results: dict[str, Any] = {}
     with Engine(settings=Settings(database_url=f"sqlite:///{path}")) as engine:
-        results["chunks"] = engine.status()["n_chunks"]
+        results["chunks"] = engine.status().n_chunks
 
         def search(arguments: dict[str, Any]) -> float:
             started = time.thread_time()

@@ -364,7 +364,7 @@ def draw(results: Results, p: Doubles) -> str:
 def open_texts(folders: Sequence[Path], database: Path) -> Engine:
     """A library of the texts in folders; ingests them unless the database has documents."""
     engine = Engine(db_path=database)
-    if not engine.status()["n_documents"]:
+    if not engine.status().n_documents:
         engine.ingest_many(
             {
                 "title": path.stem.replace("-", " "),

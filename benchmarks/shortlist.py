@@ -53,7 +53,7 @@ def main() -> None:
             tempfile.TemporaryDirectory() as scratch,
             Engine(db_path=(arguments.keep or Path(scratch)) / f"{folder.name}.db") as engine,
         ):
-            if not engine.status()["n_documents"]:
+            if not engine.status().n_documents:
                 engine.ingest_many(documents)
             scores = {size: list(judge(engine, documents, texts, judged, shortlist=size)) for size in SIZES}
             for size, each in scores.items():

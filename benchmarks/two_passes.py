@@ -94,16 +94,16 @@ def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
     n = sum(result.error is None and result.duplicate is None for result in results)
     return {
         "documents": n,
-        "chunks": status["n_chunks"],
-        "megabytes": round(status["content_bytes"] / 1e6, 2),
+        "chunks": status.n_chunks,
+        "megabytes": round(status.content_bytes / 1e6, 2),
         "seconds": round(seconds, 2),
-        "mb_per_s": round(status["content_bytes"] / 1e6 / seconds, 2),
+        "mb_per_s": round(status.content_bytes / 1e6 / seconds, 2),
         "cpu_seconds": round(cpu, 2),
         "cpu_seconds_of_main_thread": round(of_thread, 2),
         "cpu_seconds_by_stage": {stage: round(value, 2) for stage, value in stages.items()},
         "peak_memory_mb": round(peak / 1000),
-        "words_learned": status["n_custom_words"],
-        "database_mb": round(status["db_bytes"] / 1e6),
+        "words_learned": status.n_custom_words,
+        "database_mb": round(status.db_bytes / 1e6),
         "analysed_once": round(1 - analyzed["again"] / max(n, 1), 3),
         "sha256": exported.hexdigest(),
     }

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from shoal.models.batches import BatchAnswer, BatchResponse
     from shoal.models.facets import LibraryFacets
     from shoal.models.notes import UnitResponse
+    from shoal.models.responses import Status
     from shoal.notes.service import Notes
     from shoal.notes.similarity import Similarity
     from shoal.query_log.service import QueryLog
@@ -582,17 +583,9 @@ class Engine:
 
     # State
 
-    def status(self, owners: Collection[str] | None = None) -> dict[str, Any]:
+    def status(self, owners: Collection[str] | None = None) -> Status:
         """Counts, versions and sizes of the library. `owners`: only notes of these owners count, and no jobs
-        that compare notes of others.
-
-        Keys: `status`, `n_documents`, `n_chunks`, `n_notes` (active), `lagoon_version`, `lagoon_n_reefs`,
-        `lagoon_checksum`,
-        `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `n_embedded_chunks`, `n_chunks_to_embed` (0
-        if the library has no vectors and `SHOAL_EMBED` is not set), `encoder` (of the vectors: `name`,
-        `revision`, `dimension`; None without vectors), `content_bytes`, `jobs` (by status),
-        `workers` (processes with a recent heartbeat), `schema`, `db_path`, `db_bytes`, `index_bytes` and
-        `presets` (weights by name)."""
+        that compare notes of others."""
         from shoal.library.state import status_of
 
         return status_of(self._library, owners)

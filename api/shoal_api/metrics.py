@@ -37,6 +37,7 @@ from shoal.jobs.queue import counters
 from shoal.jobs.queue.metrics import Work
 from shoal.models.jobs import JobStatus
 from shoal.models.query_info import NearWord, QueryInfo
+from shoal.models.responses import Status
 from shoal.models.scores import RerankInfo
 from shoal.models.search import GroupBy
 from shoal.search.near_words import PREFIX, TYPO
@@ -362,7 +363,7 @@ class _DatabaseCollector(Collector):
                 "Free space on the disk of the database; on PostgreSQL, of this machine's data folder",
                 free,
             )
-        yield from _job_metrics(work, status["jobs"])
+        yield from _job_metrics(work, status.jobs)
         yield from _stage_metrics(work.counted)
         yield _gauge("shoal_saved_searches", "Saved searches that are active", saved_searches.pop("active"))
         yield _gauges(
@@ -389,14 +390,14 @@ def free_bytes(settings: Settings) -> int | None:
         return None
 
 
-def _library_metrics(status: Mapping[str, object]) -> Iterator[Metric]:
+def _library_metrics(status: Status) -> Iterator[Metric]:
     yield InfoMetricFamily(
         "shoal",
         "Versions of program, schema and data",
         value={
             "version": shoal.__version__,
-            "schema": str(status["schema"]),
-            "data": str(status["lagoon_version"]),
+            "schema": str(status.schema),
+            "data": str(status.lagoon_version),
         },
     )
     for name, field, meaning in (
@@ -419,7 +420,7 @@ def _library_metrics(status: Mapping[str, object]) -> Iterator[Metric]:
             "Passages with words that changed since, or of other scorer data; a rescore updates them",
         ),
     ):
-        value = status[field]
+        value = getattr(status, field)
         assert isinstance(value, int), "counts are whole numbers"
         yield _gauge(name, meaning, value)
 

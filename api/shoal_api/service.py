@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from shoal.engine import Engine
 from shoal.errors import CollectionNotFoundError, StorageError
 from shoal.jobs.queue.progress import ProgressEstimator
 from shoal.jobs.transport.broker import worker_notifier
+from shoal.models.responses import Status
 from shoal.settings import Settings
 from shoal.storage.statistics import count_workers
 from shoal_api import access
@@ -50,13 +52,13 @@ class Service:
             flask.g.is_marked = True
         worker_notifier(self.celery)()
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         """Return the counts of the collection, of what the sender of the request may see. Workers serve all
         collections and are counted in `main`."""
         status = self.engine.status(access.current().owners)
         if self.collection.id != MAIN:
             with self.collections.main.database.snapshot() as snapshot:
-                status["workers"] = count_workers(snapshot)
+                return dataclasses.replace(status, workers=count_workers(snapshot))
         return status
 
     def is_deleted(self) -> bool:

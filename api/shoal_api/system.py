@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 from collections.abc import Callable
 from typing import Any
@@ -30,13 +31,11 @@ blueprint = Blueprint("system", __name__, description="State of the service")
 
 @blueprint.get(f"{API}/status")
 @blueprint.responds(200, StatusSchema)
-def get_status() -> dict[str, Any]:
+def get_status() -> Any:
     """Get counts, versions, jobs and workers"""
     here = service.current()
     status = here.status()
-    if not access.is_administrator(here.settings):
-        del status["db_path"]
-    return status
+    return status if access.is_administrator(here.settings) else dataclasses.replace(status, db_path=None)
 
 
 @blueprint.get(f"{API}/reefs")

@@ -244,7 +244,7 @@ def rescore(
     with session.engine() as engine:
         with bar(session.err, "rescore", bytes_total=0) as progress_bar:
             result = engine.maintenance.rescore(progress_bar.follow)
-        stale = engine.status()["n_stale_chunks"]
+        stale = engine.status().n_stale_chunks
     for title, reason in result.failed:
         session.warn(f"failed: {title}: {reason}")
     if session.as_json:

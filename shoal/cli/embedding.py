@@ -57,14 +57,14 @@ def embed(
         session.emit(
             {
                 **result._asdict(),
-                "n_chunks_to_embed": status["n_chunks_to_embed"],
-                "encoder": status["encoder"],
+                "n_chunks_to_embed": status.n_chunks_to_embed,
+                "encoder": status.encoder,
             }
         )
     seconds = time.monotonic() - started
     session.say(
         f"{quantity(result.n_after - result.n_before, 'passage')} embedded, {result.n_after:,} of "
-        f"{status['n_chunks']:,} have a vector, {quantity(len(result.failed), 'document')} failed "
+        f"{status.n_chunks:,} have a vector, {quantity(len(result.failed), 'document')} failed "
         f"({seconds:.1f} s)"
     )
     if result.failed:

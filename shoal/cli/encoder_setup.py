@@ -97,8 +97,8 @@ def _library_encoder(session: Session, settings: Settings) -> dict[str, Any] | N
     if not settings.may_exist:
         return None
     with session.engine() as engine:
-        encoder: dict[str, Any] | None = engine.status().get("encoder")
-    return encoder
+        encoder = engine.status().encoder
+    return None if encoder is None else dict(encoder)
 
 
 def convert(session: Session, output: Output, source: Source = None, int8: Int8 = False) -> None:

@@ -37,7 +37,7 @@ def open_source(session: Session, server: str | None, key: str | None) -> Iterat
                 engine.search_units,
                 engine.search_many,
                 engine.explain,
-                lambda: int(engine.status()["n_documents"]),
+                lambda: int(engine.status().n_documents),
             )
         return
     from shoal.cli.jobs import connect

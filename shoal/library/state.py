@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from shoal.library.library import Library
+from shoal.models.responses import Status
 from shoal.storage import migrate, totals, vectors
 from shoal.storage.statistics import get_counts
 from shoal.support.presets import all_presets
 
 
-def status_of(library: Library, owners: Collection[str] | None = None) -> dict[str, Any]:
+def status_of(library: Library, owners: Collection[str] | None = None) -> Status:
     """Return what `Engine.status` describes."""
     settings, scorer = library.settings, library.scorer
     with library.database.snapshot() as snapshot:
         counts = get_counts(snapshot, data_checksum=scorer.data_checksum, owners=owners)
     is_embedded = settings.embed or counts["encoder"] is not None
-    return {
-        "status": "ok",
+    return Status(
+        status="ok",
         **counts,
-        "n_chunks_to_embed": counts["n_chunks"] - counts["n_embedded_chunks"] if is_embedded else 0,
-        "lagoon_version": scorer.data_version,
-        "lagoon_n_reefs": scorer.n_reefs,
-        "lagoon_checksum": scorer.data_checksum,
-        "schema": migrate.HEAD,
-        "db_path": library.database.location,
-        "db_bytes": library.database.size(),
-        "index_bytes": library.index.size(),
-        "presets": {name: preset.weights._asdict() for name, preset in all_presets(settings.presets).items()},
-    }
+        n_chunks_to_embed=counts["n_chunks"] - counts["n_embedded_chunks"] if is_embedded else 0,
+        lagoon_version=scorer.data_version,
+        lagoon_n_reefs=scorer.n_reefs,
+        lagoon_checksum=scorer.data_checksum,
+        schema=migrate.HEAD,
+        db_path=library.database.location,
+        db_bytes=library.database.size(),
+        index_bytes=library.index.size(),
+        presets={name: preset.weights._asdict() for name, preset in all_presets(settings.presets).items()},
+    )
 
 
 def size_of(library: Library) -> tuple[int, int]:

@@ -130,7 +130,7 @@ def test_status_counts_the_processes_of_workers(client: FlaskClient, engine: Eng
                 {"name": name, "processes": processes, "seen_at": seen_at},
             )
     assert client.get(f"{API}/status").get_json()["workers"] == 5
-    assert engine.status()["workers"] == 5
+    assert engine.status().workers == 5
 
 
 def test_responses_contain_no_path_of_the_server(client: FlaskClient, settings: Settings) -> None:
@@ -147,8 +147,8 @@ def test_path_of_the_database_is_for_administrators_alone(settings: Settings, en
 
     names = {right: f"{right}-0123456789abcdef" for right in ("admin", "read")}
     keys = ",".join(f"{right}:{key}" for right, key in names.items())
-    assert status(names["admin"], api_keys=keys)["db_path"] == engine.status()["db_path"]
-    assert status()["db_path"] == engine.status()["db_path"], "on this machine"
+    assert status(names["admin"], api_keys=keys)["db_path"] == engine.status().db_path
+    assert status()["db_path"] == engine.status().db_path, "on this machine"
     for other in (status(names["read"], api_keys=keys), status(allow_anonymous=True)):
         assert "db_path" not in other
         assert str(settings.database_path.parent) not in json.dumps(other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -42,7 +43,7 @@ def engine(settings: Settings) -> Iterator[Engine]:
 
 
 def n_documents(engine: Engine) -> int:
-    count: int = engine.status()["n_documents"]
+    count: int = engine.status().n_documents
     return count
 
 
@@ -343,7 +344,7 @@ def test_chunks_of_other_data_are_left_out_with_a_warning(settings: Settings) ->
 
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         engine.ingest(title="Weather", content=RAIN)
-        assert engine.status()["n_stale_chunks"] == 0
+        assert engine.status().n_stale_chunks == 0
     with Engine(settings=settings, scorer=Newer()) as engine:
         lava = engine.ingest(title="Both", content="Rain and lava and storm.")
         response = engine.search("rain and storm", mode="reef")
@@ -352,7 +353,7 @@ def test_chunks_of_other_data_are_left_out_with_a_warning(settings: Settings) ->
         assert response.warnings[0] == f"{outdated}: not found, until a rescore"
         by_words_too = engine.search("rain and storm").warnings[0]
         assert by_words_too == f"{outdated}: found by words only, and without labels, until a rescore"
-        assert engine.status()["n_stale_chunks"] == 1
+        assert engine.status().n_stale_chunks == 1
         target = engine.explain("rain", document_id=1, mode="reef").target
         assert target is not None
         assert [exclusion.reason for exclusion in target.kept_out] == ["other data"]
@@ -382,15 +383,15 @@ def test_status_counts_stored_data(engine: Engine) -> None:
     engine.ingest(title="Weather", content=RAIN)
     engine.ingest(title="Volcanoes", content=LAVA, format="markdown")
     status = engine.status()
-    assert (status["status"], status["n_documents"]) == ("ok", 2)
-    assert status["n_chunks"] == engine.documents.chunks(1).total + engine.documents.chunks(2).total
-    assert status["content_bytes"] == len((RAIN + LAVA).encode())
-    assert (status["lagoon_version"], status["lagoon_n_reefs"]) == ("0.0.1-fake", 12)
-    assert (status["vocabulary_version"], status["n_custom_words"], status["n_stale_chunks"]) == (0, 0, 0)
-    assert status["db_path"] == str(engine.database.path)
-    assert status["db_bytes"] > 4096
-    assert set(status["jobs"].values()) == {0}
-    json.dumps(status)
+    assert (status.status, status.n_documents) == ("ok", 2)
+    assert status.n_chunks == engine.documents.chunks(1).total + engine.documents.chunks(2).total
+    assert status.content_bytes == len((RAIN + LAVA).encode())
+    assert (status.lagoon_version, status.lagoon_n_reefs) == ("0.0.1-fake", 12)
+    assert (status.vocabulary_version, status.n_custom_words, status.n_stale_chunks) == (0, 0, 0)
+    assert status.db_path == str(engine.database.path)
+    assert status.db_bytes > 4096
+    assert set(status.jobs.values()) == {0}
+    json.dumps(dataclasses.asdict(status))
 
 
 def test_reefs_count_their_chunks(engine: Engine) -> None:
@@ -398,7 +399,7 @@ def test_reefs_count_their_chunks(engine: Engine) -> None:
     engine.ingest(title="Courts", content=COURT)
     hierarchy = engine.vocabulary.reefs()
     n_chunks = {reef.name: reef.n_chunks for reef in hierarchy.reefs if reef.n_chunks}
-    assert sum(n_chunks.values()) == engine.status()["n_chunks"]
+    assert sum(n_chunks.values()) == engine.status().n_chunks
     assert set(n_chunks) == {"weather and climate", "law and courts"}
     assert len(hierarchy.islands) == 6
     assert len(hierarchy.archipelagos) == 4
@@ -432,10 +433,10 @@ def test_started_engine_finds_documents_of_another_engine(settings: Settings) ->
     ):
         reader.start()
         assert reader.search("rain").results == []
-        assert reader.status()["index_bytes"] == 0
+        assert reader.status().index_bytes == 0
         writer.ingest(title="Weather", content=RAIN)
         assert len(reader.search("rain").results) == 1
-        assert reader.status()["index_bytes"] == writer.status()["index_bytes"] > 0
+        assert reader.status().index_bytes == writer.status().index_bytes > 0
         writer.documents.delete(1)
         assert reader.search("rain").results == []
 

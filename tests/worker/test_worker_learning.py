@@ -57,7 +57,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
             for i, content in enumerate(CONTENTS)
         )
         exported = list(engine.maintenance.export(canonical=True))
-        assert engine.status()["n_custom_words"] > 50
+        assert engine.status().n_custom_words > 50
     return exported
 
 

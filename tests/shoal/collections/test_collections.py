@@ -168,7 +168,7 @@ def test_a_bounded_number_stays_open(settings: Settings, main: Engine) -> None:
         assert len(collections.open_ids()) == 3
         leases = [collections.lease(collections.catalog.find(name)) for name in names]
         assert len(collections.open_ids()) == 8
-        assert [lease.value.status()["n_documents"] for lease in leases] == [0] * 8
+        assert [lease.value.status().n_documents for lease in leases] == [0] * 8
         for lease in leases:
             lease.release()
             lease.release()
@@ -188,7 +188,7 @@ def test_a_collection_whose_name_may_be_stored_keeps_its_database(
     with pytest.raises(CommitUnknownError):
         collections.create("a")
     with collections.engine("a") as engine:
-        assert engine.status()["n_documents"] == 0
+        assert engine.status().n_documents == 0
 
 
 @pytest.mark.chaos

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -90,7 +91,7 @@ def test_check_says_whether_the_vectors_of_the_library_are_of_this_encoder(
     encoder = PairingEncoder()
     stored = {**encoder.identity._asdict(), "revision": "1" if revision == "same" else "other"}
     with Engine(db_path=tmp_path / "shoal.db") as engine:
-        status = {**engine.status(), "encoder": None if revision is None else stored}
+        status = dataclasses.replace(engine.status(), encoder=None if revision is None else stored)
     monkeypatch.setattr(Engine, "status", lambda _: status)
     monkeypatch.setattr("shoal.encoders.opening.open_encoder", lambda _: encoder)
     code = run(["--db", str(tmp_path / "shoal.db"), "encoder", "check", "--json"])

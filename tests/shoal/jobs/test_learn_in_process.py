@@ -148,14 +148,14 @@ def test_search_uses_words_learned_by_another_engine_at_once(engine: Engine, set
     with Engine(settings=settings, scorer=scorer()) as second_engine:
         second_engine.ingest_many(as_documents([about("fire", "zorblat")]))
     assert engine.search("zorblat").results
-    assert engine.status()["n_custom_words"] == 1
+    assert engine.status().n_custom_words == 1
 
 
 def test_query_scorer_matches_a_scorer_with_the_full_vocabulary(engine: Engine) -> None:
     from shoal.learning.scorers import Vocabularies, scorer_for
 
     engine.ingest_many(as_documents([about("fire", "hoxley wump", 8), about("law", "zorblat"), *CONTENTS]))
-    newest = engine.status()["vocabulary_version"]
+    newest = engine.status().vocabulary_version
     query_scorer = Vocabularies(engine.database, scorer()).at(newest)
     for query in (
         "hoxley wump",
@@ -182,7 +182,7 @@ def test_cached_scores_follow_a_rescore(engine: Engine) -> None:
     engine.ingest(title="Later", content=about("fire", "zorblat", 12))
     result = engine.maintenance.rescore()
     assert (result.n_documents, result.failed, result.vocabulary_version) == (1, (), 2)
-    assert engine.status()["n_stale_chunks"] == 0
+    assert engine.status().n_stale_chunks == 0
     after = engine.search(query).results
     assert [r.chunk_id for r in before] != [] != [r.chunk_id for r in after]
     with Engine(settings=engine.settings, scorer=scorer()) as fresh:
@@ -194,9 +194,9 @@ def test_cached_scores_follow_a_rescore(engine: Engine) -> None:
 
 def test_ingesting_single_documents_learns(engine: Engine) -> None:
     engine.ingest(title="One", content=about("fire", "pelluno", 1))
-    assert engine.status()["n_custom_words"] == 0
+    assert engine.status().n_custom_words == 0
     engine.ingest(title="Two", content=about("sea", "pelluno", 1))
-    assert engine.status()["n_custom_words"] == 1
+    assert engine.status().n_custom_words == 1
     with engine.database.snapshot() as snapshot:
         assert snapshot.value("SELECT COUNT(*) FROM jobs") == 0
 
@@ -213,7 +213,7 @@ def test_learning_can_be_turned_off(settings: Settings) -> None:
     with Engine(settings=settings, scorer=scorer(), learning=False) as engine:
         engine.ingest_many(as_documents(CONTENTS))
         status = engine.status()
-        assert (status["n_custom_words"], status["vocabulary_version"]) == (0, 0)
+        assert (status.n_custom_words, status.vocabulary_version) == (0, 0)
         with engine.database.snapshot() as snapshot:
             assert snapshot.value("SELECT COUNT(*) FROM observed_documents") == 0
 
@@ -231,7 +231,7 @@ def test_unfinished_local_job_of_a_dead_process_is_dropped(engine: Engine, setti
             "UPDATE jobs SET local_owner = REPLACE(local_owner, :old, :new)",
             {"old": f":{os.getpid()}:", "new": f":{child.pid}:"},
         )
-    assert engine.status()["jobs"]["enqueued"] == 0, "local jobs are not counted"
+    assert engine.status().jobs["enqueued"] == 0, "local jobs are not counted"
     assert engine.ingest(title="x", content=CONTENTS[0]).duplicate is None
     with engine.database.snapshot() as snapshot:
         assert snapshot.value("SELECT COUNT(*) FROM jobs WHERE id = :id", {"id": job_id}) == 0

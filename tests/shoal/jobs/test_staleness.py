@@ -255,9 +255,9 @@ def test_rescore_with_nothing_to_do_writes_nothing(settings: Settings) -> None:
     with Engine(settings=settings, scorer=scorer()) as engine:
         for i, topic in enumerate(SENTENCES):
             engine.ingest(title=f"Text {i}", content=about(topic, "zorblat", 4 + i))
-        assert engine.status()["n_stale_chunks"] > 0
+        assert engine.status().n_stale_chunks > 0
         assert engine.maintenance.rescore().n_documents > 0
-        assert engine.status()["n_stale_chunks"] == 0
+        assert engine.status().n_stale_chunks == 0
         database = engine.database
         before = list(engine.maintenance.export()), last_ids_of(database)
         with pytest.MonkeyPatch.context() as patch:
@@ -308,10 +308,10 @@ def test_interrupted_rescore_leaves_the_rest_to_the_next(
     with Engine(settings=settings, scorer=scorer()) as engine:
         for i in range(6):
             engine.ingest(title=f"Text {i}", content=f"{about('fire', 'zorblat')} {i}")
-        n_stale = engine.status()["n_stale_chunks"]
+        n_stale = engine.status().n_stale_chunks
 
         def interrupt(progress: object) -> None:
-            if engine.status()["n_stale_chunks"] < n_stale:
+            if engine.status().n_stale_chunks < n_stale:
                 raise KeyboardInterrupt
 
         monkeypatch.setattr("shoal.jobs.embedded.WATCH_SECONDS", 0.0)
@@ -321,4 +321,4 @@ def test_interrupted_rescore_leaves_the_rest_to_the_next(
         left = len(marked(engine.database))
         assert left > 0
         assert engine.maintenance.rescore().n_documents == left
-        assert engine.status()["n_stale_chunks"] == 0
+        assert engine.status().n_stale_chunks == 0

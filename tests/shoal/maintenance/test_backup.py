@@ -226,7 +226,7 @@ def test_restore_refuses_a_library_in_use(library: Path, tmp_path: Path) -> None
         engine.ingest(**documents()[3])
         with pytest.raises(DatabaseInUseError, match="stop the service"):
             restore(library, tmp_path / "copy.db")
-        assert engine.status()["n_documents"] == 4
+        assert engine.status().n_documents == 4
     assert titles(library) == list(TEXTS)
     assert not list(tmp_path.glob("*before-restore*"))
 

@@ -637,7 +637,7 @@ def learned_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("learned") / "shoal.db"
     with Engine(db_path=path) as engine:
         engine.ingest_many([{"content": text, "title": text[:12]} for text in TEACHING_TEXTS])
-        assert engine.status()["n_custom_words"] >= 3
+        assert engine.status().n_custom_words >= 3
     return path
 
 

@@ -122,4 +122,4 @@ def test_current_learned_words_are_exported(tmp_path: Path) -> None:
         assert words[0]["reefs"] == [
             {"reef_id": 5, "bm25_q": 100, "association_strength": 0.5, "probability": 0.75}
         ]
-        assert engine.status()["n_custom_words"] == 1
+        assert engine.status().n_custom_words == 1

@@ -67,14 +67,14 @@ def vectors_of(path: Path) -> list[tuple[str, bytes]]:
 
 def test_status_counts_vectors(engine: Engine, tmp_path: Path) -> None:
     status = engine.status()
-    assert status["encoder"] == {"name": "fake", "revision": "1", "dimension": 64}
-    assert (status["n_embedded_chunks"], status["n_chunks_to_embed"]) == (status["n_chunks"], 0)
+    assert status.encoder == {"name": "fake", "revision": "1", "dimension": 64}
+    assert (status.n_embedded_chunks, status.n_chunks_to_embed) == (status.n_chunks, 0)
     engine.ingest(title="Snow", content="Snow melts.")
-    assert engine.status()["n_chunks_to_embed"] == 1
+    assert engine.status().n_chunks_to_embed == 1
     with open_engine(tmp_path / "other.db", None) as other:
         other.ingest(title="Snow", content="Snow melts.")
         status = other.status()
-    assert (status["encoder"], status["n_embedded_chunks"], status["n_chunks_to_embed"]) == (None, 0, 0)
+    assert (status.encoder, status.n_embedded_chunks, status.n_chunks_to_embed) == (None, 0, 0)
 
 
 @pytest.mark.parametrize("has_encoder", [True, False])
@@ -99,7 +99,7 @@ def test_vectors_of_another_encoder_are_made_anew(path: Path, tmp_path: Path) ->
     other = tmp_path / "other.db"
     assert import_into(other, encoder, exported(path)).vectors == 0
     with open_engine(other, encoder) as engine:
-        assert engine.maintenance.embed().n_after == engine.status()["n_chunks"]
+        assert engine.maintenance.embed().n_after == engine.status().n_chunks
     # And the library keeps its own.
     assert import_into(other, None, exported(path)).vectors == 0
 
@@ -157,7 +157,7 @@ def test_the_doctor_repairs_vectors(engine: Engine, name: str) -> None:
     repaired = engine.maintenance.doctor(repair=True)
     assert repaired.is_healthy, repaired.findings
     engine.maintenance.embed()
-    assert len(with_vector(engine.database)) == engine.status()["n_chunks"]
+    assert len(with_vector(engine.database)) == engine.status().n_chunks
     assert engine.maintenance.doctor().findings == ()
 
 
@@ -176,7 +176,7 @@ def test_the_doctor_finds_a_changed_byte_of_a_file(engine: Engine) -> None:
 
 
 def test_coverage_is_shown_for_embedded_libraries_alone(engine: Engine, tmp_path: Path) -> None:
-    n_chunks = engine.status()["n_chunks"]
+    n_chunks = engine.status().n_chunks
     assert engine.coverage() == (n_chunks, n_chunks)
     engine.ingest(title="Snow", content="Snow melts.")
     assert engine.coverage() == (n_chunks, n_chunks + 1)

@@ -167,11 +167,11 @@ def test_backup_has_the_notes(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_status_counts_active_notes(engine: Engine) -> None:
-    assert engine.status()["n_notes"] == 0
+    assert engine.status().n_notes == 0
     fill(engine)
-    assert engine.status()["n_notes"] == 2
+    assert engine.status().n_notes == 2
     engine.notes.of("first").purge()
-    assert engine.status()["n_notes"] == 2
+    assert engine.status().n_notes == 2
 
 
 class OtherData(FakeScorer):
@@ -247,7 +247,7 @@ def test_notes_learn_words_with_the_library(tmp_path: Path, migrated_file: Path)
         notes = engine.notes.of("me")
         note = notes.add("Never stand below a zorblat.").note
         engine.ingest_many([{"title": str(i), "content": f"{text * 6} Text {i}."} for i in range(4)])
-        assert engine.status()["n_custom_words"] > 0
+        assert engine.status().n_custom_words > 0
         assert engine.maintenance.rescore().n_notes == 1
         assert notes.get(note.id).change_number > note.change_number
         assert [result.note.id for result in notes.search("volcanic eruption").results] == [note.id]

@@ -85,8 +85,8 @@ def test_a_search_takes_the_weights_of_its_preset(settings: Settings) -> None:
             given = preset.weights._replace(dense=0.0)  # there are no vectors
             is_as_given = weights == pytest.approx(given.normalized()._asdict())
             assert is_as_given is not preset.is_adaptive
-        assert engine.status()["presets"]["letters"] == Weights(3.0, 1.0, 0.0)._asdict()
+        assert engine.status().presets["letters"] == Weights(3.0, 1.0, 0.0)._asdict()
         with pytest.raises(QueryError, match=r"'mannuals' is not one of .*corpus, manuals, letters"):
             engine.search("tide", preset="mannuals")
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
-        assert list(engine.status()["presets"]) == list(BUILT_IN)
+        assert list(engine.status().presets) == list(BUILT_IN)
