@@ -32,8 +32,8 @@ from typing import Any
 
 from shoal import Engine
 from shoal.notes.environment import Environment, detect
+from shoal.notes.notes import OwnerNotes
 from shoal.notes.relevance import is_filtered, relevance_in
-from shoal.notes.service import OwnerNotes
 from shoal.settings import Settings
 
 LESSONS = Path(__file__).with_name("judgements") / "agent_lessons.jsonl"

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from shoal import Engine
 from shoal.models.notes import MergeProposal
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 
 TEXTS = Path(__file__).parent / "judgements" / "similar_texts.jsonl"
 SAME = ("text", "near", "reworded", "far")

@@ -27,26 +27,26 @@ from shoal.models.scores import NearestSentence
 from shoal.models.search import SearchResponse
 from shoal.scorer import Scorer
 from shoal.settings import Settings
-from shoal.storage import migrate, written
+from shoal.storage import migrate, read_tokens
 
 if TYPE_CHECKING:
     from shoal.encoders.contract import Encoder, PairScorer
     from shoal.grounding.references import CitedPassage
     from shoal.grounding.verdicts import Verification
     from shoal.jobs.ingestion import IngestSession
-    from shoal.jobs.service import Jobs
+    from shoal.jobs.jobs import Jobs
     from shoal.library.documents import Documents
     from shoal.library.pins import PinTable
-    from shoal.library.words_and_reefs import Vocabulary
-    from shoal.maintenance.service import Maintenance
+    from shoal.library.vocabulary import Vocabulary
+    from shoal.maintenance.maintenance import Maintenance
     from shoal.models.batches import BatchAnswer, BatchResponse
     from shoal.models.facets import LibraryFacets
     from shoal.models.notes import UnitResponse
     from shoal.models.responses import Status
-    from shoal.notes.service import Notes
+    from shoal.notes.notes import Notes
     from shoal.notes.similarity import Similarity
-    from shoal.query_log.service import QueryLog
-    from shoal.saved_searches.service import SavedSearches
+    from shoal.query_log.query_log import QueryLog
+    from shoal.saved_searches.saved_searches import SavedSearches
     from shoal.search.explain.explanation import Explanation
     from shoal.search.request import SearchRequest
     from shoal.search.retrieval import Retrieval
@@ -110,7 +110,7 @@ class Engine:
     @functools.cached_property
     def vocabulary(self) -> Vocabulary:
         """The learned words, the reefs, and the chunks of both."""
-        from shoal.library.words_and_reefs import Vocabulary
+        from shoal.library.vocabulary import Vocabulary
 
         return Vocabulary(self._library)
 
@@ -124,14 +124,14 @@ class Engine:
     @functools.cached_property
     def jobs(self) -> Jobs:
         """The jobs of the service: submit, look up, wait, cancel, retry."""
-        from shoal.jobs.service import Jobs
+        from shoal.jobs.jobs import Jobs
 
         return Jobs(self.database, self.settings, lambda: self._library.scorer.data_checksum)
 
     @functools.cached_property
     def notes(self) -> Notes:
         """Notes: `notes.of(owner)` adds, finds and judges those of one owner."""
-        from shoal.notes.service import Notes
+        from shoal.notes.notes import Notes
 
         library = self._library
         return Notes(self.database, self.settings, lambda: library.scorer, lambda: library.text_vectors)
@@ -139,21 +139,21 @@ class Engine:
     @functools.cached_property
     def saved_searches(self) -> SavedSearches:
         """Searches that report new matches by webhook: create, change, test, and see what was sent."""
-        from shoal.saved_searches.service import SavedSearches
+        from shoal.saved_searches.saved_searches import SavedSearches
 
         return SavedSearches(self.database, self.settings, lambda: self._library.searcher)
 
     @functools.cached_property
     def queries(self) -> QueryLog:
         """The query log (`SHOAL_QUERY_LOG`): queries, clicks, and judged queries made from both."""
-        from shoal.query_log.service import QueryLog
+        from shoal.query_log.query_log import QueryLog
 
         return QueryLog(self.database, self.settings)
 
     @functools.cached_property
     def maintenance(self) -> Maintenance:
         """Rescore, export, import, sync with a folder, evaluate, check and back up the library."""
-        from shoal.maintenance.service import Maintenance
+        from shoal.maintenance.maintenance import Maintenance
 
         return Maintenance(self._library, self.search)
 
@@ -203,7 +203,7 @@ class Engine:
 
     def written(self) -> str:
         """Return a token of all that was written until now, for `await_written`. Raises StorageError."""
-        return written.token_of(self.database)
+        return read_tokens.token_of(self.database)
 
     def await_written(self, token: str) -> None:
         """Wait until searches see what a token stands for.

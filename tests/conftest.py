@@ -103,7 +103,7 @@ IMPORTED_ONCE = (
     "shoal.cli.search",
     "shoal.client",
     "shoal.jobs.embedded",
-    "shoal.maintenance.service",
+    "shoal.maintenance.maintenance",
     "shoal_api.runner",
     "shoal_worker.process",
 )

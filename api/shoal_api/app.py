@@ -8,8 +8,8 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from shoal.collections.collections import Collections
 from shoal.engine import Engine
+from shoal.jobs.jobs import Jobs
 from shoal.jobs.queue.progress import ProgressEstimator
-from shoal.jobs.service import Jobs
 from shoal.jobs.transport.broker import make_celery
 from shoal.settings import Settings
 from shoal_api import (

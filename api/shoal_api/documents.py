@@ -10,9 +10,9 @@ from werkzeug.wrappers import Response
 
 from shoal.conversion.drafts import draft_of_fields
 from shoal.errors import FETCH_CODES, INTERNAL_ERROR, NotFoundError
+from shoal.jobs.jobs import Duplicate
 from shoal.jobs.queue.duplicates import duplicate_warnings
 from shoal.jobs.queue.queries import Job, JobItem
-from shoal.jobs.service import Duplicate
 from shoal.models.jobs import ItemStatus, JobKind
 from shoal.models.stored import DocumentDetail
 from shoal_api import idempotency, jobs, service

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from shoal.errors import NotFoundError, StorageError
+from shoal.jobs.jobs import Jobs
 from shoal.jobs.queue.queries import Job
-from shoal.jobs.service import Jobs
 from shoal.settings import Settings
 from shoal_api.problems import ProblemError
 

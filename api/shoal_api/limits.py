@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import flask
 
+from shoal.jobs.jobs import Jobs
 from shoal.jobs.queue.queries import Waiting
-from shoal.jobs.service import Jobs
 from shoal.settings import Settings
 from shoal.support.byte_units import MIB
 from shoal_api.content_encoding import unpack_body

@@ -11,7 +11,7 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal.notes.drafts import make_draft
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 from shoal_api import access, idempotency, service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import ID, NOTES

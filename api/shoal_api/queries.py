@@ -6,7 +6,7 @@ from typing import Any
 
 from werkzeug.wrappers import Response
 
-from shoal.query_log.service import QueryLog
+from shoal.query_log.query_log import QueryLog
 from shoal_api import service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import API

@@ -9,7 +9,7 @@ from werkzeug.routing import BaseConverter
 
 from shoal.errors import NoteError
 from shoal.models.notes import NoteOutcomes
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 from shoal_api import access, idempotency, service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import API

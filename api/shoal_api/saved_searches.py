@@ -9,7 +9,7 @@ from typing import Any
 from werkzeug.wrappers import Response
 
 from shoal.errors import FilterError, QueryError
-from shoal.saved_searches.service import SavedSearches
+from shoal.saved_searches.saved_searches import SavedSearches
 from shoal_api import service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import API, ID

@@ -16,7 +16,7 @@ from shoal.errors import NoteError
 from shoal.models.notes import PROPOSAL_STATUSES
 
 if TYPE_CHECKING:
-    from shoal.notes.service import OwnerNotes
+    from shoal.notes.notes import OwnerNotes
 
 DEFAULT_OWNER = "default"
 

@@ -23,7 +23,7 @@ from shoal.models.notes import NoteOutcomes
 
 if TYPE_CHECKING:
     from shoal.notes.environment import Environment
-    from shoal.notes.service import OwnerNotes
+    from shoal.notes.notes import OwnerNotes
 
 DEFAULT_OWNER = "default"
 MAX_INPUT_CHARS = 100_000

@@ -39,7 +39,7 @@ BULK_SECONDS = 120.0
 
 
 class NoteOperations(Requester):
-    """Operations on notes. Arguments and results are those of `shoal.notes.service.OwnerNotes`.
+    """Operations on notes. Arguments and results are those of `shoal.notes.notes.OwnerNotes`.
 
     To one owner, the notes of another do not exist: their ids raise NotFoundError. Invalid arguments raise
     InvalidError.

@@ -7,7 +7,7 @@ import time
 
 from shoal.errors import IndexBehindError, ReplicaBehindError
 from shoal.library.library import Library
-from shoal.storage import written
+from shoal.storage import read_tokens
 
 MAX_SECONDS = 2.0
 """Longest wait of a search for what its caller has written."""
@@ -15,15 +15,15 @@ POLL_SECONDS = 0.02
 
 
 def await_written(library: Library, token: str) -> None:
-    """Wait until searches see what a token of `shoal.storage.written` stands for.
+    """Wait until searches see what a token of `shoal.storage.read_tokens` stands for.
 
     Raises InvalidFieldError, and ReplicaBehindError or IndexBehindError after MAX_SECONDS.
     """
-    written.check_token(token, is_sqlite=library.database.is_sqlite)
+    read_tokens.check_token(token, is_sqlite=library.database.is_sqlite)
     until = time.monotonic() + MAX_SECONDS
     while True:
         with library.read_database.snapshot() as snapshot:
-            if written.has(snapshot, token):
+            if read_tokens.has(snapshot, token):
                 break
         if time.monotonic() > until:
             raise ReplicaBehindError(MAX_SECONDS)

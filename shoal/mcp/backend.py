@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from shoal.models.batches import BatchResponse
     from shoal.models.search import SearchResponse
     from shoal.models.synonyms import SynonymPage
-    from shoal.notes.service import OwnerNotes
+    from shoal.notes.notes import OwnerNotes
     from shoal.search.explain.explanation import Explanation
 
     AgentNotes = OwnerNotes | ClientNotes

@@ -1,4 +1,4 @@
-"""The notes of one owner in a running service, with those operations of `shoal.notes.service.OwnerNotes` that
+"""The notes of one owner in a running service, with those operations of `shoal.notes.notes.OwnerNotes` that
 the tools use. Arguments and results are the same."""
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 
 from shoal.notes.hook_input import HookEvent, parse_hook_input
 from shoal.notes.hooks import Environments, answer_hook
-from shoal.notes.service import Notes
+from shoal.notes.notes import Notes
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage import migrate

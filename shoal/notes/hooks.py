@@ -16,7 +16,7 @@ from shoal.models.notes import Note
 from shoal.notes.environment import Environment, detect
 from shoal.notes.hook_answer import hook_answer
 from shoal.notes.hook_input import HookInput, is_skipped, without_secrets
-from shoal.notes.service import MAX_SHOWN, OwnerNotes
+from shoal.notes.notes import MAX_SHOWN, OwnerNotes
 from shoal.settings import Settings
 from shoal.support.folder_patterns import parse_path_tags
 

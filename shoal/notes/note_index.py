@@ -230,7 +230,7 @@ class Facets:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class LiveBlock:
     """A block without its hidden notes: those that are no longer active, or are in a later block.
 
     live   bool (n,); None if no note is hidden
@@ -249,11 +249,11 @@ class Part:
         title = int((block.title_ends - block.token_starts[:-1])[live].sum())
         return Totals(len(block.note_ids[live]), text, title)
 
-    def compacted(self) -> Part:
+    def compacted(self) -> LiveBlock:
         """Return the part without the places of hidden notes, if these are the majority."""
-        return self if 2 * self.totals.n_notes >= len(self) else Part(_block(_live_columns(self)))
+        return self if 2 * self.totals.n_notes >= len(self) else LiveBlock(_block(_live_columns(self)))
 
-    def without(self, note_ids: Ints) -> Part:
+    def without(self, note_ids: Ints) -> LiveBlock:
         """Return the part with more hidden notes, given by ids that need not be in it."""
         block = self.block
         ordinals = np.searchsorted(block.note_ids, note_ids)
@@ -263,7 +263,7 @@ class Part:
             return self
         live = np.ones(len(block), dtype=np.bool_) if self.live is None else self.live.copy()
         live[ordinals] = False
-        return Part(block, live)
+        return LiveBlock(block, live)
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,7 +272,7 @@ class NoteIndex:
     other, hidden notes included."""
 
     change_number: int
-    parts: tuple[Part, ...]
+    parts: tuple[LiveBlock, ...]
     terms: TermNumbers
     facets: Facets
 
@@ -291,9 +291,9 @@ class NoteIndex:
         parts = [part.compacted() for part in parts if part.totals.n_notes]
         active = [row for row in newest.values() if row.is_active]
         if active:
-            parts.append(Part(_block(self._columns(active, data_checksum))))
+            parts.append(LiveBlock(_block(self._columns(active, data_checksum))))
         while len(parts) > 1 and len(parts[-2]) <= max(BLOCK_FACTOR * len(parts[-1]), SMALL_BLOCK):
-            parts[-2:] = [Part(_block(_joined([_live_columns(part) for part in parts[-2:]])))]
+            parts[-2:] = [LiveBlock(_block(_joined([_live_columns(part) for part in parts[-2:]])))]
         return NoteIndex(change_number, tuple(parts), self.terms, self.facets)
 
     def _columns(self, rows: Sequence[IndexRow], data_checksum: str) -> _Columns:
@@ -437,11 +437,11 @@ class NoteIndex:
         return dict(zip(sets.tags, counts.astype(np.int64).tolist(), strict=True))
 
 
-def _shown(part: Part) -> Bools | slice:
+def _shown(part: LiveBlock) -> Bools | slice:
     return slice(None) if part.live is None else part.live
 
 
-def _occurrences(part: Part, term: int, start: int) -> Occurrences:
+def _occurrences(part: LiveBlock, term: int, start: int) -> Occurrences:
     block = part.block
     tokens = block.tokens_of(term)
     notes = block.notes[tokens]
@@ -477,7 +477,7 @@ def parse_relevance(value: str) -> dict[str, TagRelevance]:
     return {tag: TagRelevance(*each) for tag, *each in json.loads(value)}
 
 
-def _live_columns(part: Part) -> _Columns:
+def _live_columns(part: LiveBlock) -> _Columns:
     """The notes of a part, as they were before its block was built."""
     block, n = part.block, len(part)
     tokens = np.empty(len(block.positions), dtype=np.uint32)

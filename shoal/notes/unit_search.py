@@ -22,13 +22,12 @@ from shoal.errors import QueryError
 from shoal.index.building import NEXT, IndexedDocument, Words, segment_bytes
 from shoal.index.building import Profiles as IndexedProfiles
 from shoal.index.format import MAX_CHUNKS
-from shoal.index.index import Index
-from shoal.index.index import Part as IndexPart
+from shoal.index.index import Index, Part
 from shoal.index.segment import Segment
 from shoal.models.notes import NoteHit, UnitResponse
 from shoal.models.search import SearchMode, SearchResponse, SearchResult
 from shoal.notes.context import NoteContext
-from shoal.notes.note_index import PINNED, Block, NoteIndex, Part, parse_list
+from shoal.notes.note_index import PINNED, Block, LiveBlock, NoteIndex, parse_list
 from shoal.notes.note_rows import NoteRows
 from shoal.notes.texts import joined
 from shoal.search.audit import AuditLog, complete_entry, make_entry
@@ -177,7 +176,7 @@ def _is_pinned(passages: LibraryIndex, notes: NoteIndex) -> NDArray[np.bool_]:
     return np.concatenate([np.zeros(len(passages), dtype=np.bool_), is_yes[notes.facet("is_pinned")]])
 
 
-def _index_parts(part: Part, notes: NoteIndex) -> list[IndexPart]:
+def _index_parts(part: LiveBlock, notes: NoteIndex) -> list[Part]:
     segments = _SEGMENTS.get(part.block)
     if segments is None:
         n = len(part)
@@ -185,9 +184,9 @@ def _index_parts(part: Part, notes: NoteIndex) -> list[IndexPart]:
         segments = tuple(_segment(part.block, notes, first, end) for first, end in ranges)
         _SEGMENTS[part.block] = segments
     if part.live is None:
-        return [IndexPart(segment) for segment in segments]
+        return [Part(segment) for segment in segments]
     hidden = part.block.note_ids[~part.live] + FIRST_NOTE
-    return [IndexPart.without(segment, hidden.tolist()) for segment in segments]
+    return [Part.without(segment, hidden.tolist()) for segment in segments]
 
 
 def _segment(block: Block, notes: NoteIndex, first: int, end: int) -> Segment:

@@ -222,7 +222,7 @@ def find_matched_terms(
     by_place = [group.find(wanted) for group in words.by_group()]
     matched = []
     for chunk, of_chunk, *found in zip(chunks, texts, *by_place, strict=True):
-        places = dict(zip((TITLE, HEADINGS, TEXT), map(_Found, of_chunk, found), strict=True))
+        places = dict(zip((TITLE, HEADINGS, TEXT), map(_TextWords, of_chunk, found), strict=True))
         tags = set(chunk.tags)
         matched.append(tuple(_matched(term_stems, others, places, inflections, matching_tags, tags)))
     return matched
@@ -234,7 +234,7 @@ def format_term(term: Term) -> str:
     return f"title:{words}" if term.in_title else words
 
 
-class _Found:
+class _TextWords:
     """The words of a text by their terms, for finding words and phrases."""
 
     def __init__(self, text: str, found: Mapping[str, Sequence[Occurrence]]) -> None:
@@ -253,7 +253,7 @@ class _Found:
 def _matched(
     term_stems: Sequence[tuple[Term, tuple[str, ...]]],
     others: Mapping[Term, Sequence[tuple[str, tuple[str, ...]]]],
-    places: Mapping[str, _Found],
+    places: Mapping[str, _TextWords],
     inflections: Mapping[str, frozenset[str]],
     matching_tags: Mapping[Term, Sequence[str]],
     tags: set[str],

@@ -233,7 +233,7 @@ class Reranking:
         return () if self.warning is None else (self.warning,)
 
 
-class _Run:
+class _Reading:
     """The reading of one search's passages, in a thread of its own."""
 
     def __init__(self, seconds: float, stored: StoredVectors | None) -> None:
@@ -280,7 +280,7 @@ class Reranker:
         """Return the new order of results, which are in that of the blend. `stored`: vectors that the
         library has of them. Raises nothing; takes hardly more than the time budget."""
         started = time.perf_counter()
-        run = _Run(self._seconds, stored)
+        run = _Reading(self._seconds, stored)
         fallback, warning = self._read(run, query, [text_of(result) for result in results])
         identity = run.comparison.identity if fallback is None and run.comparison else None
         info = RerankInfo(
@@ -294,7 +294,9 @@ class Reranker:
             return Reranking(info, warning=warning)
         return Reranking(info, combine([result.match_score for result in results], run.similarities))
 
-    def _read(self, run: _Run, query: str, texts: Sequence[str]) -> tuple[RerankFallback | None, str | None]:
+    def _read(
+        self, run: _Reading, query: str, texts: Sequence[str]
+    ) -> tuple[RerankFallback | None, str | None]:
         """Fill `run`, or return why that was not possible."""
         seconds_left = self._pause.seconds_left
         if seconds_left:
@@ -325,7 +327,7 @@ class Reranker:
             return RerankFallback.late, _not(f"the encoder did not finish within {self._seconds:g} seconds")
         return None, None
 
-    def _give_up(self, run: _Run) -> bool:
+    def _give_up(self, run: _Reading) -> bool:
         """Return False if the run has just finished; else let it stop after its batch."""
         with self._lock:
             if run.done.is_set():
@@ -335,7 +337,7 @@ class Reranker:
             self._n_stuck += 1
             return True
 
-    def _run(self, run: _Run, query: str, texts: Sequence[str]) -> None:
+    def _run(self, run: _Reading, query: str, texts: Sequence[str]) -> None:
         """Read the passages; runs in a thread of its own."""
         try:
             run.comparison = self._open()

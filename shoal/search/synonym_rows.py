@@ -41,7 +41,7 @@ OF_KEYS = f"""
 """
 
 
-class Found(NamedTuple):
+class FoundSynonym(NamedTuple):
     """A word of an entry: its stems, whether it finds the others, and the entry."""
 
     key: str
@@ -72,12 +72,12 @@ def list_page(snapshot: Snapshot, q: str | None, limit: int, offset: int) -> tup
     return tuple(map(_entry, rows)), int(snapshot.value(COUNT_LISTED, {"pattern": pattern}))
 
 
-def of_keys(snapshot: Snapshot, keys: Sequence[str]) -> list[Found]:
+def of_keys(snapshot: Snapshot, keys: Sequence[str]) -> list[FoundSynonym]:
     """Return the entries that have words with these stems."""
-    found: list[Found] = []
+    found: list[FoundSynonym] = []
     for names, parameters in listed_in_parts("key", keys):
         rows = snapshot.rows(OF_KEYS.format(keys=names), parameters)
-        found += [Found(row["key"], bool(row["is_source"]), _entry(row)) for row in rows]
+        found += [FoundSynonym(row["key"], bool(row["is_source"]), _entry(row)) for row in rows]
     return found
 
 

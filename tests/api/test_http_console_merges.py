@@ -9,7 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from shoal.engine import Engine
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 
 LAVA = "The lava of a volcano cools to basalt."
 SAME = "The lava of volcanoes cools and becomes basalt."

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 
 from shoal.engine import Engine
 from shoal.models.jobs import JobKind
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 from shoal.settings import Settings
 from shoal_api import create_app
 

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 
 from shoal.engine import Engine
 from shoal.models.notes import Note
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 from shoal.settings import Settings
 from shoal_api import create_app
 from shoal_api.console.figures import visible as with_hidden_named

@@ -16,8 +16,8 @@ from fake_scorer import FakeScorer
 from shoal import Engine
 from shoal.errors import DiskFullError, NotFoundError, QueryError
 from shoal.maintenance.evaluation import Configuration, read_judged_queries
+from shoal.query_log import query_log
 from shoal.query_log import recorder as recording
-from shoal.query_log import service
 from shoal.settings import Settings
 from shoal.storage import query_log as rows
 
@@ -96,7 +96,7 @@ def test_only_results_that_were_shown_can_be_clicked(engine: Engine, monkeypatch
         engine.queries.click(response.trace_id)
     with pytest.raises(NotFoundError):
         engine.queries.click("0" * 32, document_id=1)
-    monkeypatch.setattr(service, "MAX_CLICKS", 0)
+    monkeypatch.setattr(query_log, "MAX_CLICKS", 0)
     with pytest.raises(QueryError, match="the limit"):
         engine.queries.click(response.trace_id, document_id=1)
 

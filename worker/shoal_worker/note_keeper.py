@@ -11,8 +11,8 @@ import time
 import structlog
 
 from shoal.jobs.queue.dedup_schedule import submit_due_dedup
-from shoal.notes.service import Notes
-from shoal.query_log.service import QueryLog
+from shoal.notes.notes import Notes
+from shoal.query_log.query_log import QueryLog
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage import index_tables

@@ -11,8 +11,8 @@ from werkzeug.wrappers import Response
 from shoal.declared.notes import MAX_TEXT_CHARS
 from shoal.errors import NoteError
 from shoal.models.notes import KINDS
+from shoal.notes.notes import OwnerNotes
 from shoal.notes.prerequisites import GATES
-from shoal.notes.service import OwnerNotes
 from shoal_api import service
 from shoal_api.console.layout import blueprint, page, respond
 from shoal_api.console.notes import (

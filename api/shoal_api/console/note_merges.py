@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response
 from shoal.declared.notes import MAX_TEXT_CHARS
 from shoal.errors import NoteError, NoteStateError
 from shoal.models.notes import PROPOSAL_STATUSES
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page, respond
 from shoal_api.console.notes import KEPT, kept, note_address, typed_text

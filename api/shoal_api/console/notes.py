@@ -15,8 +15,8 @@ from werkzeug.wrappers import Response
 from shoal.declared.notes import MAX_TEXT_CHARS
 from shoal.errors import NoteError, NoteStateError
 from shoal.models.notes import KINDS, Note, NoteScores
+from shoal.notes.notes import OwnerNotes
 from shoal.notes.prerequisites import GATES
-from shoal.notes.service import OwnerNotes
 from shoal.search.matched_terms import Highlighter, find_highlights
 from shoal.words.typed import folded
 from shoal_api.console import query_params

@@ -31,7 +31,7 @@ from shoal.models.notes import (
     NoteStatus,
     Recall,
 )
-from shoal.notes.service import MAX_SHOWN, RECALL_THRESHOLD
+from shoal.notes.notes import MAX_SHOWN, RECALL_THRESHOLD
 from shoal_api.schemas.arguments import address_fields, body_fields, schema_of
 from shoal_api.schemas.common import (
     BoundedList,

@@ -11,7 +11,7 @@ from shoal.query_log.models import (
     FrequentQuery,
     LoggedQueryPage,
 )
-from shoal.query_log.service import MAX_FREQUENT, MAX_PREFIX_CHARS
+from shoal.query_log.query_log import MAX_FREQUENT, MAX_PREFIX_CHARS
 from shoal_api.schemas.common import PageSchema, Schema, between
 from shoal_api.schemas.records import record_schema
 

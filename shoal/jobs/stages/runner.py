@@ -139,7 +139,7 @@ def process(
     handler = handlers[batch.stage]
     try:
         if isinstance(handler, ItemHandler):
-            advance = _Run(batch, database, handler, watch, steps).items()
+            advance = _BatchRun(batch, database, handler, watch, steps).items()
             # The index of a shared database is that of each machine, which follows by itself.
             if batch.stage in CHANGING_DOCUMENTS and database.has_index_records:
                 _index(database)
@@ -195,7 +195,7 @@ def _index(database: Database) -> None:
         log.exception("index not updated")
 
 
-class _Run:
+class _BatchRun:
     """One run of a batch."""
 
     def __init__(

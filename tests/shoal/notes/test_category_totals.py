@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from shoal import Engine
 from shoal.errors import NoteStateError
 from shoal.models.notes import CategoryCount
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 from shoal.storage.totals import wrong_totals
 
 PATHS = ("a", "a/b", "a/b/c", "a/bc", "a0", "ä/b", "b/a", "a%", "b'/\"c", "b/a/c")

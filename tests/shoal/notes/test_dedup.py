@@ -19,7 +19,7 @@ from fake_scorer import FakeScorer
 from faults import DONE, KILLED, killed_at
 
 from shoal import Engine
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 from shoal.settings import Settings
 from shoal.support import http_endpoints
 

@@ -14,7 +14,7 @@ from shoal.notes import hooks
 from shoal.notes.environment import Environment
 from shoal.notes.hook_input import HookEvent, hook_input_of, without_secrets
 from shoal.notes.hooks import ENVIRONMENT_SECONDS, Environments, answer_hook
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 
 LAVA = "Lava of a volcano cools to basalt and ash."
 RAIN = "Rain and storm of the monsoon season fall on the coast."

@@ -18,7 +18,7 @@ from shoal import Engine
 from shoal.errors import NoteStateError
 from shoal.maintenance import record_import
 from shoal.maintenance.import_export import Imported
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 
 LAVA = "Lava of a volcano cools to basalt and ash."
 RAIN = "Rain and storm of the monsoon season fall on the coast."

@@ -15,7 +15,7 @@ import shoal.notes.note_rows as note_statements
 import shoal.notes.session_rows as note_sessions
 from shoal import Engine
 from shoal.errors import NoteError, NotFoundError
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 from shoal.settings import Settings
 
 SECRET = "The volcano of user one throws secret lava and ash every winter."

@@ -19,7 +19,7 @@ from shoal.errors import NoteError, NoteStateError, NotFoundError
 from shoal.models.notes import NoteMerge
 from shoal.notes import merge_rows
 from shoal.notes.merge_rows import CHILDREN
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 from shoal.settings import Settings
 
 LAVA = "Lava of a volcano cools to basalt."

@@ -13,8 +13,8 @@ from faults import KILLED, killed_in_transaction
 
 from shoal import Engine
 from shoal.notes import retention
+from shoal.notes.notes import OwnerNotes
 from shoal.notes.retention import Pruned, prune
-from shoal.notes.service import OwnerNotes
 from shoal.notes.session_rows import SessionRows
 
 LAVA = "Lava of a volcano cools to basalt and ash."

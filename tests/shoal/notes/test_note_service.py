@@ -13,7 +13,7 @@ from shoal import Engine
 from shoal.errors import NoteError, NoteStateError, QueryError
 from shoal.models.notes import AddedNote
 from shoal.notes import adding
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 
 LAVA = "Lava of a volcano cools to basalt and ash."
 RAIN = "Rain and storm of the monsoon season fall on the coast."

@@ -17,7 +17,7 @@ from shoal.engine import Engine
 from shoal.errors import EncoderUnavailableError
 from shoal.models.notes import AddedNote
 from shoal.notes import note_vectors
-from shoal.notes.service import OwnerNotes
+from shoal.notes.notes import OwnerNotes
 from shoal.settings import Settings
 
 LEFT = "Restart the gateway after you rotate the signing key."

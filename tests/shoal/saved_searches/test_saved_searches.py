@@ -17,7 +17,7 @@ from saved_search_parts import Receiver
 
 from shoal import Engine
 from shoal.errors import NotFoundError, QueryError
-from shoal.saved_searches import delivering, matching, service
+from shoal.saved_searches import delivering, matching, saved_searches
 from shoal.saved_searches.delivering import Deliverer, pause
 from shoal.saved_searches.models import DeliveryStatus
 from shoal.saved_searches.webhooks import Answer, WebhookSender
@@ -317,7 +317,7 @@ def test_names_are_unique_and_numbers_limited(
     search_id = save(engine, receiver)
     with pytest.raises(QueryError, match="has the name 'Lava'"):
         save(engine, receiver)
-    monkeypatch.setattr(service, "MAX_SAVED_SEARCHES", 1)
+    monkeypatch.setattr(saved_searches, "MAX_SAVED_SEARCHES", 1)
     with pytest.raises(QueryError, match="the limit"):
         save(engine, receiver, "other")
     engine.saved_searches.delete(search_id)

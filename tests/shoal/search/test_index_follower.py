@@ -21,7 +21,7 @@ from shoal import Engine
 from shoal.errors import IndexBehindError, InvalidFieldError, ReplicaBehindError
 from shoal.index import follower, upkeep
 from shoal.settings import Settings
-from shoal.storage import written
+from shoal.storage import read_tokens
 from shoal.storage.index_records import Lag
 from shoal.storage.postgres.listening import PostgresListener
 
@@ -123,7 +123,7 @@ def test_a_search_waits_for_what_its_caller_wrote(engine: Engine, monkeypatch: p
     token = engine.written()
     engine.await_written(token)
     arrived = threading.Event()
-    monkeypatch.setattr(written, "has", lambda *_: arrived.is_set())
+    monkeypatch.setattr(read_tokens, "has", lambda *_: arrived.is_set())
     monkeypatch.setattr("shoal.library.read_after_write.MAX_SECONDS", 0.3)
     with pytest.raises(ReplicaBehindError, match="try again"):
         engine.await_written(token)

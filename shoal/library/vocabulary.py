@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from shoal.learning.scorers import LearnedWord, WordPage
     from shoal.library.acronyms import Acronyms
     from shoal.library.synonyms import SynonymTable
-    from shoal.search.word_chunks import WordChunk
+    from shoal.library.word_chunks import WordChunk
     from shoal.storage.topic_statistics import ReefChunk
 
 
@@ -75,7 +75,7 @@ class Vocabulary:
 
     def word_chunks(self, word: str, limit: int) -> Sequence[WordChunk]:
         """The best chunks by BM25 for a word in its normal form, in library order."""
-        from shoal.search.word_chunks import find_word_chunks
+        from shoal.library.word_chunks import find_word_chunks
 
         self._library.index.prepare()
         with self._database.snapshot() as snapshot:
