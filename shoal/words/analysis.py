@@ -158,16 +158,17 @@ def analyze_words(text: str) -> WordStream:
     every = np.ones(len(tokens), dtype=np.bool_)
     rows = _Rows(tokens.ids, tokens.starts, tokens.ends, every, tokens.starts)
     numbers = dict(zip(tokens.forms, itertools.count()))
+    groups = [rows]
     if len(starts) or spaced:
         kept = _are_outside(tokens, starts, ends)
-        rows = _in_order(
-            [
-                _Rows._make(column[kept] for column in rows),
-                _of_pieces(text, starts, ends, numbers),
-                _of_words(spaced, numbers),
-            ]
-        )
-    rows = _with_names(text, classes, rows, numbers)
+        pieces = _of_pieces(text, starts, ends, numbers)
+        places, names = _names(text, classes, pieces, numbers)
+        if len(places):
+            pieces = _in_order([pieces, names], np.concatenate([np.arange(len(pieces.ids)), places]))
+        groups = [_Rows._make(column[kept] for column in rows), pieces, _of_words(spaced, numbers)]
+    _, names = _names(text, classes, groups[0], numbers)
+    if len(groups) > 1 or len(names.ids):
+        rows = _in_order([*groups, names])
     return WordStream(list(numbers), *rows, classes[rows.starts] == _CAPITAL)
 
 
@@ -298,8 +299,10 @@ def _in_order(rows: Sequence[_Rows], keys: NDArray[np.int64] | None = None) -> _
     return _Rows._make(column[order] for column in together)
 
 
-def _with_names(text: str, classes: NDArray[np.uint8], rows: _Rows, numbers: dict[str, int]) -> _Rows:
-    """Words, and behind the stop words and single letters in capitals that are names, these as written."""
+def _names(
+    text: str, classes: NDArray[np.uint8], rows: _Rows, numbers: dict[str, int]
+) -> tuple[NDArray[np.int64], _Rows]:
+    """The places of the stop words and single letters in capitals that are names, and these as written."""
     is_candidate = rows.advances & (classes[rows.starts] == _CAPITAL)
     is_candidate &= classes[rows.ends - 1] == _CAPITAL
     is_candidate &= rows.ids != numbers.get("i", -1)
@@ -311,11 +314,8 @@ def _with_names(text: str, classes: NDArray[np.uint8], rows: _Rows, numbers: dic
         for place, number, start, end in zip(*(column.tolist() for column in of_candidates), strict=True)
         if (len(forms[number]) == 1 or forms[number] in STOP_WORDS) and is_name_in_capitals(text, start, end)
     ]
-    if not found:
-        return rows
     places = np.array([place for place, _ in found], dtype=np.int64)
-    names = _of_words([name for _, name in found], numbers)._replace(anchors=rows.anchors[places])
-    return _in_order([rows, names], np.concatenate([np.arange(len(rows.ids)), places]))
+    return places, _of_words([name for _, name in found], numbers)._replace(anchors=rows.anchors[places])
 
 
 _NO_NAMES = frozenset(("I", "AND", "OR", "NOT", "THE"))
