@@ -596,12 +596,12 @@ class Engine:
 
         return size_of(self._library)
 
-    def coverage(self) -> tuple[int, int] | None:
+    def count_embedded(self) -> tuple[int, int] | None:
         """Number of chunks with a vector and of all chunks; None if the library has no vectors and
         `SHOAL_EMBED` is not set."""
-        from shoal.library.state import coverage_of
+        from shoal.library.state import count_embedded
 
-        return coverage_of(self._library)
+        return count_embedded(self._library)
 
     def check(self) -> None:
         """Raise StorageError unless the database is usable and has this version's schema."""

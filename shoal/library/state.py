@@ -39,7 +39,7 @@ def size_of(library: Library) -> tuple[int, int]:
         return row["n_documents"], row["n_chunks"]
 
 
-def coverage_of(library: Library) -> tuple[int, int] | None:
+def count_embedded(library: Library) -> tuple[int, int] | None:
     """Return what `Engine.coverage` describes."""
     with library.database.snapshot() as snapshot:
         has_vectors = vectors.encoder(snapshot) is not None

@@ -68,7 +68,7 @@ def library() -> tuple[str, Mapping[str, Any]]:
         "per_page": DOCUMENTS,
         "max_file": service.current().settings.max_file_bytes,
         "suffixes": " ".join(READ_SUFFIXES),
-        "coverage": engine.coverage(),
+        "coverage": engine.count_embedded(),
         "fetches": bool(service.current().settings.fetch_urls),
     }
 

@@ -177,11 +177,11 @@ def test_the_doctor_finds_a_changed_byte_of_a_file(engine: Engine) -> None:
 
 def test_coverage_is_shown_for_embedded_libraries_alone(engine: Engine, tmp_path: Path) -> None:
     n_chunks = engine.status().n_chunks
-    assert engine.coverage() == (n_chunks, n_chunks)
+    assert engine.count_embedded() == (n_chunks, n_chunks)
     engine.ingest(title="Snow", content="Snow melts.")
-    assert engine.coverage() == (n_chunks, n_chunks + 1)
+    assert engine.count_embedded() == (n_chunks, n_chunks + 1)
     with open_engine(tmp_path / "other.db", None) as other:
-        assert other.coverage() is None
+        assert other.count_embedded() is None
 
 
 def test_a_search_without_vectors_reads_none_of_their_tables(
