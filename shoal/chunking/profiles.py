@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lagoon.keys import code_points
 from shoal.chunking.file_places import file_places
 from shoal.models.documents import Chunk, SentenceSpan
-from shoal.models.files import FilePlace, Locator
+from shoal.models.files import FilePlace, Locator, LocatorKind
 from shoal.models.reefs import Reef
 from shoal.scorer import Topic
 from shoal.storage.profiles import PROBABILITY_STEPS, Profiles
@@ -31,7 +31,8 @@ def build_chunks(
     locators: Sequence[Locator] = (),
 ) -> tuple[Chunk, ...]:
     """Build one chunk from each segment of a draft, in order. `firsts`: the first sentence of each;
-    `profiles` begins with theirs; `locators`: those of the file that the content was converted from."""
+    `profiles` begins with theirs; `locators`: those of the file that the content was converted from. If they
+    are lines, the lines of a chunk are those of the file, otherwise those of the content."""
     segments = [sentences[first:end] for first, end in pairwise([*firsts, len(sentences)])]
     starts = np.array([segment[0].start_char for segment in segments], dtype=np.int64)
     ends = np.array([segment[-1].end_char for segment in segments], dtype=np.int64)
@@ -68,6 +69,8 @@ def _chunk(
     profile: Profile,
 ) -> Chunk:
     start, end = segment[0].start_char, segment[-1].end_char
+    if place is not None and place.kind is LocatorKind.line:
+        first_line, last_line = int(place.first), int(place.last)
     natural, physical, abstract, social = topic.arch_scores
     return Chunk(
         chunk_index=index,

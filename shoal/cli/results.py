@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.cli.snippet import Piece, snippet
 from shoal.cli.terminal import display_path, quantity
 from shoal.formats.headings import headings_below
+from shoal.models.files import LocatorKind
 from shoal.models.recordings import Modality, ShownChunk, ShownEvidence
 from shoal.support.plain_text import one_line
 
@@ -356,7 +357,8 @@ def _location(result: Mapping[str, Any]) -> str:
     lines = f"line {first}" if first == last else f"lines {first} to {last}"
     source = display_path(result["source_path"] or "")
     passage = passage_reference(result["document_id"], result["chunk_index"])
-    place = one_line(result["place"]["label"]) if result.get("place") else ""
+    at = result.get("place")
+    place = one_line(at["label"]) if at and at["kind"] != LocatorKind.line else ""
     modality = result.get("modality") or Modality.text
     kind = "" if modality == Modality.text else modality.replace("_", " ")
     citation = ", ".join(part for part in (source, kind, place, lines, passage) if part)

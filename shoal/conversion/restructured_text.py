@@ -1,16 +1,31 @@
-"""Converter of reStructuredText to Markdown, without docutils: no directive is run and no file included."""
+"""Converter of reStructuredText to Markdown, without docutils: no directive is run and no file included.
+
+Each line of the Markdown has the number of the line of the file that it comes from, so that a passage is
+cited by the lines of its file.
+"""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
+from typing import NamedTuple
 
-from shoal.conversion.converted import ConversionError, Converted, escaped, fence, heading, one_line, table
+from shoal.conversion.converted import (
+    ConversionError,
+    Converted,
+    TextBuilder,
+    escaped,
+    fence,
+    heading,
+    one_line,
+    table,
+)
 from shoal.conversion.main_content import RemovedTexts
 from shoal.conversion.texts import decode_text
 from shoal.models.documents import DocFormat
+from shoal.models.files import Locator, LocatorKind
 from shoal.support.plain_text import words_of
 
 _MAX_DEPTH = 12
@@ -61,15 +76,89 @@ _REMOVED = words_of(
 )
 
 
+MAX_PLACES = 20_000
+"""Places of a file. Those of a longer one have several lines each."""
+
+
+class _Lines(NamedTuple):
+    """Lines that are indented alike, without their indentation, and their numbers in the file, from 1."""
+
+    texts: Sequence[str]
+    numbers: Sequence[int]
+
+    def part(self, start: int, end: int | None = None) -> _Lines:
+        return _Lines(self.texts[start:end], self.numbers[start:end])
+
+    def after(self, text: str, number: int) -> _Lines:
+        """Return these lines after another one."""
+        return _Lines([text, *self.texts], [number, *self.numbers])
+
+    def dedented(self) -> _Lines:
+        """Return the lines without the indentation that all have."""
+        indents = (len(text) - len(text.lstrip(" ")) for text in self.texts if text)
+        indent = min(indents, default=0)
+        return _Lines([text[indent:] for text in self.texts], self.numbers)
+
+    def stripped(self) -> _Lines:
+        """Return the lines without empty ones at the ends."""
+        filled = [at for at, text in enumerate(self.texts) if text]
+        return self.part(filled[0], filled[-1] + 1) if filled else self.part(0, 0)
+
+    def block(self, text: str) -> _Lines:
+        """Return a block of Markdown that was made of these lines, with their numbers: line by line, and the
+        last for all that are left."""
+        shown = text.split("\n")
+        last = len(self.numbers) - 1
+        return _Lines(shown, [self.numbers[min(at, last)] for at in range(len(shown))])
+
+    def fenced(self, language: str = "") -> _Lines:
+        """Return these lines as a block of code."""
+        first, *shown = fence("\n".join(self.texts), language).split("\n")
+        return _Lines([first, *shown], [self.numbers[0], *self.numbers, self.numbers[-1]])
+
+
 def convert_rst(data: bytes, name: str) -> Converted:
     """Convert reStructuredText: headings by the order of their underlines, directives as their text."""
     reader = _Reader()
     lines = [line.expandtabs(8).rstrip() for line in decode_text(data).split("\n")]
     reader.find_substitutions(lines)
-    blocks = [block for block in reader.blocks(lines, 0) if block]
-    if not blocks:
+    builder = TextBuilder()
+    places: list[Locator] = []
+    for block in _filled(reader.blocks(_Lines(lines, range(1, len(lines) + 1)), 0)):
+        start = builder.block("\n".join(block.texts))
+        for text, number in zip(block.texts, block.numbers, strict=True):
+            end = start + len(text)
+            if text:
+                places.append(Locator(start, end, LocatorKind.line, "", number, number))
+            start = end + 1
+    if not places:
         raise ConversionError("no_text", "the file has no text")
-    return Converted("\n\n".join(blocks), DocFormat.markdown, reader.title, removed=reader.removed.listed())
+    return Converted(
+        builder.content(),
+        DocFormat.markdown,
+        reader.title,
+        tuple(_joined(places)),
+        removed=reader.removed.listed(),
+    )
+
+
+def _joined(places: list[Locator]) -> Sequence[Locator]:
+    """Return MAX_PLACES places at most: neighbours share one, if there are more."""
+    if len(places) <= MAX_PLACES:
+        return places
+    size = -(-len(places) // MAX_PLACES)
+    groups = (places[at : at + size] for at in range(0, len(places), size))
+    return [
+        Locator(
+            *(near[0].start_char, near[-1].end_char, LocatorKind.line, ""),
+            *(min(each.first for each in near), max(each.last for each in near)),
+        )
+        for near in groups
+    ]
+
+
+def _filled(blocks: Iterable[_Lines]) -> Iterator[_Lines]:
+    return (block for block in blocks if any(block.texts))
 
 
 class _Reader:
@@ -85,79 +174,72 @@ class _Reader:
             if match and match.group(1) and match.group(2) == "replace":
                 self._substitutions[match.group(1)] = (match.group(3) or "")[:_MAX_SPAN]
 
-    def blocks(self, lines: list[str], depth: int) -> Iterator[str]:
+    def blocks(self, lines: _Lines, depth: int) -> Iterator[_Lines]:
         """Yield the blocks of Markdown of lines that are indented alike."""
-        at = 0
-        while at < len(lines):
-            section = self._section(lines, at) if depth == 0 and lines[at] else None
+        at, texts = 0, lines.texts
+        while at < len(texts):
+            section = self._section(lines, at) if depth == 0 and texts[at] else None
             if section is not None:
-                text, at = section
-                yield text
-            elif lines[at]:
+                block, at = section
+                yield block
+            elif texts[at]:
                 at = yield from self._block(lines, at, depth)
             else:
                 at += 1
 
-    def _block(self, lines: list[str], at: int, depth: int) -> Generator[str, None, int]:
+    def _block(self, lines: _Lines, at: int, depth: int) -> Generator[_Lines, None, int]:
         """Yield what begins at this line, which is no heading, and return the line after it."""
-        line = lines[at]
+        texts = lines.texts
+        line = texts[at]
         if line[0] == " ":
-            end = _indented_end(lines, at)
-            inner = _dedented(lines[at:end])
-            yield from self._quoted(inner, depth)
-            at = end
+            end = _indented_end(texts, at)
+            yield from self._quoted(lines.part(at, end).dedented(), depth)
         elif line.startswith("..") and line[2:3] in ("", " "):
-            end = _indented_end(lines, at + 1)
-            yield from self._explicit(line, lines[at + 1 : end], depth)
-            at = end
+            end = _indented_end(texts, at + 1)
+            yield from self._explicit(lines.part(at, end), depth)
         elif _SIMPLE_RULE.match(line) or _GRID_RULE.match(line):
-            end = _table_end(lines, at)
-            yield self._table(lines[at:end])
-            at = end
+            end = _table_end(texts, at)
+            yield self._table(lines.part(at, end))
         elif line.startswith(">>> "):
-            end = _paragraph_end(lines, at)
-            yield fence("\n".join(lines[at:end]), "python")
-            at = end
+            end = _paragraph_end(texts, at)
+            yield lines.part(at, end).fenced("python")
         elif _ITEM.match(line):
-            end, text = self._item(lines, at, depth)
-            yield text
-            at = end
+            end = _indented_end(texts, at + 1)
+            yield self._item(lines.part(at, end), depth)
         elif (match := _FIELD.match(line)) is not None and match.group(1):
-            end = _indented_end(lines, at + 1, blank_ends=True)
-            value = one_line(" ".join([match.group(2) or "", *lines[at + 1 : end]]))
-            yield f"{escaped(match.group(1))}: {self._inline(value)}"
-            at = end
+            end = _indented_end(texts, at + 1, blank_ends=True)
+            value = one_line(" ".join([match.group(2) or "", *texts[at + 1 : end]]))
+            yield lines.part(at, end).block(f"{escaped(match.group(1))}: {self._inline(value)}")
         else:
-            end = _paragraph_end(lines, at)
-            text, literal = self._paragraph(lines[at:end])
-            yield text
-            at = end
+            end = _paragraph_end(texts, at)
+            text, literal = self._paragraph(texts[at:end])
+            yield lines.part(at, end).block(text)
             if literal:
-                while at < len(lines) and not lines[at]:
-                    at += 1
-                end = _indented_end(lines, at)
-                if end > at:
-                    yield fence("\n".join(_dedented(lines[at:end])))
-                    at = end
-        return at
+                while end < len(texts) and not texts[end]:
+                    end += 1
+                start, end = end, _indented_end(texts, end)
+                if end > start:
+                    yield lines.part(start, end).dedented().fenced()
+        return end
 
-    def _section(self, lines: list[str], at: int) -> tuple[str, int] | None:
+    def _section(self, lines: _Lines, at: int) -> tuple[_Lines, int] | None:
         """Read a title with a line of marks below it, and perhaps above; return it and the next line."""
-        line = lines[at]
+        texts = lines.texts
+        line = texts[at]
         over = _ADORNMENT.fullmatch(line) is not None
         title_at = at + 1 if over else at
-        if title_at + 1 >= len(lines):
-            return ("", at + 1) if over and not any(lines[at + 1 :]) else None
-        title, under = lines[title_at].strip(), lines[title_at + 1]
+        if title_at + 1 >= len(texts):
+            return (lines.part(0, 0), at + 1) if over and not any(texts[at + 1 :]) else None
+        title, under = texts[title_at].strip(), texts[title_at + 1]
         match = _ADORNMENT.fullmatch(under)
         if over and (match is None or match.group(1) != line[0] or not title):
             # A line of marks between blank lines separates parts of the text.
             return (
-                ("", at + 1)
-                if not lines[at + 1] and len(line) >= 4 and not _SIMPLE_RULE.match(line)
+                (lines.part(0, 0), at + 1)
+                if not texts[at + 1] and len(line) >= 4 and not _SIMPLE_RULE.match(line)
                 else None
             )
-        if match is None or not title or (not over and lines[at][0] == " "):
+        if match is None or not title or (not over and texts[at][0] == " "):
             return None
         if len(under) < min(len(title), 4) or (_ADORNMENT.fullmatch(title) and not over):
             return None
@@ -166,85 +248,105 @@ class _Reader:
             self._styles.append(style)
         text = one_line(self._inline(title))
         self.title = self.title or text.replace("`", "")[:500]
-        return heading(self._styles.index(style) + 1, text), title_at + 2
+        block = lines.part(title_at, title_at + 1).block(heading(self._styles.index(style) + 1, text))
+        return block, title_at + 2
 
-    def _explicit(self, line: str, body: list[str], depth: int) -> Iterator[str]:
+    def _explicit(self, lines: _Lines, depth: int) -> Iterator[_Lines]:
         """Write what begins with two dots: a directive, a footnote, a target or a comment."""
+        line, *body = lines.texts
         directive = _DIRECTIVE.match(line)
         if directive and not directive.group(1):
-            yield from self._directive(directive.group(2), directive.group(3) or "", body, depth)
+            yield from self._directive(directive.group(2), directive.group(3) or "", lines, depth)
             return
         note = _NOTE.match(line)
         if note:
-            yield f"\\[{note.group(1)}] {self._inline(one_line(' '.join([note.group(2), *body])))}"
+            text = self._inline(one_line(" ".join([note.group(2), *body])))
+            yield lines.block(f"\\[{note.group(1)}] {text}")
         elif not _TARGET.match(line) and not directive:
             self.removed.add("comment", " ".join([line[2:], *body[:20]]))
 
-    def _directive(self, name: str, argument: str, body: list[str], depth: int) -> Iterator[str]:
-        name = name.lower()
-        options, inner = _options(_dedented(body))
-        text = "\n".join(inner).strip("\n")
+    def _directive(self, name: str, argument: str, lines: _Lines, depth: int) -> Iterator[_Lines]:
+        name, first, number = name.lower(), lines.part(0, 1), lines.numbers[0]
+        options, inner = _options(lines.part(1).dedented())
+        stripped = inner.stripped()
         if name in _REMOVED or name.startswith("auto"):
             if name == "image" and options.get("alt"):
-                yield escaped(options["alt"])
+                yield first.block(escaped(options["alt"]))
             else:
+                text = "\n".join(stripped.texts)
                 self.removed.add("directive", f"{name} {argument} {text}")
         elif name in _CODE:
             language = argument.split(None, 1)[0].lower() if argument.strip() else ""
-            yield fence(text, language if re.fullmatch(r"[\w+#-]{1,30}", language) else "") if text else ""
+            if stripped.texts:
+                yield stripped.fenced(language if re.fullmatch(r"[\w+#-]{1,30}", language) else "")
         elif name == "math":
-            yield fence("\n".join(filter(None, [argument, text])), "math")
+            formula = stripped.after(argument, number) if argument else stripped
+            yield (formula if formula.texts else first.block("")).fenced("math")
         elif name in ("list-table", "csv-table"):
-            yield escaped(self._inline(argument))
-            is_list = name == "list-table"
-            yield self._list_table(inner) if is_list else self._csv_table(options.get("header", ""), inner)
+            yield first.block(escaped(self._inline(argument)))
+            if name == "list-table":
+                yield self._list_table(inner)
+            else:
+                header = options.get("header", "")
+                yield self._csv_table(inner.after(header, number) if header else inner)
         elif depth >= _MAX_DEPTH:
-            yield fence(text) if text else ""
-        elif name in _VERSIONS:
+            if stripped.texts:
+                yield stripped.fenced()
+        else:
+            yield from self._explained(name, argument, inner, depth, number)
+
+    def _explained(
+        self, name: str, argument: str, inner: _Lines, depth: int, number: int
+    ) -> Iterator[_Lines]:
+        """Write a directive whose content is text; `number`: that of its first line."""
+        if name in _VERSIONS:
             version, _, rest = argument.partition(" ")
-            yield from self.blocks([f"{_VERSIONS[name]} {version}: {rest}".rstrip(" :"), *inner], depth + 1)
-        elif name in _TITLED:
-            yield escaped(self._inline(argument))
-            yield from self.blocks(inner, depth + 1)
+            inner = inner.after(f"{_VERSIONS[name]} {version}: {rest}".rstrip(" :"), number)
         elif name in _ADMONITIONS:
             label = name.capitalize() if name != "seealso" else "See also"
-            first = [argument] if argument else inner[:1]
-            yield from self.blocks([f"{label}: {' '.join(first)}", *inner[0 if argument else 1 :]], depth + 1)
-        else:
+            if not argument and inner.texts:
+                argument, number, inner = inner.texts[0], inner.numbers[0], inner.part(1)
+            inner = inner.after(f"{label}: {argument}", number)
+        elif name in _TITLED or name == "table":
+            yield _Lines([escaped(self._inline(argument))], [number])
+        elif argument and name not in _UNNAMED:
             # A directive of a domain documents what its argument names; of a figure that is a file.
-            if name == "table":
-                yield escaped(self._inline(argument))
-            elif argument and name not in _UNNAMED:
-                yield f"`{argument.replace('`', '')}`"
-            yield from self.blocks(inner, depth + 1)
+            yield _Lines([f"`{argument.replace('`', '')}`"], [number])
+        yield from self.blocks(inner, depth + 1)
 
-    def _quoted(self, inner: list[str], depth: int) -> Iterator[str]:
+    def _quoted(self, inner: _Lines, depth: int) -> Iterator[_Lines]:
         """Write an indented part: a quote, or the text below a term."""
         if depth >= _MAX_DEPTH:
-            yield fence("\n".join(inner))
+            yield inner.fenced()
             return
         yield from self.blocks(inner, depth + 1)
 
-    def _item(self, lines: list[str], at: int, depth: int) -> tuple[int, str]:
+    def _item(self, lines: _Lines, depth: int) -> _Lines:
         """Write one item of a list with what is indented below it."""
-        match = _ITEM.match(lines[at])
+        match = _ITEM.match(lines.texts[0])
         assert match is not None, "it has just matched"
-        end = _indented_end(lines, at + 1)
         mark = match.group(1)
         digits = mark.strip("().")
         marker = f"{digits}. " if digits.isdigit() else "1. " if digits == "#" else "- "
-        first = lines[at][match.end() :]
+        first = lines.texts[0][match.end() :]
         if digits.isalpha() or digits in ("i", "v", "x"):
             first = f"{mark} {first}"
-        inner = [first, *_dedented(lines[at + 1 : end])]
+        inner = lines.part(1).dedented().after(first, lines.numbers[0])
         if depth >= _MAX_DEPTH:
-            return end, f"{marker}{one_line(' '.join(inner))}"
-        text = "\n\n".join(block for block in self.blocks(inner, depth + 1) if block)
+            return inner.block(f"{marker}{one_line(' '.join(inner.texts))}")
+        texts: list[str] = []
+        numbers: list[int] = []
+        for block in _filled(self.blocks(inner, depth + 1)):
+            if texts:
+                texts.append("")
+                numbers.append(block.numbers[0])
+            texts += block.texts
+            numbers += block.numbers
         indent = " " * len(marker)
-        shown = "\n".join(f"{indent}{line}" if line else "" for line in text.split("\n"))
-        return end, marker + shown[len(indent) :]
+        shown = [f"{indent}{text}" if text else "" for text in texts] or [indent]
+        return _Lines([marker + shown[0][len(indent) :], *shown[1:]], numbers or lines.numbers[:1])
 
-    def _paragraph(self, lines: list[str]) -> tuple[str, bool]:
+    def _paragraph(self, lines: Sequence[str]) -> tuple[str, bool]:
         """Return a paragraph, and whether a literal block follows it."""
         if lines[0].startswith("| "):
             return "\n".join(escaped(self._inline(line.lstrip("| "))) for line in lines), False
@@ -272,45 +374,58 @@ class _Reader:
         text = _WORD_REFERENCE.sub(r"\1", text)
         return _SUBSTITUTION.sub(lambda match: self._substitutions.get(match.group(1), match.group(0)), text)
 
-    def _table(self, lines: list[str]) -> str:
-        rows = _grid_rows(lines) if lines[0][0] == "+" else _simple_rows(lines)
-        if rows is None:
-            return fence("\n".join(lines))
-        return table([[self._inline(cell) for cell in row] for row in rows])
+    def _table(self, lines: _Lines) -> _Lines:
+        rows = _grid_rows(lines) if lines.texts[0][0] == "+" else _simple_rows(lines)
+        return lines.fenced() if rows is None else self._shown(rows)
 
-    def _list_table(self, lines: list[str]) -> str:
-        rows: list[list[str]] = []
-        for line in lines:
+    def _list_table(self, lines: _Lines) -> _Lines:
+        rows: list[_Row] = []
+        for line, number in zip(*lines, strict=True):
             text = line.strip()
             if re.match(r"[*-][ \t]+[*-](?:[ \t]|$)", text):
-                rows.append([text[1:].strip()[1:].strip()])
+                rows.append(_Row([text[1:].strip()[1:].strip()], number))
             elif re.match(r"[*-](?:[ \t]|$)", text) and rows:
-                rows[-1].append(text[1:].strip())
+                rows[-1].cells.append(text[1:].strip())
             elif text and rows:
-                rows[-1][-1] += f" {text}"
-        return table([[self._inline(cell) for cell in row] for row in rows])
+                rows[-1].cells[-1] += f" {text}"
+        return self._shown(rows)
 
-    def _csv_table(self, header: str, lines: list[str]) -> str:
+    def _csv_table(self, lines: _Lines) -> _Lines:
+        filled = [(text, number) for text, number in zip(*lines, strict=True) if text]
+        reader = csv.reader((text for text, _ in filled), skipinitialspace=True)
+        rows: list[_Row] = []
+        n_read = 0
         try:
-            rows = list(
-                csv.reader(
-                    [*([header] if header else []), *(line for line in lines if line)], skipinitialspace=True
-                )
-            )
+            for cells in reader:
+                rows.append(_Row(cells, filled[n_read][1]))
+                n_read = reader.line_num
         except csv.Error:
-            return fence("\n".join(lines))
-        return table([[self._inline(cell) for cell in row] for row in rows])
+            return lines.fenced()
+        return self._shown(rows)
+
+    def _shown(self, rows: Sequence[_Row]) -> _Lines:
+        """Return a table of Markdown; the line below its head has the number of the head."""
+        shown = table([[self._inline(cell) for cell in row.cells] for row in rows]).split("\n")
+        numbers = [row.number for row in rows]
+        return _Lines(shown, [*numbers[:1], *numbers] if any(shown) else [0])
 
 
-def _options(lines: list[str]) -> tuple[dict[str, str], list[str]]:
+class _Row(NamedTuple):
+    """The cells of a row of a table, and the number of its first line."""
+
+    cells: list[str]
+    number: int
+
+
+def _options(lines: _Lines) -> tuple[dict[str, str], _Lines]:
     """Split the lines of a directive into its options and its content."""
     options: dict[str, str] = {}
-    for number, line in enumerate(lines):
+    for at, line in enumerate(lines.texts):
         match = _OPTION.match(line)
         if match is None:
-            return options, lines[number:]
+            return options, lines.part(at)
         options[match.group(1)] = match.group(2) or ""
-    return options, []
+    return options, lines.part(len(lines.texts))
 
 
 def _role_text(role: re.Match[str]) -> str:
@@ -320,7 +435,7 @@ def _role_text(role: re.Match[str]) -> str:
     return text if role.group(1) in _PROSE_ROLES else f"`{text}`"
 
 
-def _indented_end(lines: list[str], at: int, *, blank_ends: bool = False) -> int:
+def _indented_end(lines: Sequence[str], at: int, *, blank_ends: bool = False) -> int:
     """Return the end of the indented lines from `at`, without blank lines after them."""
     end = at
     while at < len(lines) and (not lines[at] or lines[at][0] == " "):
@@ -332,14 +447,14 @@ def _indented_end(lines: list[str], at: int, *, blank_ends: bool = False) -> int
     return end
 
 
-def _paragraph_end(lines: list[str], at: int) -> int:
+def _paragraph_end(lines: Sequence[str], at: int) -> int:
     at += 1
     while at < len(lines) and lines[at] and lines[at][0] != " ":
         at += 1
     return at
 
 
-def _table_end(lines: list[str], at: int) -> int:
+def _table_end(lines: Sequence[str], at: int) -> int:
     """Return the end of a table; a simple one may have blank lines inside, and ends with its last rule."""
     if lines[at][0] == "+":
         return _paragraph_end(lines, at)
@@ -352,33 +467,27 @@ def _table_end(lines: list[str], at: int) -> int:
     return rules[-1] + 1 if rules else _paragraph_end(lines, at)
 
 
-def _dedented(lines: list[str]) -> list[str]:
-    """Return lines without the indentation that all have."""
-    indent = min((len(line) - len(line.lstrip(" ")) for line in lines if line), default=0)
-    return [line[indent:] for line in lines]
-
-
-def _simple_rows(lines: list[str]) -> list[list[str]] | None:
-    starts = [match.start() for match in re.finditer("=+", lines[0])]
+def _simple_rows(lines: _Lines) -> list[_Row] | None:
+    starts = [match.start() for match in re.finditer("=+", lines.texts[0])]
     bounds = list(zip(starts, [*starts[1:], None], strict=True))
-    rows: list[list[str]] = []
-    for line in lines[1:]:
+    rows: list[_Row] = []
+    for line, number in zip(*lines.part(1), strict=True):
         if not line or set(line) <= {"=", " ", "-"}:
             continue
         cells = [line[start:end].strip() for start, end in bounds]
         if not cells[0] and rows:
-            rows[-1] = [f"{old} {new}".strip() for old, new in zip(rows[-1], cells, strict=True)]
+            _continue(rows[-1], cells)
         else:
-            rows.append(cells)
+            rows.append(_Row(cells, number))
     return rows or None
 
 
-def _grid_rows(lines: list[str]) -> list[list[str]] | None:
-    """Return the cells of a table drawn with lines; None if cells span others."""
-    bounds = [number for number, mark in enumerate(lines[0]) if mark == "+"]
-    rows: list[list[str]] = []
+def _grid_rows(lines: _Lines) -> list[_Row] | None:
+    """Return the rows of a table drawn with lines; None if cells span others."""
+    bounds = [at for at, mark in enumerate(lines.texts[0]) if mark == "+"]
+    rows: list[_Row] = []
     is_new = True
-    for line in lines[1:]:
+    for line, number in zip(*lines.part(1), strict=True):
         if _GRID_RULE.match(line):
             is_new = True
         elif line[:1] != "|" or any(line[bound : bound + 1] not in ("|", "+") for bound in bounds):
@@ -386,8 +495,13 @@ def _grid_rows(lines: list[str]) -> list[list[str]] | None:
         else:
             cells = [line[start + 1 : end].strip() for start, end in pairwise(bounds)]
             if is_new:
-                rows.append(cells)
+                rows.append(_Row(cells, number))
                 is_new = False
             else:
-                rows[-1] = [f"{old} {new}".strip() for old, new in zip(rows[-1], cells, strict=True)]
+                _continue(rows[-1], cells)
     return rows or None
+
+
+def _continue(row: _Row, cells: Sequence[str]) -> None:
+    """Add the cells of another line of the same row."""
+    row.cells[:] = [f"{old} {new}".strip() for old, new in zip(row.cells, cells, strict=True)]

@@ -36,7 +36,7 @@ def _citation(number: int, result: SearchResult, backend: Backend, shown: ShownE
             result.source_path,
             result.section_path,
             lines=(result.start_line, result.end_line),
-            place=result.place.label if result.place else None,
+            place=result.place.beside_lines if result.place else None,
             modality=result.modality,
         ),
         chunk_id=result.chunk_id,

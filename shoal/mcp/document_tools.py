@@ -333,7 +333,7 @@ def _head_of(detail: ChunkDetail) -> str:
         document.source_path,
         chunk.section_path,
         lines=(chunk.start_line, chunk.end_line),
-        place=chunk.place.label if chunk.place else None,
+        place=chunk.place.beside_lines if chunk.place else None,
         modality=chunk.modality,
     )
 

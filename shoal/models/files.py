@@ -64,6 +64,11 @@ class FilePlace:
     last: Annotated[float, "the same of its end, inclusive"]
     label: Annotated[str, "in words, such as `page 12`"]
 
+    @property
+    def beside_lines(self) -> str | None:
+        """The label, for a citation that also names the lines; None if it says no more than they do."""
+        return None if self.kind is LocatorKind.line else self.label
+
     @classmethod
     def of(cls, kind: LocatorKind, name: str, first: float, last: float) -> FilePlace:
         """Return the place with its label."""

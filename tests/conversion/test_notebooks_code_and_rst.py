@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
+from fake_scorer import FakeScorer
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_files import NOTEBOOK, PYTHON, RST
 
+from shoal.conversion import restructured_text
 from shoal.conversion.converted import ConversionError
 from shoal.conversion.restructured_text import convert_rst
 from shoal.conversion.source_code import MAX_OUTPUT_CHARS, convert_notebook, convert_source
+from shoal.engine import Engine
 from shoal.formats.markdown import parse_markdown
 from shoal.models.files import LocatorKind
 
@@ -163,6 +167,55 @@ def test_restructured_text_keeps_its_structure() -> None:
         assert f"\n{block}\n" in converted.content
 
 
+def test_each_line_of_restructured_text_has_its_line_of_the_file() -> None:
+    converted = convert_rst(RST.encode(), "a.rst")
+    lines = RST.split("\n")
+    found = {
+        converted.content[place.start_char : place.end_char].strip(): lines[int(place.first) - 1].strip()
+        for place in converted.locators
+    }
+    for shown, line in (
+        ("# Tides", "Tides"),
+        ("## Neap tides", "Neap tides"),
+        ("- at new moon,", "- at new moon,"),
+        ("on two lines", "on two lines"),
+        ("- nested", "* nested"),
+        ("2. second", "2. second"),
+        ("Note: Beware of rocks.", ".. note:: Beware of rocks."),
+        ("And of *currents*.", "And of *currents*."),
+        ("def tide():", "def tide():"),
+        ('return "high"', 'return "high"'),
+        ("literal text", "literal text"),
+        ("| Dover | 6 m |", "Dover   6 m"),
+        ("| Lagos | 3 m |", "| Lagos | 3 m    |"),
+        ("| Föhn | 8 |", "* - Föhn"),
+        ("`rise(height)`", ".. py:function:: rise(height)"),
+        ("Let the sea rise.", "Let the sea rise."),
+        ("\\[1] The footnote.", ".. [1] The footnote."),
+    ):
+        assert found[shown] == line
+
+
+def test_passages_of_restructured_text_are_cited_by_the_lines_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.rst"
+    path.write_text(
+        "\n" * 9 + ".. A comment.\n\nTides\n=====\n\nThe tide rose\nin the bay.\n\n.. note::\n\n   Beware.\n"
+    )
+    with Engine(tmp_path / "shoal.db", scorer=FakeScorer(), learning=False) as engine:
+        [chunk] = engine.documents.chunks(engine.ingest_file(path).id or 0).chunks
+    assert chunk.text.startswith("The tide rose")
+    assert (chunk.start_line, chunk.end_line) == (15, 20)
+    assert chunk.place is not None
+    assert (chunk.place.label, chunk.place.beside_lines) == ("lines 15-20", None)
+
+
+def test_neighbouring_lines_share_a_place_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restructured_text, "MAX_PLACES", 3)
+    places = convert_rst(b"a\nb\nc\nd\n\ne\nf\ng\n", "a.rst").locators
+    assert [(place.first, place.last) for place in places] == [(1, 3), (4, 7), (8, 8)]
+    assert [(place.start_char, place.end_char) for place in places] == [(0, 5), (6, 12), (13, 14)]
+
+
 def test_no_directive_reads_a_file_or_passes_html_on() -> None:
     converted = convert_rst(RST.encode(), "a.rst")
     assert "root:" not in converted.content
@@ -181,3 +234,8 @@ def test_any_restructured_text_is_converted_or_refused(text: str) -> None:
         assert not re.search(r"[abg]", text) or ".." in text or "::" in text or "__" in text
         return
     assert converted.content.strip()
+    ends = [0, *(place.end_char for place in converted.locators)]
+    assert all(
+        end <= place.start_char < place.end_char and 1 <= place.first <= place.last <= text.count("\n") + 1
+        for end, place in zip(ends, converted.locators, strict=False)
+    )
