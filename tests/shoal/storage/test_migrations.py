@@ -126,7 +126,9 @@ def test_an_older_library_is_refused_with_the_commit_that_upgrades_it(
         [finding] = examine(empty.path, repair=is_repair).findings
         assert migrate.LAST_TO_UPGRADE in finding.advice
         assert not finding.can_repair
-    with pytest.raises(BackupError, match=f"has schema 0032.*{migrate.LAST_TO_UPGRADE}.*`shoal restore`"):
+    with pytest.raises(
+        BackupError, match=f"^shoal.db has schema 0032.*{migrate.LAST_TO_UPGRADE}.*`shoal restore`"
+    ):
         restore(tmp_path / "new.db", empty.path)
     assert not (tmp_path / "new.db").exists()
 
