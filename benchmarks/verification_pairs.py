@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shoal import Engine
-from shoal.grounding.verdicts import StatementVerdict, Verdict
+from shoal.models.verdicts import StatementVerdict, Verdict
 
 PER_KIND = {
     **dict.fromkeys(("whole", "part"), 60),

@@ -23,8 +23,10 @@ from shoal.library.library import Library, make_settings
 from shoal.models.documents import DocumentDraft, DocumentFields, IngestResult, UrlDraft
 from shoal.models.files import FileDraft
 from shoal.models.jobs import OnConflict
+from shoal.models.retrieval import Retrieval
 from shoal.models.scores import NearestSentence
 from shoal.models.search import SearchResponse
+from shoal.models.suggestions import Suggestions
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage import migrate, read_tokens
@@ -32,7 +34,6 @@ from shoal.storage import migrate, read_tokens
 if TYPE_CHECKING:
     from shoal.encoders.contract import Encoder, PairScorer
     from shoal.grounding.references import CitedPassage
-    from shoal.grounding.verdicts import Verification
     from shoal.jobs.ingestion import IngestSession
     from shoal.jobs.jobs import Jobs
     from shoal.library.documents import Documents
@@ -40,18 +41,17 @@ if TYPE_CHECKING:
     from shoal.library.vocabulary import Vocabulary
     from shoal.maintenance.maintenance import Maintenance
     from shoal.models.batches import BatchAnswer, BatchResponse
+    from shoal.models.explanations import Explanation
     from shoal.models.facets import LibraryFacets
     from shoal.models.notes import UnitResponse
     from shoal.models.responses import Status
+    from shoal.models.similarity import Similarity
+    from shoal.models.verdicts import Verification
     from shoal.notes.notes import Notes
-    from shoal.notes.similarity import Similarity
     from shoal.query_log.query_log import QueryLog
     from shoal.saved_searches.saved_searches import SavedSearches
-    from shoal.search.explain.explanation import Explanation
     from shoal.search.request import SearchRequest
-    from shoal.search.retrieval import Retrieval
     from shoal.search.similar_chunks import SimilarChunk
-    from shoal.search.suggesting import Suggestions
     from shoal.storage.index_records import Lag
 
 

@@ -29,16 +29,16 @@ from shoal.access.rights import (
     SERVICE,
     Access,
     Needed,
-    Right,
     Verdict,
     judge,
     needs_right,
 )
 from shoal.collections.catalog import Catalog
-from shoal.collections.names import MAIN, shown
 from shoal.errors import CollectionNotFoundError, StorageError
+from shoal.models.keys import Right
 from shoal.service.sites import is_for_this_machine, is_same_site
 from shoal.settings import Settings
+from shoal.support.collection_names import MAIN, shown
 from shoal.support.request_context import KEY_NAME
 from shoal_api.paths import COLLECTION, named_collection, without_collection
 from shoal_api.problems import ProblemError, field_problem, for_error

@@ -12,9 +12,9 @@ from werkzeug.wrappers import Response
 from shoal.access.rights import SERVICE
 from shoal.collections.catalog import Collection
 from shoal.collections.collections import CollectionDetails
-from shoal.collections.names import MAIN, MAX_NAME_CHARS, PATTERN
 from shoal.collections.registry import CollectionPage
 from shoal.support.clock import timestamp
+from shoal.support.collection_names import MAIN, MAX_NAME_CHARS, PATTERN
 from shoal_api import access, service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import COLLECTIONS

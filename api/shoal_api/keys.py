@@ -8,7 +8,7 @@ from typing import Any
 from werkzeug.wrappers import Response
 
 from shoal.access.key_store import KeyStore
-from shoal.access.keys import CreatedKey
+from shoal.models.keys import CreatedKey
 from shoal_api import access
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import API

@@ -29,7 +29,6 @@ import shoal
 from shoal.access.authentication import OWNER_REFUSED, RATE_REFUSED, Refusal
 from shoal.access.rights import Verdict
 from shoal.collections.collections import Collections
-from shoal.collections.names import MAIN
 from shoal.declared.search import SEARCH
 from shoal.engine import Engine
 from shoal.errors import NotFoundError, StorageError
@@ -43,6 +42,7 @@ from shoal.models.search import GroupBy
 from shoal.search.near_words import PREFIX, TYPO
 from shoal.settings import Settings
 from shoal.storage.index_records import Lag
+from shoal.support.collection_names import MAIN
 
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from shoal.collections.names import RESERVED
+from shoal.support.collection_names import RESERVED
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication

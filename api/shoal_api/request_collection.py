@@ -16,8 +16,8 @@ from werkzeug.wrappers import Response
 from shoal.access.operations import needed_by_rule
 from shoal.access.rights import ELSEWHERE, Needed
 from shoal.collections.catalog import Collection
-from shoal.collections.names import MAIN, shown
 from shoal.errors import CollectionNotFoundError, StorageError
+from shoal.support.collection_names import MAIN, shown
 from shoal_api import access, service
 from shoal_api.paths import COLLECTION
 from shoal_api.service import EXTENSION, Service

@@ -10,7 +10,6 @@ import flask
 
 from shoal.collections.catalog import MAIN_COLLECTION, Collection
 from shoal.collections.collections import Collections
-from shoal.collections.names import MAIN
 from shoal.engine import Engine
 from shoal.errors import CollectionNotFoundError, StorageError
 from shoal.jobs.queue.progress import ProgressEstimator
@@ -18,6 +17,7 @@ from shoal.jobs.transport.broker import worker_notifier
 from shoal.models.responses import Status
 from shoal.settings import Settings
 from shoal.storage.statistics import count_workers
+from shoal.support.collection_names import MAIN
 from shoal_api import access
 from shoal_api.events import Listeners
 from shoal_api.metrics import Metrics

@@ -15,10 +15,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from shoal.access.key_store import KeyStore
-from shoal.access.keys import KeyState, StoredKey
+from shoal.access.keys import StoredKey
 from shoal.access.last_use import LastUse
-from shoal.access.rights import ANYBODY, ELSEWHERE, EVERYWHERE, Access, Right, Scope
+from shoal.access.rights import ANYBODY, ELSEWHERE, EVERYWHERE, Access, Scope
 from shoal.errors import DatabaseUnavailableError, StorageError
+from shoal.models.keys import KeyState, Right
 from shoal.settings import Settings
 from shoal.support import api_keys
 from shoal.support.api_keys import ApiKey, find_key, parse_keys

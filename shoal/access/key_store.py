@@ -15,14 +15,15 @@ from contextlib import closing
 from typing import Any
 
 from shoal.access import keys
-from shoal.access.keys import CreatedKey, KeyDetails, KeyPage, NewKey, StoredKey
-from shoal.access.rights import EVERYWHERE, Right, Scope
+from shoal.access.keys import NewKey, StoredKey
+from shoal.access.rights import EVERYWHERE, Scope
 from shoal.collections.catalog import Catalog
-from shoal.collections.names import MAIN
 from shoal.errors import CollectionNotFoundError, InvalidFieldError, NotFoundError
+from shoal.models.keys import CreatedKey, KeyDetails, KeyPage, KeyState, Right
 from shoal.settings import Settings
 from shoal.storage.database import Transaction, listed_in_parts
 from shoal.support.api_keys import digest_of, new_key
+from shoal.support.collection_names import MAIN
 
 FINGERPRINT_CHARS = 8
 
@@ -157,7 +158,7 @@ class KeyStore:
                 raise _no_key(key_id)
             old, now = _key(row), self._clock()
             state = old.state(now)
-            if state is not keys.KeyState.active:
+            if state is not KeyState.active:
                 raise InvalidFieldError("id", f"the key is {state}; create another")
             new = NewKey(old.name, old.scopes, old.owners, old.expires_at, old.requests_per_second)
             key, stored = self._insert(transaction, new)

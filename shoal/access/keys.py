@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import enum
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from shoal.access.rights import EVERYWHERE, Access, Right, Scope
+from shoal.access.rights import EVERYWHERE, Access, Scope
 from shoal.errors import InvalidFieldError
-from shoal.models.described import Time
+from shoal.models.keys import KeyDetails, KeyScope, KeyState, Right
 from shoal.support.clock import timestamp
 
 MAX_NAME_CHARS = 100
@@ -22,14 +21,6 @@ MIN_RATE, MAX_RATE = 0.001, 100_000.0
 """Requests a second; the least is one in about 17 minutes."""
 MAX_SECONDS = 100 * 365 * 86_400.0
 """Longest time until a key expires, and longest time that a rotated key stays valid: a hundred years."""
-
-
-class KeyState(enum.StrEnum):
-    """Whether a key opens anything."""
-
-    active = "active"
-    expired = "expired"
-    revoked = "revoked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,49 +60,6 @@ class StoredKey:
             owners=self.owners,
             rate=self.requests_per_second,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class KeyScope:
-    """A right in a collection."""
-
-    collection: Annotated[str | None, "present name of the collection, `*` for all; null if it was deleted"]
-    right: Annotated[Right, "what the key may do there; each right includes the ones before it"]
-
-
-@dataclass(frozen=True, slots=True)
-class KeyDetails:
-    """A key as people see it: never the key itself."""
-
-    id: Annotated[str, "id of the key"]
-    name: Annotated[str, "its name"]
-    fingerprint: Annotated[str, "first eight digits of its SHA-256, as logs and metrics name it"]
-    state: Annotated[KeyState, "whether it opens anything"]
-    scopes: Annotated[tuple[KeyScope, ...], "its rights"]
-    owners: Annotated[tuple[str, ...] | None, "the only owners of notes that the key may name; null for any"]
-    requests_per_second: Annotated[
-        float | None, "most requests a second to each process of the API; null for the limit of the service"
-    ]
-    created_at: Annotated[Time, "when it was created"]
-    expires_at: Annotated[Time | None, "when it stops working; null for never"]
-    last_used_at: Annotated[Time | None, "when it was last used, at most a minute late; null for never"]
-    revoked_at: Annotated[Time | None, "when it was revoked, or will be after a rotation; null if it was not"]
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPage:
-    """A page of keys."""
-
-    keys: Annotated[tuple[KeyDetails, ...], "a page, newest first"]
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class CreatedKey:
-    """A new key, and the text that its bearer sends."""
-
-    key: Annotated[str, "what clients send; shown this once and stored nowhere"]
-    details: Annotated[KeyDetails, "what was created"]
 
 
 def details_of(stored: StoredKey, names: Mapping[str, str], now: float) -> KeyDetails:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from shoal.models.keys import Right
+
 EVERYWHERE = "*"
 """The collection of a scope that holds in every collection, also in those that are created later."""
 
@@ -19,21 +21,6 @@ SERVICE = "*"
 ELSEWHERE = ""
 """The target of a request that names a collection in which the key has no scope of its own, whether it exists
 or not. Only scopes for EVERYWHERE reach it."""
-
-
-class Right(enum.StrEnum):
-    """What a key allows in a collection. Each right includes the ones before it."""
-
-    read = "read"
-    write = "write"
-    admin = "admin"
-
-    def includes(self, other: Right) -> bool:
-        """Whether this right allows everything that `other` allows."""
-        return _LEVELS[self] >= _LEVELS[other]
-
-
-_LEVELS = {right: level for level, right in enumerate(Right)}
 
 
 class Needed(enum.StrEnum):

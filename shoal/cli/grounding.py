@@ -17,7 +17,7 @@ from shoal.models.documents import DocFormat
 from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
-    from shoal.grounding.verdicts import StatementVerdict
+    from shoal.models.verdicts import StatementVerdict
 
 STDIN = "-"
 MAX_TEXT_BYTES = 4_000_004

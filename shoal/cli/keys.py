@@ -17,7 +17,7 @@ from shoal.errors import InvalidFieldError
 
 if TYPE_CHECKING:
     from shoal.access.key_store import KeyStore
-    from shoal.access.keys import CreatedKey, KeyDetails
+    from shoal.models.keys import CreatedKey, KeyDetails
 
 KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="Id of the key, as `shoal key list` shows it.")]
 

@@ -12,10 +12,10 @@ from shoal.cli.json_form import json_form
 from shoal.cli.search_options import SAVED, options_of, values_of
 from shoal.cli.session import Session, command
 from shoal.cli.terminal import quantity
-from shoal.saved_searches.models import DeliveryStatus
+from shoal.models.saved_searches import DeliveryStatus
 
 if TYPE_CHECKING:
-    from shoal.saved_searches.models import Delivery, DeliveryDetail, SavedSearch
+    from shoal.models.saved_searches import Delivery, DeliveryDetail, SavedSearch
 
 SearchId = Annotated[int, typer.Argument(metavar="SEARCH", help="Number of the saved search.", min=1)]
 DeliveryId = Annotated[str, typer.Argument(metavar="DELIVERY", help="Id of the webhook.")]

@@ -11,9 +11,9 @@ from shoal.cli.session import Session
 
 if TYPE_CHECKING:
     from shoal.models.batches import BatchResponse
+    from shoal.models.explanations import Explanation
     from shoal.models.notes import UnitResponse
     from shoal.models.search import SearchResponse
-    from shoal.search.explain.explanation import Explanation
 
 
 @dataclass(frozen=True)

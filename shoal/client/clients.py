@@ -23,7 +23,7 @@ from shoal.client.retrieval import RetrievalOperations
 from shoal.client.saved_searches import QueryLogOperations, SavedSearchOperations
 from shoal.client.searches import SearchOperations, ServiceOperations
 from shoal.client.synonyms import SynonymOperations
-from shoal.collections.names import MAIN, is_name
+from shoal.support.collection_names import MAIN, is_name
 
 PATIENCE_SECONDS = 30.0
 """How long a call is retried while the service is unavailable or busy. A restart takes less."""

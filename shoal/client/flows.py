@@ -31,8 +31,8 @@ import httpx
 
 from shoal.client.errors import ClientError, UnreachableError, connection_error, error_from_response
 from shoal.client.paths import path_in
-from shoal.collections.names import MAIN
 from shoal.errors import CommitUnknownError
+from shoal.support.collection_names import MAIN
 from shoal.support.other_names import COMPARED_CHARS, meant_name
 
 FIRST_PAUSE_SECONDS = 0.2

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from shoal.access.keys import CreatedKey, KeyDetails, KeyPage
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.paths import API
 from shoal.client.requests import Requester, pages, without_none
+from shoal.models.keys import CreatedKey, KeyDetails, KeyPage
 from shoal.support.clock import timestamp
 
 KEYS = "/keys"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.collections.names import MAIN
+from shoal.support.collection_names import MAIN
 
 API = "/api/v1"
 GLOBAL = frozenset({"collections", "keys"})

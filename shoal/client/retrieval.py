@@ -11,7 +11,7 @@ from shoal.client.requests import Requester, new_key, without_none
 from shoal.models.notes import NoteOutcomes, Recall
 
 if TYPE_CHECKING:
-    from shoal.search.retrieval import Retrieval
+    from shoal.models.retrieval import Retrieval
 
 
 class RetrievalOperations(Requester):
@@ -49,7 +49,7 @@ class RetrievalOperations(Requester):
         filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field
     ) -> Flow[Retrieval]:
         """Passages of the library as plain content with metadata and a similarity."""
-        from shoal.search.retrieval import Retrieval
+        from shoal.models.retrieval import Retrieval
 
         body = without_none(query=query, top_k=top_k, threshold=threshold, filters=filters, filter=filter)
         return (yield from self._post(Retrieval, "/retrieve", body))

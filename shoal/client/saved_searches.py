@@ -9,13 +9,13 @@ from urllib.parse import quote
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.paths import API
 from shoal.client.requests import Requester, json_object, pages, parse, without_none
-from shoal.query_log.models import (
+from shoal.models.query_log import (
     ClickedQueries,
     FrequentQueries,
     LoggedQuery,
     LoggedQueryPage,
 )
-from shoal.saved_searches.models import (
+from shoal.models.saved_searches import (
     DeliveryDetail,
     DeliveryPage,
     NewSavedSearch,

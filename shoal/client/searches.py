@@ -22,12 +22,12 @@ from shoal.models.responses import Readiness, Reefs, Status
 from shoal.models.search import SearchResponse, SearchResult
 
 if TYPE_CHECKING:
-    from shoal.grounding.verdicts import Verification
-    from shoal.learning.scorers import LearnedWord, WordPage
+    from shoal.models.explanations import Explanation
     from shoal.models.notes import UnitResponse
-    from shoal.notes.similarity import Similarity
-    from shoal.search.explain.explanation import Explanation
-    from shoal.search.suggesting import Suggestions
+    from shoal.models.similarity import Similarity
+    from shoal.models.suggestions import Suggestions
+    from shoal.models.verdicts import Verification
+    from shoal.models.vocabulary import LearnedWord, WordPage
 
 
 class SearchOperations(Requester):
@@ -129,7 +129,7 @@ class SearchOperations(Requester):
     @operation
     def suggest(self, q: str, *, limit: int | None = None) -> Flow[Suggestions]:
         """Queries that may be meant by the beginning of one, like `Engine.suggest`. Raises InvalidError."""
-        from shoal.search.suggesting import Suggestions
+        from shoal.models.suggestions import Suggestions
 
         request = Request("GET", f"{API}/suggest", query=without_none(q=q, limit=limit))
         return parse(Suggestions, (yield from self._send(request)))
@@ -149,9 +149,7 @@ class SearchOperations(Requester):
 
         `search` takes the other arguments of `search`. Raises InvalidError, NotFoundError.
         """
-        from shoal.search.explain.explanation import (
-            Explanation,  # imported late: it loads much of the library, which few clients need
-        )
+        from shoal.models.explanations import Explanation
 
         body = search_body({"query": query, "document_id": document_id, "chunk_id": chunk_id, **search})
         return parse(Explanation, (yield from self._send(Request("POST", f"{API}/explain", json=body))))
@@ -163,7 +161,7 @@ class SearchOperations(Requester):
 
         Raises InvalidError.
         """
-        from shoal.notes.similarity import Similarity
+        from shoal.models.similarity import Similarity
 
         request = Request("POST", f"{API}/similarity", json={"a": a, "b": b})
         return parse(Similarity, (yield from self._send(request)))
@@ -182,7 +180,7 @@ class SearchOperations(Requester):
 
         Arguments and result are those of `Engine.verify`. Raises InvalidError.
         """
-        from shoal.grounding.verdicts import Verification
+        from shoal.models.verdicts import Verification
 
         given = (
             None
@@ -201,14 +199,14 @@ class SearchOperations(Requester):
     @operation
     def vocabulary(self, *, q: str | None = None, limit: int = 50, offset: int = 0) -> Flow[WordPage]:
         """A page of the learned words that contain `q`, most frequent first."""
-        from shoal.learning.scorers import WordPage
+        from shoal.models.vocabulary import WordPage
 
         return (yield from self._page(WordPage, "/vocabulary", limit, offset, q=q))
 
     @listing
     def each_word(self, *, q: str | None = None) -> Stream[LearnedWord]:
         """All learned words, read page by page."""
-        from shoal.learning.scorers import WordPage
+        from shoal.models.vocabulary import WordPage
 
         yield from pages(
             lambda limit, offset: self._page(WordPage, "/vocabulary", limit, offset, q=q),

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.collections.catalog import Collection
-from shoal.collections.names import MAIN, is_name
 from shoal.collections.registry import Registry
 from shoal.errors import BackupError, CollectionNotFoundError
 from shoal.maintenance.backup import (
@@ -27,6 +26,7 @@ from shoal.maintenance.backup import (
     restore,
 )
 from shoal.settings import Settings
+from shoal.support.collection_names import MAIN, is_name
 
 LIST_NAME = "collections.json"
 FORMAT = 1

@@ -22,11 +22,11 @@ from shoal.collections.catalog_database import (
     open_catalog,
 )
 from shoal.collections.key_scopes import swap_scopes
-from shoal.collections.names import MAIN, check_new_name, is_name, shown
 from shoal.errors import CollectionExistsError, CollectionNotFoundError, CollectionStateError
 from shoal.settings import Settings
 from shoal.storage.database import Database, Listener, Transaction, listed
 from shoal.storage.opening import open_database
+from shoal.support.collection_names import MAIN, check_new_name, is_name, shown
 
 BY_NAME = "SELECT id, name, created_at FROM collections WHERE name = :name"
 BY_ID = "SELECT id, name, created_at FROM collections WHERE id = :id AND name IS NOT NULL"

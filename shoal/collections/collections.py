@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import IO, Any
 
 from shoal.collections.catalog import Collection
-from shoal.collections.names import MAIN, shown
 from shoal.collections.open_libraries import Lease, OpenLibraries
 from shoal.collections.registry import Registry
 from shoal.engine import Engine
@@ -19,6 +18,7 @@ from shoal.settings import Settings
 from shoal.storage import totals
 from shoal.storage.index_records import Lag
 from shoal.storage.statistics import jobs_by_status
+from shoal.support.collection_names import MAIN, shown
 
 IDLE_CONNECTIONS = 2
 """Connections that an unused collection keeps; each takes three open files."""

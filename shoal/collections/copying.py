@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from shoal.collections.backup import all_collections
 from shoal.collections.catalog import Catalog, Collection
 from shoal.collections.catalog_database import catalog_url
-from shoal.collections.names import shown
 from shoal.collections.registry import Registry
 from shoal.errors import CollectionNotFoundError, CopyError
 from shoal.maintenance.copying import CopyResult, CopyStep, copy_library, holds_library, library_state
 from shoal.settings import Settings
+from shoal.support.collection_names import shown
 
 CREATE_MARKS = """
     CREATE TABLE IF NOT EXISTS copied_collections (

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import IO, Protocol
 
 from shoal.collections.catalog import Catalog, Collection
-from shoal.collections.names import MAIN, check_new_name, new_id
 from shoal.collections.stores import CollectionFiles
 from shoal.errors import (
     CollectionExistsError,
@@ -25,6 +24,7 @@ from shoal.errors import (
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
+from shoal.support.collection_names import MAIN, check_new_name, new_id
 
 REMOVED_TOGETHER = 50
 """Databases of deleted collections that one call of `clean` removes."""

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import IO
 
 from shoal.collections.catalog_database import schema_base
-from shoal.collections.names import MAIN, is_id
 from shoal.collections.stores import ORPHAN_SECONDS
 from shoal.errors import StorageError
 from shoal.settings import Settings
@@ -26,6 +25,7 @@ from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
 from shoal.storage.postgres.address import with_schema
+from shoal.support.collection_names import MAIN, is_id
 
 EXISTS = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :name"
 SCHEMAS = """

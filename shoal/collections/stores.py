@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from shoal.collections.names import MAIN, is_id
 from shoal.errors import DatabaseUnavailableError, DiskFullError
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.opening import open_database
 from shoal.storage.sqlite.file_lock import alone
+from shoal.support.collection_names import MAIN, is_id
 
 FOLDER = "collections"
 USE_SUFFIX = ".use"

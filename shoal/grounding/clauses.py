@@ -12,8 +12,9 @@ from shoal.grounding.english import (
     is_adverb_of_negation,
     is_negated_form,
 )
-from shoal.grounding.parts import NEGATION, Part, Status, make_part
+from shoal.grounding.parts import NEGATION, Part, make_part
 from shoal.grounding.words import Kind, Token, identity
+from shoal.models.verdicts import Status
 
 MAX_PLACES = 16
 """Most places of a word that are compared, and most tokens before it among which its negator is sought."""

@@ -7,8 +7,9 @@ from decimal import Decimal
 
 from shoal.grounding.clauses import is_asserted
 from shoal.grounding.notations import UNITS, Unit
-from shoal.grounding.parts import NAME, Part, Status, make_part
+from shoal.grounding.parts import NAME, Part, make_part
 from shoal.grounding.words import Kind, Token, joined_keys, same
+from shoal.models.verdicts import Status
 
 MAX_CANDIDATES = 64
 """Most places of a passage that one token of a statement is compared with."""

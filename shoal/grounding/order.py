@@ -26,8 +26,9 @@ from shoal.grounding.english import (
     is_participle,
     opposites_of,
 )
-from shoal.grounding.parts import COMPARATIVE, NAME, ORDER, Part, Status, make_part
+from shoal.grounding.parts import COMPARATIVE, NAME, ORDER, Part, make_part
 from shoal.grounding.words import Kind, Token
+from shoal.models.verdicts import Status
 
 MAX_ANCHORS = 150
 """Most shared words of a statement and a sentence whose order is compared; the pairs grow with its square."""

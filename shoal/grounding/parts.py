@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 
 from shoal.grounding.words import Token
+from shoal.models.verdicts import Status
 
 NAME, NEGATION, ORDER, COMPARATIVE = "name", "negation", "order", "comparative"
 """Kinds of parts beside the kinds of exact tokens (`words.Kind`)."""
-
-
-class Status(enum.StrEnum):
-    """Whether the cited passages have a part of a statement."""
-
-    found = "found"
-    missing = "missing"
-    differs = "differs"
-    """They have something else in its place."""
-    unclear = "unclear"
-    """They have it in a way that leaves open whether it means the same."""
 
 
 @dataclass(frozen=True, slots=True)

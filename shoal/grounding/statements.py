@@ -19,9 +19,9 @@ from shoal.errors import DocumentTooLargeError, QueryError
 from shoal.formats import markdown, plaintext
 from shoal.formats.blocks import BlockKind, assemble
 from shoal.formats.masking import mask
-from shoal.grounding.verdicts import StatementKind
 from shoal.grounding.words import with_inner_underscores
 from shoal.models.documents import DocFormat, ParsedDocument
+from shoal.models.verdicts import StatementKind
 from shoal.words.typed import folded, tokens_of
 
 MAX_STATEMENTS = 5_000

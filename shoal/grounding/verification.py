@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from shoal.declared.arguments import check_choice
 from shoal.errors import QueryError
 from shoal.filters.value_checks import check_characters
-from shoal.grounding.parts import NAME, Part, Status
+from shoal.grounding.parts import NAME, Part
 from shoal.grounding.quotations import find_quotation
 from shoal.grounding.references import CitableText, CitedPassage, Range, Reference, make_references
 from shoal.grounding.statements import (
@@ -27,7 +27,11 @@ from shoal.grounding.statements import (
     parse_statements,
 )
 from shoal.grounding.support import Support, WeightOf, find_support
-from shoal.grounding.verdicts import (
+from shoal.grounding.words import Kind
+from shoal.index.lexical import idf
+from shoal.index.matching import count_roughly
+from shoal.models.documents import DocFormat
+from shoal.models.verdicts import (
     MAX_PARTS,
     CheckedPart,
     Evidence,
@@ -35,13 +39,10 @@ from shoal.grounding.verdicts import (
     QuotationCheck,
     StatementKind,
     StatementVerdict,
+    Status,
     Verdict,
     Verification,
 )
-from shoal.grounding.words import Kind
-from shoal.index.lexical import idf
-from shoal.index.matching import count_roughly
-from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.request import check_fraction
 from shoal.storage.database import Database

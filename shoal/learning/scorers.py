@@ -9,14 +9,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from lagoon.tokens import TokenStream, plurals, singular, token_list, tokenise, without_clitic
 from shoal.errors import NotFoundError
+from shoal.models.vocabulary import Association, LearnedWord, WordEvidence, WordPage, WordUser
 from shoal.scorer import Scorer, can_learn
 from shoal.storage import vocabulary_queries
 from shoal.storage.database import Database, Query, Snapshot
-from shoal.storage.vocabulary_queries import VocabularyEntry, WordUser
+from shoal.storage.vocabulary_queries import VocabularyEntry
 
 if TYPE_CHECKING:
     from shoal.storage.vocabulary_records import LearnedWord as Row
@@ -175,48 +176,6 @@ OTHER_DATA = (
     "these words were learned with other lagoon data and are not used in searches; "
     "`shoal rescore` learns them again"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Association:
-    """A reef of a learned word."""
-
-    reef_id: int
-    reef_name: Annotated[str | None, "null for a reef of other lagoon data"]
-    strength: Annotated[float, "relative to the word's strongest reef, which has 1"]
-
-
-@dataclass(frozen=True, slots=True)
-class WordEvidence:
-    """Evidence of a word, regular plurals included."""
-
-    n_occurrences: Annotated[int, "number of occurrences"]
-    n_documents: Annotated[int, "number of documents that use it"]
-    documents: Annotated[tuple[WordUser, ...], "the three documents that use it in most chunks"]
-
-
-@dataclass(frozen=True, slots=True)
-class LearnedWord:
-    """A word or compound that a library has learned."""
-
-    word: Annotated[str, "the words of a compound joined by spaces"]
-    is_compound: Annotated[bool, "whether it has several words"]
-    n_occurrences: Annotated[int, "number of occurrences when it was learned"]
-    n_documents: Annotated[int, "number of documents it was learned from"]
-    specificity: Annotated[int, "-2 (in many reefs) to 2 (in few reefs)"]
-    from_version: Annotated[int, "vocabulary version that last changed it"]
-    reefs: Annotated[tuple[Association, ...], "strongest first"]
-    evidence: Annotated[WordEvidence, "the evidence stored now"]
-
-
-@dataclass(frozen=True, slots=True)
-class WordPage:
-    """One page of learned words."""
-
-    words: Annotated[tuple[LearnedWord, ...], "a page of words, most frequent first"]
-    total: int
-    vocabulary_version: int
-    warnings: tuple[str, ...] = ()
 
 
 CountChunks = Callable[[str], Mapping[int, int]]

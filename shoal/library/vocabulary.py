@@ -10,11 +10,11 @@ from shoal.filters.value_checks import check_characters
 from shoal.learning import scorers
 from shoal.library.library import Library
 from shoal.models.responses import Archipelago, Island, Reef, Reefs
+from shoal.models.vocabulary import LearnedWord, WordPage
 from shoal.search.request import check_page
 from shoal.storage import topic_statistics
 
 if TYPE_CHECKING:
-    from shoal.learning.scorers import LearnedWord, WordPage
     from shoal.library.acronyms import Acronyms
     from shoal.library.synonyms import SynonymTable
     from shoal.library.word_chunks import WordChunk

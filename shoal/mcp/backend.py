@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from shoal.client import Client
     from shoal.engine import Engine
     from shoal.models.batches import BatchResponse
+    from shoal.models.explanations import Explanation
     from shoal.models.search import SearchResponse
     from shoal.models.synonyms import SynonymPage
     from shoal.notes.notes import OwnerNotes
-    from shoal.search.explain.explanation import Explanation
 
     AgentNotes = OwnerNotes | ClientNotes
     """The notes of one owner."""

@@ -29,9 +29,9 @@ from shoal.mcp.document_results import (
 )
 from shoal.mcp.facets import facet_lines, facets_of
 from shoal.mcp.quoting import NOTICE, clean_value, count, shortened
+from shoal.models.explanations import Explanation, Target
 from shoal.models.search import ContextChunk
 from shoal.models.stored import ChunkDetail, StoredDocument
-from shoal.search.explain.explanation import Explanation, Target
 from shoal.search.request import BEST_FIRST
 from shoal.search.retrieval import MAX_TOP_K, PLAIN, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
 from shoal.support.quoting import clean, in_line, indented

@@ -12,6 +12,7 @@ from typing import Any
 
 from shoal.errors import NoteError
 from shoal.models.notes import AddedNote, NoteDraft, ScoredText, SimilarNote
+from shoal.models.similarity import DUPLICATE
 from shoal.notes import drafts
 from shoal.notes.context import NoteContext
 from shoal.notes.fusion import largest
@@ -19,7 +20,7 @@ from shoal.notes.note_index import Bools, NoteIndex
 from shoal.notes.note_rows import NoteRows
 from shoal.notes.note_vectors import ADDING_SECONDS, with_vectors
 from shoal.notes.ranking import QueryTerm, bm25
-from shoal.notes.similarity import DUPLICATE, TextFeatures, similarities
+from shoal.notes.similarity import TextFeatures, similarities
 from shoal.notes.texts import TitledText, all_features, score_texts
 from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.profiles import Profiles

@@ -22,8 +22,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Annotated, NamedTuple
 
+from shoal.models.similarity import Signs
 from shoal.notes.term_table import STOP_TERMS, number_of
 from shoal.words.terms import TERMS
 from shoal.words.typed import terms_of
@@ -92,17 +92,6 @@ BEFORE_T, CLAUSES, ARTICLES = _terms(_BEFORE_T), _terms(_CLAUSES), _terms(_ARTIC
 BEFORE, AFTER, THAN = "befor", _terms("after afterwards once"), "than"
 BY = "by"
 FROM, ENDS = "from", {"from", "to"}
-
-
-class Signs(NamedTuple):
-    """Signs of a contradiction; see the module."""
-
-    negations: Annotated[float, "difference of the numbers of negations, at most 2"]
-    moved: Annotated[float, "how far the negations concern different words, 0 to 1"]
-    antonyms: Annotated[float, "words whose opposite is in the other text, at most 2"]
-    numbers: Annotated[float, "1 if each text has a number that the other lacks"]
-    contrasts: Annotated[float, "how far the sides of a contrast or comparison are exchanged, 0 to 1"]
-    exchanges: Annotated[float, "how far two words have exchanged their places, 0 to 1"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,14 +26,15 @@ import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import QueryError
+from shoal.models.similarity import Signs, Similarity, SimilarityPart
 from shoal.notes import opposites
-from shoal.notes.opposites import Signs, Statement
+from shoal.notes.opposites import Statement
 from shoal.notes.term_table import STOP_TERMS, TermTable, term_table
 from shoal.scorer import Scorer
 from shoal.storage.profiles import MAX_REEFS, Profiles
@@ -42,8 +43,6 @@ from shoal.words.typed import terms_of
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-DUPLICATE = 0.85
-"""Texts that are at least this similar, and not opposite, say the same."""
 MAX_CHARS = 20_000
 """Characters of a text; the limit of notes."""
 TINY = 1e-9
@@ -72,39 +71,6 @@ OPPOSITE_AT_LEAST_BY_VECTORS = 0.2
 """The same for texts with vectors: as many contradictions stay unseen as without vectors."""
 LEAST_RELATED = 0.15
 """Texts below this similarity are not examined for signs of a contradiction."""
-
-
-class SimilarityPart(NamedTuple):
-    """One reason of a similarity: a measure, and what it adds to the log-odds."""
-
-    name: Annotated[
-        str,
-        "`profile`: cosine of the profiles; `words`: share of the terms of either text that the other "
-        "matches; `missing`: weight of the heaviest term that one text lacks; `exchanged`: the same where "
-        "each text has a term of its own; `vectors`, with an encoder: cosine of both vectors, 0 at the mean "
-        "of unrelated texts",
-    ]
-    value: Annotated[float, "the measure, 0 to 1"]
-    contribution: Annotated[float, "what it adds to the log-odds"]
-
-
-class Similarity(NamedTuple):
-    """How similar two texts are, and why. The contributions of `parts` add up, with `SAME.bias`, to the
-    log-odds of `value`; with `SAME_BY_VECTORS.bias` if there is a part `vectors`."""
-
-    value: Annotated[
-        float,
-        f"probability that the texts are about the same, 0 to 1; from {DUPLICATE} on they are duplicates, "
-        "unless `is_opposite`",
-    ]
-    is_opposite: Annotated[bool, "whether there are signs that the texts contradict each other"]
-    parts: Annotated[tuple[SimilarityPart, ...], "measures behind `value`"]
-    signs: Annotated[Signs, "signs behind `is_opposite`"]
-
-    @property
-    def is_duplicate(self) -> Annotated[bool, f"`value` is at least {DUPLICATE}, and not `is_opposite`"]:
-        """Whether the texts say the same."""
-        return self.value >= DUPLICATE and not self.is_opposite
 
 
 class Similarities(NamedTuple):

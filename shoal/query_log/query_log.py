@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from shoal.errors import NotFoundError, QueryError
 from shoal.models.notes import UnitResponse
-from shoal.models.search import GroupBy, SearchResponse
-from shoal.query_log.models import (
+from shoal.models.query_log import (
     CLICKS_OF_GRADES,
     ClickedQueries,
     ClickedQuery,
@@ -21,6 +20,7 @@ from shoal.query_log.models import (
     LoggedQueryPage,
     QueryClick,
 )
+from shoal.models.search import GroupBy, SearchResponse
 from shoal.query_log.recorder import QueryRecorder
 from shoal.search.request import SearchRequest, check_id, check_page
 from shoal.settings import Settings

@@ -11,9 +11,9 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 from shoal.errors import FetchError, ShoalError
+from shoal.models.saved_searches import DeliveryStatus
 from shoal.saved_searches import delivery_rows as rows
 from shoal.saved_searches.arguments import WebhookPolicy
-from shoal.saved_searches.models import DeliveryStatus
 from shoal.saved_searches.webhooks import WebhookSender
 from shoal.settings import Settings
 from shoal.storage.database import Database, Row

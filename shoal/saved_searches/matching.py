@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ShoalError, StorageError
+from shoal.models.saved_searches import DeliveryEvent
 from shoal.models.search import SearchResult
 from shoal.saved_searches import delivery_rows
 from shoal.saved_searches import search_rows as rows
 from shoal.saved_searches.arguments import request_of
-from shoal.saved_searches.models import DeliveryEvent
 from shoal.search.library_index import LibraryView
 from shoal.search.relevance import is_relevant_enough
 from shoal.search.searcher import Searcher

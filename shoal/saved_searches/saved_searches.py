@@ -9,11 +9,7 @@ from typing import Any
 
 from shoal.declared.arguments import MAX_ID, check_choice
 from shoal.errors import NotFoundError, QueryError
-from shoal.saved_searches import arguments as checks
-from shoal.saved_searches import delivery_rows
-from shoal.saved_searches import search_rows as rows
-from shoal.saved_searches.matching import TEST_PASSAGES, Matcher, store_delivery
-from shoal.saved_searches.models import (
+from shoal.models.saved_searches import (
     Delivery,
     DeliveryDetail,
     DeliveryEvent,
@@ -23,6 +19,10 @@ from shoal.saved_searches.models import (
     SavedSearch,
     SavedSearchPage,
 )
+from shoal.saved_searches import arguments as checks
+from shoal.saved_searches import delivery_rows
+from shoal.saved_searches import search_rows as rows
+from shoal.saved_searches.matching import TEST_PASSAGES, Matcher, store_delivery
 from shoal.search.request import check_page
 from shoal.search.searcher import Searcher
 from shoal.settings import Settings

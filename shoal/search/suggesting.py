@@ -19,8 +19,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated
 
 from shoal.errors import QueryError
 from shoal.filters.value_checks import check_characters
@@ -29,6 +27,7 @@ from shoal.index.forms import forms_starting_with
 from shoal.index.index import Index, Part
 from shoal.index.matching import IN_TEXT, IndexTerm, count_roughly, find
 from shoal.index.segment import Segment
+from shoal.models.suggestions import Suggestion, Suggestions
 from shoal.search.completions import Completions, Entry, Hit, key_of
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import Term
@@ -132,30 +131,6 @@ LEARNED_WORDS = """
         SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = w.word AND v.from_version <= :version)
     ORDER BY w.n_documents DESC, w.word LIMIT :limit
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """A query that may be meant."""
-
-    text: Annotated[str, "plain text, in one line; escape it before it becomes part of a page"]
-    kind: Annotated[
-        str,
-        "`title` of a document, `heading`, `learned` word, `compound` of the dictionary or a learned one, "
-        "frequent `query` of the log, or `word`: the query with its last word completed",
-    ]
-    n: Annotated[
-        int,
-        "passages of the document, documents with the heading or learned word, passages with the compound, "
-        "searches for the query, or passages with the word",
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Suggestions:
-    """Suggestions for the beginning of a query."""
-
-    suggestions: Annotated[Sequence[Suggestion], "best first"]
 
 
 class Suggester:

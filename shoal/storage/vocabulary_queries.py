@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from shoal.models.vocabulary import WordUser
 from shoal.storage.database import IDS_PER_STATEMENT, Query, listed
 from shoal.storage.document_queries import literal
 
@@ -95,15 +96,6 @@ class VocabularyEntry(NamedTuple):
     word_id: int
     word: str
     learned: LearnedWord | None
-
-
-class WordUser(NamedTuple):
-    """A document that uses a word; `n_occurrences` is None if its observations are not kept."""
-
-    document_id: int
-    title: Annotated[str, "title of the document"]
-    n_chunks: Annotated[int, "number of chunks that hold the word"]
-    n_occurrences: Annotated[int | None, "null where observations are not kept"]
 
 
 _MORE_USERS = 4

@@ -13,7 +13,6 @@ from waiting import until
 from worker_parts import Worker, count, upload, wait_for_job
 from worker_script import STUCK
 
-from shoal.collections.names import MAIN
 from shoal.collections.registry import Registry
 from shoal.errors import DatabaseUnavailableError
 from shoal.jobs.queue.claims import claim
@@ -27,6 +26,7 @@ from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
+from shoal.support.collection_names import MAIN
 from shoal_worker import process
 from shoal_worker.collection_keeper import CollectionKeeper
 from shoal_worker.libraries import Libraries

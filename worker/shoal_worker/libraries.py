@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
-from shoal.collections.names import MAIN
 from shoal.collections.open_libraries import OpenLibraries
 from shoal.collections.registry import Registry
 from shoal.jobs.embedding import EmbeddingStarter
@@ -24,6 +23,7 @@ from shoal.storage import migrate, saved_search_changes
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
+from shoal.support.collection_names import MAIN
 from shoal_worker.note_keeper import NoteKeeper
 from shoal_worker.saved_search_keeper import SavedSearchKeeper
 

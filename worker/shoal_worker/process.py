@@ -20,7 +20,6 @@ import structlog
 from celery import Celery, signals
 from celery.platforms import SecurityWarning
 
-from shoal.collections.names import MAIN
 from shoal.errors import CollectionNotFoundError, StorageError
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.claims import has_claimable_work
@@ -32,6 +31,7 @@ from shoal.service.garbage_collection import reduce_collections
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.opening import open_database
+from shoal.support.collection_names import MAIN
 from shoal_worker.collection_keeper import CollectionKeeper
 from shoal_worker.libraries import Libraries
 from shoal_worker.listener import WorkListener

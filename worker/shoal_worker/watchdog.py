@@ -19,7 +19,6 @@ import time
 import structlog
 
 from shoal.cli.supervisor import environment_of
-from shoal.collections.names import MAIN, is_id
 from shoal.collections.registry import Registry
 from shoal.errors import DatabaseUnavailableError, StorageError
 from shoal.jobs.queue.watchdog import Watchdog, round_seconds
@@ -28,6 +27,7 @@ from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
+from shoal.support.collection_names import MAIN, is_id
 
 SLOT_BYTES = 512
 """More than the length of any owner (`shoal.jobs.queue.lease`)."""

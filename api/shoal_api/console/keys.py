@@ -9,8 +9,8 @@ from typing import Any
 import flask
 from werkzeug.wrappers import Response
 
-from shoal.access.rights import Right
 from shoal.errors import InvalidFieldError
+from shoal.models.keys import Right
 from shoal_api import keys as resource
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page, respond

@@ -16,8 +16,8 @@ from werkzeug.wrappers import Response
 
 from shoal import __version__
 from shoal.access.rights import SERVICE
-from shoal.collections.names import MAIN
 from shoal.errors import EncoderError, NoteError, NotFoundError, QueryError
+from shoal.support.collection_names import MAIN
 from shoal_api import access, request_collection, service
 from shoal_api.console import query_params
 from shoal_api.problems import for_error

@@ -7,8 +7,8 @@ from flask.globals import request_ctx
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
-from shoal.collections.names import is_name
 from shoal.errors import CollectionNotFoundError
+from shoal.support.collection_names import is_name
 from shoal_api import service
 from shoal_api.access import FIRST_KEY, NO_FIRST_KEY
 from shoal_api.console.layout import PART, blueprint, respond

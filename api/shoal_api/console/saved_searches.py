@@ -9,7 +9,7 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal.errors import QueryError
-from shoal.saved_searches.models import DeliveryStatus
+from shoal.models.saved_searches import DeliveryStatus
 from shoal_api import service
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page, respond

@@ -12,9 +12,8 @@ from shoal.declared.search import MAX_OFFSET
 from shoal.engine import Engine
 from shoal.errors import FilterError, NotFoundError, QueryError
 from shoal.models.documents import DocFormat
+from shoal.models.explanations import Explanation, Word
 from shoal.models.search import Expand, GroupBy, Pins, SearchMode, SearchResult, Synonyms, Syntax, Typos
-from shoal.search.explain.explanation import Explanation
-from shoal.search.explain.query_words import Word
 from shoal.search.near_words import TYPO
 from shoal.support.clock import timestamp
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET

@@ -11,8 +11,8 @@ from markupsafe import Markup
 from shoal.charts.palette import island_colours
 from shoal.charts.reef_map import lay_out, map_svg
 from shoal.errors import NotFoundError
-from shoal.learning.scorers import LearnedWord
 from shoal.models.search import SearchMode
+from shoal.models.vocabulary import LearnedWord
 from shoal.search.matched_terms import Highlighter, find_highlights
 from shoal.words.typed import folded
 from shoal_api import service

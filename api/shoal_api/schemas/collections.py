@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from shoal.collections.names import MAX_NAME_CHARS, PATTERN
 from shoal.models.responses import Collection, CollectionDetails, CollectionPage, SwappedCollections
+from shoal.support.collection_names import MAX_NAME_CHARS, PATTERN
 from shoal_api.schemas.common import PageSchema, Schema
 from shoal_api.schemas.records import record_schema
 

@@ -7,7 +7,7 @@ import functools
 from marshmallow import fields
 
 from shoal.declared.arguments import MAX_ID
-from shoal.search.explain.explanation import Explanation
+from shoal.models.explanations import Explanation
 from shoal_api.schemas.arguments import schema_of
 from shoal_api.schemas.common import Record, between
 from shoal_api.schemas.records import record_schema

@@ -9,13 +9,13 @@ from marshmallow import fields, validate
 from shoal.declared.arguments import MAX_ID
 from shoal.grounding.references import MAX_LABEL, MAX_REFERENCES
 from shoal.grounding.statements import MAX_CITATIONS, MAX_STATEMENTS
-from shoal.grounding.verdicts import (
+from shoal.grounding.verification import MAX_STATEMENT_CHARS, MAX_TEXT_CHARS, MIN_COVERAGE
+from shoal.models.documents import DocFormat
+from shoal.models.verdicts import (
     Evidence,
     Problem,
     Verification,
 )
-from shoal.grounding.verification import MAX_STATEMENT_CHARS, MAX_TEXT_CHARS, MIN_COVERAGE
-from shoal.models.documents import DocFormat
 from shoal_api.schemas.common import BoundedList, Schema, StrictFloat, between
 from shoal_api.schemas.records import record_schema
 

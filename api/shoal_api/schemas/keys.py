@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from shoal.access.keys import (
-    MAX_NAME_CHARS,
-    MAX_OWNERS,
-    MAX_RATE,
-    MAX_SCOPES,
-    MAX_SECONDS,
-    MIN_RATE,
-    CreatedKey,
-    KeyDetails,
-    KeyPage,
-)
-from shoal.access.rights import Right
+from shoal.access.keys import MAX_NAME_CHARS, MAX_OWNERS, MAX_RATE, MAX_SCOPES, MAX_SECONDS, MIN_RATE
+from shoal.models.keys import CreatedKey, KeyDetails, KeyPage, Right
 from shoal_api.schemas.common import (
     BoundedList,
     Moment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from marshmallow import fields
 
 from shoal.declared.arguments import MAX_ID
-from shoal.query_log.models import (
+from shoal.models.query_log import (
     ClickedQueries,
     FrequentQueries,
     FrequentQuery,

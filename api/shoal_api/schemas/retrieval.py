@@ -5,7 +5,8 @@ from __future__ import annotations
 from marshmallow import fields
 
 from shoal.declared.search import SEARCH
-from shoal.search.retrieval import DEFAULT_TOP_K, MAX_TOP_K, Retrieval
+from shoal.models.retrieval import Retrieval
+from shoal.search.retrieval import DEFAULT_TOP_K, MAX_TOP_K
 from shoal_api.schemas.arguments import body_field
 from shoal_api.schemas.common import ResultCount, Schema, StrictFloat, stated
 from shoal_api.schemas.records import record_schema

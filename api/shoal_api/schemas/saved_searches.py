@@ -7,19 +7,19 @@ import dataclasses
 from marshmallow import fields, validate
 
 from shoal.declared.search import SEARCH
-from shoal.saved_searches.arguments import (
-    DEFAULTS,
-    MAX_NAME_CHARS,
-    MAX_SECRET_CHARS,
-    MIN_SECRET_CHARS,
-)
-from shoal.saved_searches.models import (
+from shoal.models.saved_searches import (
     DeliveryDetail,
     DeliveryPage,
     DeliveryStatus,
     NewSavedSearch,
     SavedSearch,
     SavedSearchPage,
+)
+from shoal.saved_searches.arguments import (
+    DEFAULTS,
+    MAX_NAME_CHARS,
+    MAX_SECRET_CHARS,
+    MIN_SECRET_CHARS,
 )
 from shoal.search.relevance import LIKELY
 from shoal_api.schemas.arguments import body_field, schema_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from marshmallow import fields
 
-from shoal.notes.similarity import MAX_CHARS, Similarity
+from shoal.models.similarity import Similarity
+from shoal.notes.similarity import MAX_CHARS
 from shoal_api.schemas.common import Schema
 from shoal_api.schemas.records import record_schema
 

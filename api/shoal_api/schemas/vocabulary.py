@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from shoal.learning.scorers import WordPage
+from shoal.models.vocabulary import WordPage
 from shoal_api.schemas.common import PageSchema
 from shoal_api.schemas.records import record_schema
 

@@ -5,28 +5,16 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from shoal.errors import NotFoundError, QueryError
 from shoal.filters.reasons import unmet
 from shoal.index import lexical
 from shoal.index.lexical import WeightedTerm
-from shoal.models.query_info import FeedbackChunk, QueryInfo, QueryReef
-from shoal.models.scores import (
-    MatchedTerm,
-    NearestSentence,
-    Relevance,
-    RelevancePart,
-    RerankInfo,
-    RerankParts,
-    Scores,
-    SharedReef,
-    TermCoverage,
-)
-from shoal.models.search import Expand, GroupBy, SearchMode, SearchResponse, SearchResult, SortValue
-from shoal.search.explain.query_words import Word, explain_words
+from shoal.models.explanations import Explanation, KeptOut, NearWordPart, Target, Word
+from shoal.models.search import Expand, GroupBy, SearchMode, SearchResponse, SearchResult
+from shoal.search.explain.query_words import explain_words
 from shoal.search.filters import EXCLUDED, TITLE
 from shoal.search.folding import FOLD_DEPTH, select
 from shoal.search.lexical_ranking import UNIT, find_matches, term_weight
@@ -69,90 +57,6 @@ CHUNK_TEXTS = """
 FIRST_CHUNK_OF = (
     "SELECT id, document_id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index LIMIT 1"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class KeptOut:
-    """Why a chunk is not among the results."""
-
-    reason: Annotated[
-        str,
-        "no match, no shared reef, no vector, not near, other data, filter, phrase, title, excluded, hidden, "
-        "max_per_document, grouped, folded, top_k or min_relevance",
-    ]
-    message: Annotated[str, "the reason in words"]
-
-
-@dataclass(frozen=True, slots=True)
-class NearWordPart:
-    """What a near word of the query adds to a chunk."""
-
-    typed: Annotated[str, "the word of the query"]
-    word: Annotated[str, "the word of the library"]
-    lexical_raw: Annotated[float, "its part of `lexical_raw`, without pairs of neighbouring words"]
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The chunk that an explanation is about, or the best chunk of the document that it is about."""
-
-    document_id: int
-    document_title: str
-    chunk_id: int
-    rank: Annotated[int | None, "from 1, on whatever page"]
-    score: Annotated[float, "score by which it is ranked; 0 without a match"]
-    n_shared_reefs: int
-    shared_reefs: tuple[SharedReef, ...]
-    kept_out: Annotated[tuple[KeptOut, ...], "reasons why it is not among the results; empty if it is"]
-    scores: Scores
-    matched_terms: tuple[MatchedTerm, ...]
-    would_rank: Annotated[
-        int | None,
-        "its rank in the same search without filters, phrases and exclusions if one of them kept it out, or "
-        "without the limit per document",
-    ]
-    relevance: Relevance
-    relevance_parts: Annotated[
-        tuple[RelevancePart, ...], "what each piece of evidence adds to the log odds of `relevance`"
-    ]
-    term_coverage: TermCoverage = None
-    rerank: Annotated[
-        RerankParts | None, "what reranking did to it; `rank` is that afterwards. Null without"
-    ] = None
-    nearest_sentence: Annotated[
-        NearestSentence | None, "if the dense signal was used and the chunk has a vector"
-    ] = None
-    near_words: Annotated[tuple[NearWordPart, ...], "what words that were not typed add to its BM25"] = ()
-    sort_values: Annotated[tuple[SortValue, ...] | None, "null without `sort`"] = None
-    pinned_by: Annotated[int | None, "the pin that put it first, whatever its score; null if none did"] = None
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The analysis of a query."""
-
-    query: Annotated[str, "as it was sent"]
-    mode: Annotated[str, "which signals rank"]
-    weights: Mapping[str, float]
-    terms: Annotated[tuple[str, ...], "words and phrases used by the lexical signal"]
-    required: Annotated[
-        tuple[str, ...], "phrases and title words that a result must hold; ignored in mode `reef`"
-    ]
-    excluded: Annotated[tuple[str, ...], "words and phrases that no result may hold"]
-    words: Annotated[tuple[Word, ...], "the words of the query, in order"]
-    query_info: QueryInfo
-    reefs: Annotated[
-        tuple[QueryReef, ...],
-        "the whole profile used for ranking, strongest first; `query_info` holds its beginning",
-    ]
-    feedback: Annotated[tuple[FeedbackChunk, ...], "as in `query_info`, closest first"]
-    warnings: tuple[str, ...]
-    target: Annotated[Target | None, "the chunk to explain, if requested"]
-    trace_id: str
-    took_ms: float
-    rerank: Annotated[
-        RerankInfo | None, "what reranked the results before the target's rank was found; else null"
-    ] = None
 
 
 def explain(

@@ -7,12 +7,11 @@ words that a search takes typing errors for (`shoal.index.forms`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated
 
 from lagoon.tokens import without_clitic
 from shoal.index.forms import near_forms
-from shoal.learning.scorers import LearnedWord, find, normal_form
+from shoal.learning.scorers import find, normal_form
+from shoal.models.explanations import LEARNED, MAX_LOOKED_UP, Word, WordReef
 from shoal.models.query_info import NearWord
 from shoal.scorer import Scorer
 from shoal.search.lexical_ranking import find_matches
@@ -52,43 +51,10 @@ def count_chunks(library: LibraryIndex, words: str) -> int:
 
 REEFS_PER_WORD = 5
 """Reefs listed for each word; a word has up to a dozen, and the weakest matter little."""
-MAX_LOOKED_UP = 64
-"""Different words of a query that are looked up in the library; without a limit, a query of a whole page
-takes seconds."""
 MAX_WORDS_WITH_SUGGESTIONS = 5
 
-CUSTOM, LEARNED = "custom", "learned"
+CUSTOM = "custom"
 """Status of a learned word in lagoon, and in Shoal."""
-WORD_STATUSES = ("known", LEARNED, "unknown", "stop", "number")
-
-
-@dataclass(frozen=True, slots=True)
-class WordReef:
-    """The contribution of a word to a reef; comparable within one query."""
-
-    reef_id: int
-    reef_name: str
-    contribution: Annotated[float, "contribution of the word to the reef"]
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word of the query: `query[start_char:end_char] == text`."""
-
-    text: Annotated[str, "the word as it was typed"]
-    start_char: Annotated[int, "where it begins in the query, in code points"]
-    end_char: Annotated[int, "where it ends, exclusive"]
-    status: Annotated[str, "status in the topic model; `stop`: too common to carry meaning", WORD_STATUSES]
-    word: Annotated[str | None, "form under which the topic model knows it"]
-    reefs: Annotated[tuple[WordReef, ...], "its reefs, strongest first"]
-    learned: Annotated[LearnedWord | None, "details of a learned word; null for others"] = None
-    n_chunks: Annotated[
-        int | None,
-        "number of chunks that hold it, in any inflection; null for stop words, and after the first "
-        f"{MAX_LOOKED_UP} words",
-    ] = None
-    suggestions: Annotated[tuple[str, ...], "similar words of the library, for a word that is unknown"] = ()
-    searched_as: Annotated[str | None, "the word that takes its place in the search, if any"] = None
 
 
 def explain_words(

@@ -13,12 +13,12 @@ import pytest
 
 from shoal.access.authentication import FAILURE_SECONDS, Authenticator, Refusal
 from shoal.access.key_store import KeyStore, has_keys
-from shoal.access.keys import KeyScope, KeyState
 from shoal.access.last_use import LastUse
-from shoal.access.rights import ANYBODY, ELSEWHERE, Access, Right
+from shoal.access.rights import ANYBODY, ELSEWHERE, Access
 from shoal.collections.catalog import Catalog
 from shoal.collections.catalog_database import FILE_NAME
 from shoal.errors import DatabaseUnavailableError, InvalidFieldError, NotFoundError
+from shoal.models.keys import KeyScope, KeyState, Right
 from shoal.settings import Settings
 from shoal.support.api_keys import new_key
 

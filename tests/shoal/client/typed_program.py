@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import assert_type
 
 from shoal.client import AsyncClient, Client, Item, Job, Stored
+from shoal.models.explanations import Explanation
 from shoal.models.search import SearchResponse, SearchResult
 from shoal.models.stored import StoredDocument
-from shoal.search.explain.explanation import Explanation
 
 
 def _print_state(job: Job) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.collections import names
 from shoal.collections.catalog import Catalog
 from shoal.collections.catalog_database import MIGRATIONS, SET_VERSION, catalog_exists, open_catalog
 from shoal.errors import (
@@ -17,6 +16,7 @@ from shoal.errors import (
     SchemaError,
 )
 from shoal.settings import Settings
+from shoal.support import collection_names as names
 
 BAD_NAMES = [
     "",

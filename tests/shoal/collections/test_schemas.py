@@ -19,11 +19,11 @@ from shoal.collections import schemas
 from shoal.collections.backup import backup_all, restore_all
 from shoal.collections.catalog_database import catalog_schema, schema_base
 from shoal.collections.collections import Collections
-from shoal.collections.names import new_id
 from shoal.engine import Engine
 from shoal.errors import BackupError, CollectionNotFoundError, ShoalError
 from shoal.settings import Settings
 from shoal.storage.postgres.address import MAX_SCHEMA_CHARS, parse_address, with_schema
+from shoal.support.collection_names import new_id
 
 SERVER = os.environ.get("SHOAL_TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/test")
 

@@ -11,7 +11,7 @@ import pytest
 from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
-from shoal.grounding.verdicts import StatementVerdict, Verdict
+from shoal.models.verdicts import StatementVerdict, Verdict
 from shoal.settings import Settings
 
 CASES = """

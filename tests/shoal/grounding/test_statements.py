@@ -14,8 +14,8 @@ from shoal.grounding.statements import (
     make_statement,
     parse_statements,
 )
-from shoal.grounding.verdicts import StatementKind
 from shoal.models.documents import DocFormat
+from shoal.models.verdicts import StatementKind
 
 CLAIM, HEADING, QUESTION, CODE, OTHER = StatementKind
 

@@ -16,8 +16,8 @@ from shoal.engine import Engine
 from shoal.errors import QueryError
 from shoal.grounding.references import MAX_REFERENCES
 from shoal.grounding.support import Passage, find_support
-from shoal.grounding.verdicts import StatementVerdict, Verdict
 from shoal.grounding.verification import rarity
+from shoal.models.verdicts import StatementVerdict, Verdict
 from shoal.settings import Settings
 
 BEES = """# Bees

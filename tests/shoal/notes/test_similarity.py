@@ -20,12 +20,11 @@ import lagoon
 import shoal
 from benchmarks.similarity import Groups, measure
 from shoal.errors import QueryError
+from shoal.models.similarity import DUPLICATE, Similarity
 from shoal.notes.opposites import Statement, signs
 from shoal.notes.similarity import (
-    DUPLICATE,
     MAX_CHARS,
     SAME,
-    Similarity,
     TextFeatures,
     check_text,
     recall_similarities,

@@ -19,7 +19,6 @@ from shoal import Engine
 from shoal.errors import NotFoundError, QueryError
 from shoal.saved_searches import delivering, matching, saved_searches
 from shoal.saved_searches.delivering import Deliverer, pause
-from shoal.saved_searches.models import DeliveryStatus
 from shoal.saved_searches.webhooks import Answer, WebhookSender
 from shoal.settings import Settings
 

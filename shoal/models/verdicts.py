@@ -6,14 +6,23 @@ import enum
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
-from shoal.grounding.parts import Status
-
 MAX_PARTS = 100
 """Most parts of a verdict, those that were not found first."""
 
 Coverage = Annotated[
     float, "share of the statement's words that the passages have there, weighted by rarity, 0 to 1"
 ]
+
+
+class Status(enum.StrEnum):
+    """Whether the cited passages have a part of a statement."""
+
+    found = "found"
+    missing = "missing"
+    differs = "differs"
+    """They have something else in its place."""
+    unclear = "unclear"
+    """They have it in a way that leaves open whether it means the same."""
 
 
 class StatementKind(enum.StrEnum):

@@ -1,0 +1,75 @@
+"""Keys as people see them, without what they are compared with."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Annotated
+
+from shoal.models.described import Time
+
+
+class Right(enum.StrEnum):
+    """What a key allows in a collection. Each right includes the ones before it."""
+
+    read = "read"
+    write = "write"
+    admin = "admin"
+
+    def includes(self, other: Right) -> bool:
+        """Whether this right allows everything that `other` allows."""
+        return _LEVELS[self] >= _LEVELS[other]
+
+
+_LEVELS = {right: level for level, right in enumerate(Right)}
+
+
+class KeyState(enum.StrEnum):
+    """Whether a key opens anything."""
+
+    active = "active"
+    expired = "expired"
+    revoked = "revoked"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyScope:
+    """A right in a collection."""
+
+    collection: Annotated[str | None, "present name of the collection, `*` for all; null if it was deleted"]
+    right: Annotated[Right, "what the key may do there; each right includes the ones before it"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDetails:
+    """A key as people see it: never the key itself."""
+
+    id: Annotated[str, "id of the key"]
+    name: Annotated[str, "its name"]
+    fingerprint: Annotated[str, "first eight digits of its SHA-256, as logs and metrics name it"]
+    state: Annotated[KeyState, "whether it opens anything"]
+    scopes: Annotated[tuple[KeyScope, ...], "its rights"]
+    owners: Annotated[tuple[str, ...] | None, "the only owners of notes that the key may name; null for any"]
+    requests_per_second: Annotated[
+        float | None, "most requests a second to each process of the API; null for the limit of the service"
+    ]
+    created_at: Annotated[Time, "when it was created"]
+    expires_at: Annotated[Time | None, "when it stops working; null for never"]
+    last_used_at: Annotated[Time | None, "when it was last used, at most a minute late; null for never"]
+    revoked_at: Annotated[Time | None, "when it was revoked, or will be after a rotation; null if it was not"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPage:
+    """A page of keys."""
+
+    keys: Annotated[tuple[KeyDetails, ...], "a page, newest first"]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedKey:
+    """A new key, and the text that its bearer sends."""
+
+    key: Annotated[str, "what clients send; shown this once and stored nowhere"]
+    details: Annotated[KeyDetails, "what was created"]
