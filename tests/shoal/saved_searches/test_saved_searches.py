@@ -17,6 +17,7 @@ from saved_search_parts import Receiver
 
 from shoal import Engine
 from shoal.errors import NotFoundError, QueryError
+from shoal.models.saved_searches import DeliveryStatus
 from shoal.saved_searches import delivering, matching, saved_searches
 from shoal.saved_searches.delivering import Deliverer, pause
 from shoal.saved_searches.webhooks import Answer, WebhookSender
