@@ -38,6 +38,7 @@ from shoal.client import (
     TooLargeError,
 )
 from shoal.declared.filters import SearchFilters
+from shoal.declared.notes import NewNote, NoteListArguments, NoteSearchArguments
 from shoal.declared.search import SearchArguments
 from shoal.engine import Engine
 from shoal.models.documents import DocumentFields
@@ -403,10 +404,11 @@ def test_methods_accept_every_parameter_of_the_api(
     assert names
     if call is Client.search:
         names -= {"units", "owner", "include", "exclude"}  # those of `search_units` and `search_json`
-    parameters = inspect.signature(call).parameters.keys()
-    accepted = parameters | DocumentFields.__annotations__.keys() if "fields" in parameters else parameters
-    if "arguments" in parameters:
-        accepted = accepted | SearchArguments.__annotations__.keys()
+    parameters = inspect.signature(call).parameters
+    accepted = set(parameters)
+    for declared in (SearchArguments, NewNote, NoteListArguments, NoteSearchArguments, DocumentFields):
+        if any(f"Unpack[{declared.__name__}]" in str(each.annotation) for each in parameters.values()):
+            accepted |= declared.__annotations__.keys()
     if call is Client.add_document:
         accepted |= inspect.signature(Client.add_url).parameters.keys()
     assert names <= accepted
