@@ -38,7 +38,7 @@ from shoal.client import (
     TooLargeError,
 )
 from shoal.declared.filters import SearchFilters
-from shoal.declared.notes import NewNote, NoteListArguments, NoteSearchArguments
+from shoal.declared.notes import NewNote, NoteChanges, NoteListArguments, NoteSearchArguments
 from shoal.declared.search import SearchArguments
 from shoal.engine import Engine
 from shoal.models.documents import DocumentFields
@@ -57,6 +57,15 @@ NOT_CALLED = {
 }
 """Equivalent to `POST /search` and `POST /facets`, to `watch_job`, which needs no slot of an event stream, and to
 `POST /jobs/{id}/cancel`; and what `shoal hook` asks with the standard library alone."""
+
+DECLARED = (
+    SearchArguments,
+    NewNote,
+    NoteChanges,
+    NoteListArguments,
+    NoteSearchArguments,
+    DocumentFields,
+)
 
 
 @pytest.fixture
@@ -406,7 +415,7 @@ def test_methods_accept_every_parameter_of_the_api(
         names -= {"units", "owner", "include", "exclude"}  # those of `search_units` and `search_json`
     parameters = inspect.signature(call).parameters
     accepted = set(parameters)
-    for declared in (SearchArguments, NewNote, NoteListArguments, NoteSearchArguments, DocumentFields):
+    for declared in DECLARED:
         if any(f"Unpack[{declared.__name__}]" in str(each.annotation) for each in parameters.values()):
             accepted |= declared.__annotations__.keys()
     if call is Client.add_document:
