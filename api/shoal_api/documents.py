@@ -12,8 +12,8 @@ from shoal.conversion.drafts import draft_of_fields
 from shoal.errors import FETCH_CODES, INTERNAL_ERROR, NotFoundError
 from shoal.jobs.jobs import Duplicate
 from shoal.jobs.queue.duplicates import duplicate_warnings
-from shoal.jobs.queue.queries import Job, JobItem
-from shoal.models.jobs import ItemStatus, JobKind
+from shoal.jobs.queue.queries import Job
+from shoal.models.jobs import Item, ItemStatus, JobKind
 from shoal.models.stored import DocumentDetail
 from shoal_api import idempotency, jobs, service
 from shoal_api.openapi import Blueprint
@@ -139,7 +139,7 @@ def _outcome(here: Service, job: Job, given: Mapping[str, Any] | None) -> Respon
         return None
 
 
-def _failure(job: Job, item: JobItem) -> ProblemError:
+def _failure(job: Job, item: Item) -> ProblemError:
     """Return 422 for a document that could not be stored, or 500 if the worker reported an internal error."""
     reason = item.error or "the document could not be stored"
     if item.error_code == INTERNAL_ERROR:

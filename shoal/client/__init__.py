@@ -27,10 +27,10 @@ from shoal.client.errors import (
     UnavailableError,
     UnreachableError,
 )
+from shoal.models.jobs import Item
 from shoal.models.responses import (
     Chunk,
     Document,
-    Item,
     ItemPage,
     Job,
     JobPage,

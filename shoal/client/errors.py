@@ -17,7 +17,8 @@ from shoal import errors
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
-    from shoal.models.responses import Item, Job
+    from shoal.models.jobs import Item
+from shoal.models.responses import Job
 
 KEY_HINT = "commands take it from SHOAL_API_KEY or --key"
 

@@ -11,8 +11,8 @@ from shoal.client.errors import JobFailedError, JobTimeoutError
 from shoal.client.flows import Batch, Flow, Pause, Repeat, Request, Stream, listing, operation
 from shoal.client.paths import API
 from shoal.client.requests import Requester, accepted_job, comma_separated, job_id_of, new_key, pages, parse
-from shoal.models.jobs import ItemStatus
-from shoal.models.responses import Item, ItemPage, Job, JobPage
+from shoal.models.jobs import Item, ItemStatus
+from shoal.models.responses import ItemPage, Job, JobPage
 
 LONG_POLL_SECONDS = 10.0
 """How long the server may hold a request for the state of a job until it changes."""

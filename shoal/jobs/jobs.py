@@ -11,11 +11,11 @@ from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.dedup_items import compared_owners, owners_of, submit_dedup
 from shoal.jobs.queue.embed_items import submit_embedding
 from shoal.jobs.queue.metrics import Work, measure
-from shoal.jobs.queue.queries import POLL_SECONDS, Job, JobItem, Waiting, WaveProgress
+from shoal.jobs.queue.queries import POLL_SECONDS, Job, Waiting, WaveProgress
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.replace import is_being_replaced, new_content, update_without_scoring
 from shoal.models.documents import DocumentDraft, UrlDraft
-from shoal.models.jobs import ItemStatus, JobKind, JobStatus, OnConflict
+from shoal.models.jobs import Item, ItemStatus, JobKind, JobStatus, OnConflict
 from shoal.notes.drafts import checked_owner
 from shoal.settings import Settings
 from shoal.storage import document_writer
@@ -189,7 +189,7 @@ class Jobs:
 
     def items(
         self, job_id: int, status: ItemStatus | None = None, limit: int = 50, offset: int = 0
-    ) -> Sequence[JobItem]:
+    ) -> Sequence[Item]:
         """Items of a job in the order of the upload. Raises NotFoundError."""
         return queries.get_items(self._database, job_id, status, limit, offset)
 

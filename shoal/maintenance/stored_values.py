@@ -18,9 +18,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from shoal.errors import DamagedDatabaseError
-from shoal.jobs.queue.states import DROPPED, RECEIVING, STORED, WAVE_DONE, Stage
+from shoal.jobs.queue.states import DROPPED, RECEIVING, STORED, WAVE_DONE
 from shoal.models.documents import DocFormat
-from shoal.models.jobs import JobKind, JobStatus
+from shoal.models.jobs import JobKind, JobStatus, Stage
 from shoal.models.notes import DECIDED_BY, KINDS, PINNED_BY, PROPOSAL_STATUSES, SOURCES
 from shoal.storage.copies.tables import copied_tables
 from shoal.storage.database import Database, Snapshot

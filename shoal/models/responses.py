@@ -11,7 +11,7 @@ from typing import Annotated
 
 from shoal.models.described import Presence, Time
 from shoal.models.files import FilePlace
-from shoal.models.jobs import ItemStatus, JobKind, JobStatus
+from shoal.models.jobs import Item, ItemCounts, JobKind, JobStatus, Stage
 from shoal.models.recordings import Modality
 from shoal.models.reefs import Label
 from shoal.models.search import ContextChunk
@@ -29,17 +29,9 @@ ENDED = frozenset(JobStatus) - {JobStatus.enqueued, JobStatus.processing}
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(ItemCounts):
     """The progress of a job."""
 
-    total: Annotated[int, "items in the job"]
-    done: Annotated[int, "items that have ended, with any status"]
-    failed: Annotated[int, "items that could not be stored"]
-    duplicate: Annotated[int, "items whose content was stored already"]
-    bytes_total: Annotated[int, "bytes of text of all items"]
-    bytes_done: Annotated[int, "bytes of text of items that have ended"]
-    canceled: Annotated[int, "items that were canceled"] = 0
-    skipped: Annotated[int, "skipped entries of an archive: folders, hidden files"] = 0
     fraction: Annotated[
         float,
         "share of the work done, 0 to 1: items count for the stages that they have passed, and large files "
@@ -64,7 +56,7 @@ class Job:
     id: Annotated[int, "id of the job"]
     kind: Annotated[JobKind, "what it does"]
     status: Annotated[JobStatus, "`partial`: some items failed, the others are done"]
-    stage: Annotated[str | None, "current stage; null before it starts"]
+    stage: Annotated[Stage | None, "current stage; null before it starts"]
     progress: Annotated[Progress, "progress of the job"]
     created_at: Time
     started_at: Annotated[Time | None, "when a worker started it; null before that"]
@@ -80,32 +72,6 @@ class Job:
     def succeeded(self) -> bool:
         """Whether every item is stored, or a duplicate of a stored document."""
         return self.status == JobStatus.succeeded
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One document of a job."""
-
-    seq: Annotated[int, "number in the upload, from 1"]
-    title: Annotated[str, "given, or derived from its path or text"]
-    source_path: str | None
-    bytes: Annotated[int, "size of its text"]
-    status: Annotated[ItemStatus, "status of the item"]
-    stage: Annotated[str | None, "current stage; null once it has ended"]
-    document_id: Annotated[int | None, "the document stored for it, or the one it duplicates"]
-    attempts: Annotated[int, "how many workers died while processing only this item; 0 for nearly all items"]
-    error: Annotated[str | None, "why it failed, or null"]
-    warnings: Annotated[
-        tuple[str, ...],
-        "problems of the text, such as a guessed encoding; for a duplicate also the fields, such as its "
-        "title, that the existing document does not have",
-    ] = ()
-    error_code: Annotated[str | None, "stable code of the error, for programs; null without an error"] = None
-    stage_share: Annotated[
-        float | None,
-        "share of the current stage that a worker has passed with it, 0 to 1; null if it is not known, as "
-        "for all items that take a few seconds",
-    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from shoal.jobs.queue import lease, retry
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.counters import LEASES_LOST, Counters
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.states import Stage
+from shoal.models.jobs import Stage
 from shoal.settings import Settings
 from shoal_api import metrics
 

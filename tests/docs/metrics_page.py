@@ -13,8 +13,8 @@ from shoal.engine import Engine
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.counters import Counters
 from shoal.jobs.queue.lease import new_owner
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.stages.runner import handlers_for, process
+from shoal.models.jobs import Stage
 from shoal.models.search import SearchMode
 from shoal.settings import Settings
 from shoal.storage.index_records import Lag

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 from marshmallow import fields, validate
 
-from shoal.jobs.queue.states import Stage
 from shoal.models.jobs import ItemStatus, JobKind, JobStatus
-from shoal.models.responses import Item, ItemPage, Job, JobPage
+from shoal.models.responses import ItemPage, Job, JobPage
 from shoal_api.schemas.common import CommaList, PageSchema, Record, Schema
 from shoal_api.schemas.records import record_schema
 
 JOB_KINDS = tuple(kind.value for kind in JobKind)
 JOB_STATUSES = tuple(status.value for status in JobStatus)
 ITEM_STATUSES = tuple(status.value for status in ItemStatus)
-
-
-def _stage(**options: Any) -> fields.String:
-    return fields.String(validate=validate.OneOf([stage.value for stage in Stage]), **options)
 
 
 class JobLinksSchema(Schema):
@@ -63,8 +57,7 @@ class ItemQuerySchema(PageSchema):
     )
 
 
-JobSchema = record_schema(Job, links=functools.partial(Record, JobLinksSchema), stage=_stage)
-record_schema(Item, stage=_stage)
+JobSchema = record_schema(Job, links=functools.partial(Record, JobLinksSchema))
 JobListSchema = record_schema(JobPage, "JobList")
 ItemListSchema = record_schema(ItemPage, "ItemList")
 

@@ -19,12 +19,12 @@ from shoal.jobs.queue import statements
 from shoal.jobs.queue.states import (
     RUNNING,
     WHOLE_WAVE_STAGES,
-    Stage,
     plan_from_json,
     ready_status,
 )
 from shoal.jobs.queue.waits import Parked, Waits, wake, wake_due
 from shoal.models.documents import DocFormat, DocumentDraft
+from shoal.models.jobs import Stage
 from shoal.settings import Settings
 from shoal.storage.database import Database, Row, Snapshot, Transaction
 from shoal.storage.passages import passages_from_json

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 
-from shoal.jobs.queue.states import Stage
+from shoal.models.jobs import Stage
 from shoal.storage.database import Database, Snapshot, Transaction
 
 STAGE_BATCHES = "stage_batches"

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from shoal.jobs.queue import counters
 from shoal.jobs.queue.statements import OPEN_ITEM, OPEN_JOB
-from shoal.jobs.queue.states import FINAL, RUNNING, STORED, Stage
-from shoal.models.jobs import ItemStatus
+from shoal.jobs.queue.states import FINAL, RUNNING, STORED
+from shoal.models.jobs import ItemStatus, Stage
 from shoal.storage.database import Snapshot
 from shoal.storage.statistics import WORKER_SEEN_SECONDS
 

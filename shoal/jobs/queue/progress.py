@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shoal.jobs.queue.queries import Job, WaveProgress
-from shoal.jobs.queue.states import Stage
-from shoal.models.jobs import JobStatus
+from shoal.models.jobs import JobStatus, Stage
 
 WORK = {
     Stage.convert: 2,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from shoal.errors import NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.duplicates import duplicate_warnings
-from shoal.jobs.queue.states import FINAL, RUNNING, WAVE_DONE, Stage, plan_from_json
-from shoal.models.jobs import ItemStatus, JobKind, JobStatus
+from shoal.jobs.queue.states import FINAL, RUNNING, WAVE_DONE, plan_from_json
+from shoal.models.jobs import Item, ItemCounts, ItemStatus, JobKind, JobStatus, Stage
 from shoal.storage.database import Database, Row, listed
 from shoal.storage.statistics import of_owners
 
@@ -23,25 +23,6 @@ per cent of a core, and a person notices no delay."""
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """Items and bytes of a job.
-
-    `done` counts every item that has ended, including `failed`, `duplicate` and `canceled` ones. When the job
-    has ended, `done == total` and `bytes_done == bytes_total`. `skipped` counts archive entries that hold no
-    document, such as folders.
-    """
-
-    total: int
-    done: int
-    failed: int
-    duplicate: int
-    canceled: int
-    skipped: int
-    bytes_total: int
-    bytes_done: int
-
-
-@dataclass(frozen=True, slots=True)
 class Job:
     """A job. Times have the format of `shoal.support.clock`; `revision` grows with every change (ETag)."""
 
@@ -49,7 +30,7 @@ class Job:
     kind: JobKind
     status: JobStatus
     stage: Stage | None
-    progress: Progress
+    progress: ItemCounts
     created_at: str
     started_at: str | None
     finished_at: str | None
@@ -60,31 +41,6 @@ class Job:
     @property
     def ended(self) -> bool:
         return self.status not in (JobStatus.enqueued, JobStatus.processing)
-
-
-@dataclass(frozen=True, slots=True)
-class JobItem:
-    """One document of a job.
-
-    `seq` is its number in the upload, from 1. `document_id` is the document it became or duplicates. `stage`
-    is that of its wave while the item is open. `attempts` counts the worker processes that died while they
-    processed this item alone, and the tries that a website or an encoder did not answer. `warnings` name
-    doubtful parts of the text and, for a duplicate, the fields that were not stored. `stage_share`: the share
-    of the stage, 0 to 1, that a worker has passed with it; None if it is unknown, as for nearly all items.
-    """
-
-    seq: int
-    title: str
-    source_path: str | None
-    bytes: int
-    status: ItemStatus
-    stage: Stage | None
-    document_id: int | None
-    attempts: int
-    error: str | None
-    warnings: tuple[str, ...] = ()
-    error_code: str | None = None
-    stage_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +164,7 @@ def waiting(database: Database) -> Waiting:
 
 def get_items(
     database: Database, job_id: int, status: ItemStatus | None = None, limit: int = 50, offset: int = 0
-) -> list[JobItem]:
+) -> list[Item]:
     """Return items of a job in the order of the upload. Raises NotFoundError."""
     if not _may_have(get_job(database, job_id).kind, status):
         return []
@@ -310,7 +266,7 @@ def _job(row: Row) -> Job:
         kind=JobKind(row["kind"]),
         status=JobStatus(row["status"]),
         stage=Stage(row["stage"]) if row["stage"] else None,
-        progress=Progress(
+        progress=ItemCounts(
             total=row["total"],
             done=ended,
             failed=row["n_failed"],
@@ -352,10 +308,10 @@ def _warnings(row: Row) -> tuple[str, ...]:
     return (*text_warnings, *_duplicate_warnings(row))
 
 
-def _item(row: Row) -> JobItem:
+def _item(row: Row) -> Item:
     status = ItemStatus(row["status"])
     is_embedding = status is ItemStatus.scoring and row["stage"] == Stage.embed
-    return JobItem(
+    return Item(
         seq=row["seq"] + 1,
         title=row["title"],
         source_path=row["source_path"],

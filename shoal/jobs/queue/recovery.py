@@ -14,12 +14,12 @@ from shoal.errors import ATTEMPTS_EXHAUSTED, BrokerUnavailableError
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.claims import ItemRef, WaveRef, find_work
 from shoal.jobs.queue.retention import drop_expired_jobs
-from shoal.jobs.queue.states import RUNNING, Stage, plan_from_json, ready_status
+from shoal.jobs.queue.states import RUNNING, plan_from_json, ready_status
 from shoal.jobs.queue.submission import remove_dropped
 from shoal.jobs.queue.transitions import Outcome, fail_wave, finish_items
 from shoal.jobs.queue.waits import wake, wake_all
 from shoal.jobs.transport.broker import WorkerNotifier
-from shoal.models.jobs import ItemStatus
+from shoal.models.jobs import ItemStatus, Stage
 from shoal.settings import Settings
 from shoal.storage.database import Database, Row, Transaction
 from shoal.support.clock import timestamp_at

@@ -17,10 +17,9 @@ from shoal.jobs.queue.states import (
     STORED,
     WAVE_DONE,
     WHOLE_WAVE_STAGES,
-    Stage,
     sql_list,
 )
-from shoal.models.jobs import ItemStatus, JobKind, JobStatus
+from shoal.models.jobs import ItemStatus, JobKind, JobStatus, Stage
 
 OPEN_ITEM = sql_list(status for status in STORED if status not in FINAL)
 """Statuses of open items. The text is that of the partial indexes, which SQLite uses for no other text."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 import json
 from collections.abc import Iterable
 
-from shoal.models.jobs import ItemStatus, JobKind
+from shoal.models.jobs import ItemStatus, JobKind, Stage
 from shoal.settings import Settings
 
 RECEIVING = "receiving"
@@ -21,22 +20,6 @@ FINAL = frozenset({ItemStatus.succeeded, ItemStatus.duplicate, ItemStatus.failed
 RETRIABLE = frozenset({ItemStatus.failed, ItemStatus.canceled})
 """Final statuses of items that a retry sends through the stages again. They keep their texts as long as their
 job."""
-
-
-class Stage(enum.StrEnum):
-    """A step of a wave. Ingest jobs discover, learn, score, after a convert if they have files to convert;
-    rescore jobs rediscover, relearn, rescore. Delete, dedup and embed jobs have one step."""
-
-    convert = "convert"
-    discover = "discover"
-    learn = "learn"
-    score = "score"
-    rediscover = "rediscover"
-    relearn = "relearn"
-    rescore = "rescore"
-    delete = "delete"
-    dedup = "dedup"
-    embed = "embed"
 
 
 WHOLE_WAVE_STAGES = frozenset({Stage.learn, Stage.relearn})

@@ -25,11 +25,11 @@ from shoal.jobs.queue.job_items import (
     refused_item,
 )
 from shoal.jobs.queue.rescore_selection import N_CHANGES, SET_CHANGES, has_nothing_to_do, selected
-from shoal.jobs.queue.states import RECEIVING, Stage, plan_for, plan_from_json, plan_to_json, with_conversion
+from shoal.jobs.queue.states import RECEIVING, plan_for, plan_from_json, plan_to_json, with_conversion
 from shoal.jobs.queue.transitions import close_if_done
 from shoal.models.documents import DocumentDraft
 from shoal.models.files import FileDraft
-from shoal.models.jobs import ItemStatus, JobKind, OnConflict
+from shoal.models.jobs import ItemStatus, JobKind, OnConflict, Stage
 from shoal.notes.request_rows import is_key_of_notes
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction

@@ -21,12 +21,11 @@ from shoal.jobs.queue.states import (
     RUNNING,
     STATUS_AFTER,
     WAVE_DONE,
-    Stage,
     plan_from_json,
     stage_after,
 )
 from shoal.jobs.queue.waits import wake
-from shoal.models.jobs import ItemStatus, JobStatus
+from shoal.models.jobs import ItemStatus, JobStatus, Stage
 from shoal.storage.database import Row, Transaction, listed_in_parts
 from shoal.storage.document_writer import merge_tags
 from shoal.storage.saved_search_changes import set_jobs

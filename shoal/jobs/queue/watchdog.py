@@ -18,7 +18,7 @@ from shoal.conversion.process import START_SECONDS, seconds_for
 from shoal.errors import StorageError
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import Lease, leases, renew
-from shoal.jobs.queue.states import Stage
+from shoal.models.jobs import Stage
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.support.byte_units import MIB

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shoal.jobs.queue.claims import WaveRef, WorkItem
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Outcome
+from shoal.models.jobs import Stage
 from shoal.storage.database import Transaction
 
 Report = Callable[[float], None]

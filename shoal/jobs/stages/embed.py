@@ -22,10 +22,9 @@ from shoal.errors import EncoderError, EncoderUnavailableError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, check_held, claimable
 from shoal.jobs.queue.embed_items import check_identity
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError, Report, no_report
-from shoal.models.jobs import ItemStatus
+from shoal.models.jobs import ItemStatus, Stage
 from shoal.settings import Settings
 from shoal.storage import vectors
 from shoal.storage.database import IDS_PER_STATEMENT, Database, Transaction

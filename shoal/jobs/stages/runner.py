@@ -28,10 +28,9 @@ from shoal.errors import (
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, release
 from shoal.jobs.queue.recovery import ATTEMPT, release_wave
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Advance, Outcome, finish_items, finish_wave
 from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError, WaveHandler
-from shoal.models.jobs import ItemStatus
+from shoal.models.jobs import ItemStatus, Stage
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction

@@ -15,7 +15,6 @@ from shoal.jobs.queue.states import (
     RUNNING,
     STATUS_AFTER,
     WAVE_DONE,
-    Stage,
     plan_for,
     plan_from_json,
     plan_to_json,
@@ -27,7 +26,7 @@ from shoal.jobs.queue.submission import remove_dropped
 from shoal.jobs.queue.transitions import close_if_done
 from shoal.jobs.queue.waits import wake_all
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
-from shoal.models.jobs import ItemStatus, JobKind
+from shoal.models.jobs import ItemStatus, JobKind, Stage
 from shoal.settings import Settings
 from shoal.storage.database import Row, Transaction
 from shoal.support.clock import timestamp

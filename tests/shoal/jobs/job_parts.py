@@ -9,12 +9,12 @@ from fake_scorer import IslandInfo, ReefInfo
 
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import Batch, WorkItem, claim
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import process
 from shoal.jobs.stages.score import Deleting, ItemScorer, Scoring, Segments
 from shoal.models.documents import Chunk, DocFormat, DocumentDraft, ScoredDocument, Section
+from shoal.models.jobs import Stage
 from shoal.settings import Settings
 from shoal.storage.copies.progress import last_ids
 from shoal.storage.database import Database

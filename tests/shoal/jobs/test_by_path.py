@@ -27,12 +27,11 @@ from shoal.jobs.queue.claims import Batch, claim
 from shoal.jobs.queue.queries import get_items, list_jobs
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.retry import retry
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_delete, submit_document, submit_replacement
 from shoal.jobs.stages import convert
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models.documents import DocumentDraft
-from shoal.models.jobs import JobStatus, OnConflict
+from shoal.models.jobs import JobStatus, OnConflict, Stage
 from shoal.settings import Settings
 from shoal.storage import document_queries, source_files
 from shoal.storage.database import Database

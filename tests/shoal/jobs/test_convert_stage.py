@@ -19,13 +19,12 @@ from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.claims import claim, release
 from shoal.jobs.queue.progress import fraction_done
 from shoal.jobs.queue.retry import retry
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_replacement
 from shoal.jobs.stages import convert, runner
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models.files import FileDraft, Locator, LocatorKind, SourceFile
-from shoal.models.jobs import JobStatus
+from shoal.models.jobs import JobStatus, Stage
 from shoal.settings import Settings
 from shoal.storage import source_files
 from shoal.storage.chunk_queries import get_chunks

@@ -37,12 +37,11 @@ from shoal.jobs.queue.metrics import measure
 from shoal.jobs.queue.queries import count_items, get_items, get_job
 from shoal.jobs.queue.recovery import reclaim_expired_leases
 from shoal.jobs.queue.retry import retry
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.stages.contract import Handlers, NotPreparedError
 from shoal.jobs.stages.embed import MAX_TRIES, Embedding
 from shoal.jobs.stages.runner import process
 from shoal.models.documents import DocumentDraft, ScoredDocument
-from shoal.models.jobs import ItemStatus, JobKind, JobStatus
+from shoal.models.jobs import ItemStatus, JobKind, JobStatus, Stage
 from shoal.settings import Settings
 from shoal.storage import document_writer, vectors
 from shoal.storage.database import Database

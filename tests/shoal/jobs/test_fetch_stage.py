@@ -28,12 +28,12 @@ from shoal.jobs.queue.claims import Batch, claim, has_claimable_work
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.retry import retry
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_delete, submit_document, submit_replacement
 from shoal.jobs.stages import fetch
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.maintenance.doctor import CheckContext, run_checks
 from shoal.models.documents import DocumentDraft, UrlDraft
+from shoal.models.jobs import Stage
 from shoal.settings import Settings
 from shoal.storage import document_queries
 from shoal.storage.database import Database

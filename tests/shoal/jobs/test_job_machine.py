@@ -29,13 +29,13 @@ from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, claimable, has_claimable_work, release
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.retry import retry
-from shoal.jobs.queue.states import FINAL, Stage
+from shoal.jobs.queue.states import FINAL
 from shoal.jobs.queue.submission import Upload, submit_document
 from shoal.jobs.queue.transitions import Outcome, finish_items, finish_wave
 from shoal.jobs.queue.waits import wake_all
 from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
 from shoal.jobs.stages.runner import process
-from shoal.models.jobs import ItemStatus
+from shoal.models.jobs import ItemStatus, Stage
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.opening import open_database

@@ -12,12 +12,12 @@ from job_parts import FunctionScorer, assert_consistent, must_claim, rows, run_j
 
 from shoal.errors import DatabaseUnavailableError
 from shoal.jobs.queue.claims import WorkItem
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages import runner
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.jobs.stages.runner import process
 from shoal.jobs.stages.score import Scoring
+from shoal.models.jobs import Stage
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
 

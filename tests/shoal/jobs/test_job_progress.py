@@ -15,11 +15,10 @@ from shoal.jobs import embedded
 from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.progress import MAX_JOBS, ProgressEstimator, fraction_done
-from shoal.jobs.queue.queries import Job, Progress, WaveProgress
-from shoal.jobs.queue.states import Stage
+from shoal.jobs.queue.queries import Job, WaveProgress
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.runner import handlers_for, process
-from shoal.models.jobs import JobKind, JobStatus
+from shoal.models.jobs import ItemCounts, JobKind, JobStatus, Stage
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.support.clock import timestamp
@@ -46,7 +45,7 @@ def job(
         kind=JobKind.ingest,
         status=status,
         stage=Stage.discover,
-        progress=Progress(
+        progress=ItemCounts(
             total=total,
             done=done,
             failed=failed,

@@ -28,14 +28,13 @@ from shoal.errors import DatabaseUnavailableError, DocumentError, LeaseLostError
 from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, has_claimable_work
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import submit_document
 from shoal.jobs.queue.transitions import Advance, Outcome, finish_items
 from shoal.jobs.stages import runner
 from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
 from shoal.jobs.stages.runner import process
 from shoal.models.documents import DocumentDraft, ScoredDocument
-from shoal.models.jobs import ItemStatus, JobStatus
+from shoal.models.jobs import ItemStatus, JobStatus, Stage
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.database import Database

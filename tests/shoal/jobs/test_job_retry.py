@@ -49,13 +49,12 @@ from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.retry import retry
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_delete, submit_replacement
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.jobs.stages.contract import Handlers, ItemHandler
 from shoal.jobs.stages.runner import process
 from shoal.models.documents import DocumentDraft, ScoredDocument
-from shoal.models.jobs import ItemStatus, JobStatus
+from shoal.models.jobs import ItemStatus, JobStatus, Stage
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database

@@ -32,10 +32,10 @@ from teaching_texts import about
 
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
 from shoal.jobs.stages import learn
 from shoal.jobs.stages.runner import process
+from shoal.models.jobs import Stage
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database

@@ -31,12 +31,12 @@ from shoal.errors import DocumentError
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import Batch, claim
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_delete
 from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.learning.scorers import Vocabularies
 from shoal.models.documents import DocFormat
+from shoal.models.jobs import Stage
 from shoal.settings import Settings
 from shoal.storage import document_writer, migrate
 from shoal.storage.chunk_queries import get_chunks, packed_profiles

@@ -23,13 +23,13 @@ from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import Batch, claim, release
 from shoal.jobs.queue.embed_items import submit_embedding
 from shoal.jobs.queue.recovery import reclaim_expired_leases, reconcile
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
 from shoal.jobs.queue.watchdog import Watchdog
 from shoal.jobs.stages import embed, rescore
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.embed import Embedding
 from shoal.jobs.stages.runner import process
+from shoal.models.jobs import Stage
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database

@@ -18,11 +18,10 @@ from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import Batch, claim
 from shoal.jobs.queue.queries import get_items, get_job
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import submit_document, submit_replacement
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models.documents import DocumentDraft
-from shoal.models.jobs import JobKind, JobStatus
+from shoal.models.jobs import JobKind, JobStatus, Stage
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

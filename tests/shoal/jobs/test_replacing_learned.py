@@ -32,11 +32,11 @@ from shoal.engine import Engine
 from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import submit_replacement, submit_rescore
 from shoal.jobs.stages import rescore as rescore_stage
 from shoal.jobs.stages.runner import process
 from shoal.models.documents import DocumentDraft
+from shoal.models.jobs import Stage
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database

@@ -19,13 +19,12 @@ from shoal.jobs.queue import lease, queries, watchdog
 from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import Batch, claim, leases
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_rescore
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.jobs.queue.watchdog import Watchdog, renewing_leases, time_limit
 from shoal.jobs.stages.runner import process
 from shoal.models.documents import DocumentDraft, ScoredDocument
-from shoal.models.jobs import ItemStatus, JobStatus
+from shoal.models.jobs import ItemStatus, JobStatus, Stage
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
