@@ -230,7 +230,7 @@ def find_matched_terms(
 
 def format_term(term: Term) -> str:
     """Return a term as typed in a query."""
-    words = f'"{term.text}"' if len(term.tokens) > 1 else term.text
+    words = term.written or (f'"{term.text}"' if len(term.tokens) > 1 else term.text)
     return f"title:{words}" if term.in_title else words
 
 

@@ -28,6 +28,7 @@ from shoal.models.query_info import NearWord
 from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import find_inflections
 from shoal.search.query_language import ParsedQuery, Term
+from shoal.words.plurals import other_numbers
 from shoal.words.terms import word_pattern
 from shoal.words.typed import folded, stems_of, tokens_of
 
@@ -92,7 +93,8 @@ def complete_last_word(
     """
     tokens = tokens_of(parsed.about)
     last = parsed.about.split()[-1:]
-    if not tokens or parsed.is_text or not parsed.about.endswith(tokens[-1]):
+    # A stop word is a token in small letters: *us* of getUs.
+    if not tokens or parsed.is_text or not parsed.about.lower().endswith(tokens[-1].lower()):
         return parsed, ()
     # The beginning of a code is all of it: E10 of E1042, 2.0 of 2.0.1.
     typed = Term((last[0].lstrip(_AROUND),)) if _is_code(last[0]) else Term((tokens[-1],))
@@ -133,8 +135,9 @@ def complete_last_word(
 
 def with_joined_words(library: LibraryIndex, parsed: ParsedQuery) -> ParsedQuery:
     """Return a query whose neighbouring words also stand for the one word that they make, as far as the
-    library has it, identifiers that it lacks for their parts side by side, and acronyms for their plural and
-    singular: *node js* for nodejs, *XR 300* for XR300, TBX90 for *TBX 90*, RNAs for RNA."""
+    library has it, identifiers that it lacks for their parts side by side, and acronyms and irregular nouns
+    for their plural and singular: *node js* for nodejs, *XR 300* for XR300, TBX90 for *TBX 90*, RNAs for RNA,
+    *shelf* for shelves."""
     synonyms = {term: list(others) for term, others in parsed.synonyms.items()}
     for pair in parsed.pairs[:MAX_JOINED]:
         first, second = (Term((token,)) for token in pair.tokens)
@@ -154,6 +157,10 @@ def with_joined_words(library: LibraryIndex, parsed: ParsedQuery) -> ParsedQuery
         if parts and not _is_in(library, term.tokens) and _is_in(library, parts):
             synonyms.setdefault(term, []).append(Term(parts))
     for term in parsed.terms:
+        if len(term.tokens) == 1 and not term.in_title and term.text.isalpha():
+            numbers = [Term((form,)) for form in other_numbers(folded(term.text)) if _is_in(library, (form,))]
+            if numbers:
+                synonyms.setdefault(term, []).extend(numbers)
         if len(term.tokens) == 1 and not term.in_title and _ACRONYM.fullmatch(term.text):
             other = term.text[:-1] if term.text.endswith("s") else f"{term.text}s"
             # GA has no plural in a library with the word gas.

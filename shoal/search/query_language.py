@@ -18,6 +18,7 @@ The number of words searched for, including those of phrases and compounds, is l
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import re
@@ -30,7 +31,7 @@ from typing import NamedTuple
 from lagoon.tokens import STOP_WORDS, token_list
 from shoal.models.search import Syntax
 from shoal.words.analysis import words_of
-from shoal.words.characters import APOSTROPHES, HYPHENS
+from shoal.words.characters import APOSTROPHES, HYPHENS, is_without_spaces
 from shoal.words.compounds import Word
 from shoal.words.typed import is_in_contraction, stems_of, surface, tokens_of
 
@@ -96,10 +97,12 @@ _COMMAND = re.compile(r"(?<!\S)(?:-[a-zA-Z0-9]{1,2}(?!\S)|--\w|\.{0,2}/\S|\||[.$
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One token (a word or compound), or several side by side (a phrase)."""
+    """One token (a word or compound), or several side by side (a phrase). `written`: as typed, if its script
+    has no spaces and its tokens overlap; else empty."""
 
     tokens: tuple[str, ...]
     in_title: bool = False
+    written: str = field(default="", compare=False)
 
     @property
     def text(self) -> str:
@@ -176,11 +179,12 @@ def parse_query(query: str, *, max_words: int, syntax: Syntax = Syntax.simple) -
         if not tokens:
             continue
         _blank(plain, piece.start(), piece.end())
+        written = text.strip() if any(map(is_without_spaces, text)) else ""
         if is_excluded:
-            excluded.append(Term(tokens, in_title))
+            excluded.append(Term(tokens, in_title, written))
             _blank(about, piece.start(), piece.end())
         else:
-            required.append(Term(tokens, in_title))
+            required.append(Term(tokens, in_title, written))
             if in_title:
                 _blank(about, piece.start("title"), piece.end("title"))
     outside = "".join(plain)
@@ -294,8 +298,8 @@ def _plain_words(plain: str) -> _PlainWords:
             whole = Term((plain[word.start : word.end],))
             if _is_code(plain, words, place):
                 terms.append(whole)
-                if not _is_part(words, place):
-                    identifiers.append(whole)
+                # M8 is a part of *M8 x 25*.
+                (parts if _is_part(words, place) else identifiers).append(whole)
             elif _is_compound(plain, word):
                 compounds.append(whole)
         elif _counts(plain, words, place, text):
@@ -415,7 +419,7 @@ def _pairs(terms: Sequence[Term], in_order: Sequence[Term | None]) -> Iterator[T
 
 def _shortened(terms: Iterable[Term], longest: int) -> Iterator[Term]:
     """The terms, each cut to its first `longest` words."""
-    return (Term(term.tokens[:longest], term.in_title) for term in terms)
+    return (dataclasses.replace(term, tokens=term.tokens[:longest]) for term in terms)
 
 
 def _limit_phrases(terms: Sequence[Term]) -> list[Term]:

@@ -8,7 +8,8 @@ A word is a token of `lagoon.tokens`; or a part or the whole of a compound (`sho
 of these kinds:
 
     quantities      a number and its unit also stand as one word: *230 V* has 230v, *M8 x 40* has m8x40;
-                    so do the groups of a long number: *+49 30 901820*
+                    so do the groups of a long number or account, *+49 30 901820*, and clauses: *12(a)* has
+                    12a
     capitals        a stop word or single letter in capitals stands also as written: WHO, IT, *vitamin* C
     signs           emoji, symbols and signs that stand alone: 🚀, &&, ->
     neighbours      in scripts without spaces between words, every two neighbouring letters, and every letter
@@ -45,6 +46,11 @@ _QUANTITY = re.compile(rf"(\d+(?:[.,]\d+)*)[ \u00a0\u202f]({_UNIT})(?!\w)")
 _SIZE = re.compile(r"(\d{1,6})[ \u00a0][x×][ \u00a0](\d{1,6})(?!\w)")
 _NUMBER = re.compile(r"\d{1,8}(?:(?:[ \u00a0\u202f/-]|\) ?| ?\()\d{1,8}){1,8}(?![\w.,:])")
 _THOUSANDS = re.compile(r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+")
+_CLAUSE = re.compile(r"(\d{1,6})\(([a-z])\)")
+_ACCOUNT = re.compile(
+    r"[A-Z]{2}\d\d(?:[ \u00a0\u202f][A-Z0-9]{4}){2,7}(?:[ \u00a0\u202f][A-Z0-9]{1,4})?(?!\w)"
+)
+"""An international bank account number (ISO 13616), printed in groups of four."""
 _N_DIGITS = range(9, 16)
 """Digits of a number in groups."""
 
@@ -241,6 +247,15 @@ def _spaced(text: str, classes: NDArray[np.uint8]) -> Iterator[Word]:
         elif size := _SIZE.match(text, at):
             start = at - 1 if before.isalpha() else at
             yield Word(f"{text[start:at].lower()}{size[1]}x{size[2]}", start, size.end(), advances=False)
+        elif clause := None if before.isalnum() else _CLAUSE.match(text, at):
+            yield Word(clause[1] + clause[2], *clause.span(), advances=False)
+        elif (
+            account := _ACCOUNT.match(text, at - 2)
+            if at > 1 and not text[at - 3 : at - 2].isalnum()
+            else None
+        ):
+            end = account.end()
+            yield Word("".join(filter(str.isalnum, account[0])).lower(), *account.span(), advances=False)
         elif at >= end and before not in ".,:/-" and (number := _NUMBER.match(text, at)):
             end = number.end()
             digits = "".join(filter(str.isdigit, number.group()))

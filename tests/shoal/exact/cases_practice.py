@@ -234,7 +234,6 @@ CASES = [
         ("Deposit",),
         wrong=("Notice",),
         at_most=ELSEWHERE,
-        fails="a small letter in brackets behind a number is an article: 12(a)",
     ),
     Case(
         "case C-131/12",
