@@ -14,12 +14,11 @@ _PAIRS = """
     theses | appendix appendices | helix helices | index indices | matrix matrices | vertex vertices
     | vortex vortices | bacterium bacteria | criterion criteria | curriculum curricula | memorandum
     memoranda | ovum ova | phenomenon phenomena | quantum quanta | spectrum spectra | stratum strata
-    | alga algae | antenna antennae | formula formulae | larva larvae | nebula nebulae | vertebra
-    vertebrae | bacillus bacilli | fungus fungi | nucleus nuclei | radius radii | stimulus stimuli
+    | bacillus bacilli | fungus fungi | nucleus nuclei | radius radii | stimulus stimuli
 """
+PAIRS = [(one, many) for pair in _PAIRS.split("|") for one, many in [pair.split()]]
 _OTHERS: dict[str, list[str]] = {}
-for _pair in _PAIRS.split("|"):
-    _one, _many = _pair.split()
+for _one, _many in PAIRS:
     _OTHERS[_one] = _OTHERS[f"{_one}s"] = [_many]
     _OTHERS[_many] = [_one]
 

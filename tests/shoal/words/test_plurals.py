@@ -1,0 +1,26 @@
+"""Irregular plurals meet their singular."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal.words.plurals import PAIRS, other_numbers
+from shoal.words.typed import stems_of
+
+
+@pytest.mark.parametrize(
+    ("form", "others"),
+    [
+        ("shelf", ["shelves"]),
+        ("shelves", ["shelf"]),
+        ("shelfs", ["shelves"]),
+        ("analyses", ["analysis"]),
+        ("cat", []),
+    ],
+)
+def test_numbers_of_a_noun(form: str, others: list[str]) -> None:
+    assert list(other_numbers(form)) == others
+
+
+def test_table_has_only_pairs_that_stems_do_not_join() -> None:
+    assert [pair for pair in PAIRS if len(set(stems_of(pair))) < 2] == []
