@@ -157,10 +157,11 @@ def with_joined_words(library: LibraryIndex, parsed: ParsedQuery) -> ParsedQuery
         if parts and not _is_in(library, term.tokens) and _is_in(library, parts):
             synonyms.setdefault(term, []).append(Term(parts))
     for term in parsed.terms:
-        if len(term.tokens) == 1 and not term.in_title and term.text.isalpha():
-            numbers = [Term((form,)) for form in other_numbers(folded(term.text)) if _is_in(library, (form,))]
-            if numbers:
-                synonyms.setdefault(term, []).extend(numbers)
+        others = () if len(term.tokens) > 1 or term.in_title else other_numbers(folded(term.text))
+        # Both numbers of *matrix* rank worse than the one typed.
+        if others and not _is_in(library, term.tokens):
+            numbers = [Term((form,)) for form in others if _is_in(library, (form,))]
+            synonyms.setdefault(term, []).extend(numbers)
         if len(term.tokens) == 1 and not term.in_title and _ACRONYM.fullmatch(term.text):
             other = term.text[:-1] if term.text.endswith("s") else f"{term.text}s"
             # GA has no plural in a library with the word gas.
