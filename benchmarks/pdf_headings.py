@@ -4,13 +4,13 @@
     python -m benchmarks.pdf_headings measure FOLDER LABELS [--missed]
 
 `label` writes labels for the PDF files of FOLDER that have an outline (bookmarks) of at least 5 entries, and
-between 4 and N pages: a JSON object with the list of headings of each file, by its name. Read and correct them:
-people make outlines, and some list figures or leave out sections. `measure` converts each labelled file twice:
-with its outline hidden from the converter, and with it.
+between 4 and N pages: a JSON object with the list of headings of each file, by its name. Read and correct
+them: people make outlines, and some list figures or leave out sections. `measure` converts each labelled file
+twice: with its outline hidden from the converter, and with it.
 
-A heading is found if its letters, without numbers, are those of a label of its file, or nearly: a label counts
-once. Precision leaves out what outlines do not list: headings before the first labelled one (title, authors),
-and names such as References (`UNLISTED`). Each file counts once in the means.
+A heading is found if its letters, without numbers, are those of a label of its file, or nearly. A label
+counts once. Precision leaves out what outlines do not list: headings before the first labelled one (title,
+authors), and names such as References (`UNLISTED`). Each file counts once in the means.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from shoal.conversion.converted import ConversionError, Converted, Draft, broken, report
+from shoal.conversion.pdf_annotations import AnnotationReader, with_fields
 from shoal.conversion.pdf_layout import BlockKind, PdfBlock, read_blocks
 from shoal.conversion.pdf_lines import Line, OutlineItem, PageReader
 from shoal.models.files import LocatorKind
@@ -75,27 +76,50 @@ class _Reader:
         self._recognised: dict[int, str] = {}
         self._without_text: list[int] = []
         self._unreadable: list[int] = []
+        # By page: texts at an angle to its lines; boxes and comments.
+        self._turned: dict[int, list[str]] = {}
+        self._asides: dict[int, list[str]] = {}
 
     def convert(self) -> Converted:
         n_pages = len(self._document)
         if n_pages > MAX_PAGES:
             self._draft.warn(f"the pages after {MAX_PAGES:,} are left out; the file has {n_pages:,}")
         reader = PageReader(self._raw)
+        annotations = AnnotationReader(self._raw, self._form())
         pages: list[list[Line]] = []
         for number in range(min(n_pages, MAX_PAGES)):
-            pages.append(self._read_page(reader, number))
+            pages.append(self._read_page(reader, annotations, number))
             report(_READING * (number + 1), min(n_pages, MAX_PAGES))
-        if not any(pages) and not self._recognised:
+        if not any([*pages, *self._turned.values(), *self._asides.values(), self._recognised]):
             raise self._no_text(n_pages)
         kept, removed = split_repeated(pages, self._labels)
+        margins = self._remove_margins()
         kept, contents = split_contents(kept)
-        for reason, text in [*removed, *contents]:
+        for reason, text in [*removed, *margins, *contents]:
             self._draft.remove(reason, text)
-        self._write(read_blocks(kept, self._outline()))
+        asides = [self._turned.get(i, []) + self._asides.get(i, []) for i in range(len(pages))]
+        self._write(read_blocks(kept, asides, self._outline()))
         self._warn()
         return self._draft.converted(self._title())
 
-    def _read_page(self, reader: PageReader, number: int) -> list[Line]:
+    def _form(self) -> Any:
+        """Return PDFium's handle of the file's form; None if it has none that can be read."""
+        try:
+            self._document.init_forms()
+        except self._pdfium.PdfiumError:
+            self._draft.warn("the form of the file cannot be read")
+        return self._document.formenv
+
+    def _remove_margins(self) -> list[Repeated]:
+        """Take out the texts at an angle that several pages have."""
+        counts = Counter(text for texts in self._turned.values() for text in set(texts))
+        removed = []
+        for page, texts in self._turned.items():
+            self._turned[page] = [text for text in texts if counts[text] < _MIN_REPEATS]
+            removed += [Repeated("repeated margin", text) for text in texts if counts[text] >= _MIN_REPEATS]
+        return removed
+
+    def _read_page(self, reader: PageReader, annotations: AnnotationReader, number: int) -> list[Line]:
         label = ""
         try:
             label = self._document.get_page_label(number)
@@ -108,12 +132,15 @@ class _Reader:
         try:
             textpage = page.get_textpage()
             try:
-                lines = reader.lines(
+                text = reader.read(
                     textpage.raw, number, page.get_rotation(), page.get_width(), page.get_height()
                 )
             finally:
                 textpage.close()
-            if not lines:
+            fields, asides = annotations.read(page.raw, text)
+            lines = with_fields(text.lines, fields, number)
+            self._turned[number], self._asides[number] = text.turned, asides
+            if not (lines or text.turned or asides):
                 self._without_text.append(number)
                 if self._ocr_language is not None:
                     self._recognise(page, number)

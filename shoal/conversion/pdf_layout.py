@@ -72,13 +72,19 @@ class _Flow(NamedTuple):
     right: float
 
 
-def read_blocks(pages: Sequence[Sequence[Line]], outline: Sequence[OutlineItem]) -> list[PdfBlock]:
-    """Return the blocks of the document in reading order."""
+def read_blocks(
+    pages: Sequence[Sequence[Line]], asides: Sequence[Sequence[str]], outline: Sequence[OutlineItem]
+) -> list[PdfBlock]:
+    """Return the blocks of the document in reading order.
+
+    `asides`: texts of each page that stand outside its lines, such as comments; they follow its paragraphs.
+    """
     body = body_size(pages)
     headings = find_headings(pages, outline, body)
     builder = _BlockBuilder(pages, headings, body)
     for number, page in enumerate(pages):
         builder.add_page(page)
+        builder.add_asides(number, asides[number])
         report(_BEFORE_BLOCKS * len(pages) + (1 - _BEFORE_BLOCKS) * number, len(pages))
     return builder.finish()
 
@@ -126,6 +132,9 @@ class _BlockBuilder:
             for flow in _flows(notes):
                 outer._add_flow(flow)
             self._notes += outer.finish()
+
+    def add_asides(self, page: int, texts: Sequence[str]) -> None:
+        self._notes += [PdfBlock(BlockKind.paragraph, [Piece(page, text)]) for text in texts]
 
     def _notes_start(self, lines: Sequence[Line]) -> int:
         """Return the index of the first footnote: the small lines at the end of a page."""

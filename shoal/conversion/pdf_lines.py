@@ -12,7 +12,7 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ _LINE_ENDS = re.compile("\r\n?|\n|\ufffe")
 _SPACE = re.compile(r" +")
 _RTL = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _WORD_GAP = 0.15
+_SLANT = 5  # degrees; less is as good as straight
 _SENTENCE_END = re.compile(r"[.!?:;…。！？][\"”’»')\]]*\Z")
 _NUMBER = re.compile(r"\d(?:[\d.,:/-]*\d)?")
 _STOPS = ".!?:؟"
@@ -62,6 +63,45 @@ class Line(NamedTuple):
     cells: tuple[Cell, ...]
 
 
+class View(NamedTuple):
+    """How a page is read: turned by `rotation` degrees clockwise. `width`, `height`: before that."""
+
+    rotation: int
+    width: float
+    height: float
+
+    def seen(self, left: float, bottom: float, right: float, top: float) -> tuple[float, float, float, float]:
+        """Return the left, bottom, right and top of a box on the page as it is read."""
+        if self.rotation == 90:
+            return bottom, self.width - right, top, self.width - left
+        if self.rotation == 180:
+            return self.width - right, self.height - top, self.width - left, self.height - bottom
+        if self.rotation == 270:
+            return self.height - top, left, self.height - bottom, right
+        return left, bottom, right, top
+
+
+class PageText(NamedTuple):
+    """`turned`: texts that stand at an angle to most of the page, such as a stamp in the margin."""
+
+    lines: list[Line]
+    turned: list[str]
+    view: View
+
+    def has(self, text: str) -> bool:
+        return text in " ".join(line.text for line in self.lines)
+
+
+class _Span(NamedTuple):
+    """A part of a page's text in PDFium's indices; `middle`: of a character that is no space."""
+
+    start: int
+    stop: int
+    middle: int
+    hyphenated: bool
+    angle: int
+
+
 def ends_sentence(text: str) -> bool:
     return _SENTENCE_END.search(text) is not None
 
@@ -76,27 +116,64 @@ class PageReader:
         self._font_name = ctypes.create_string_buffer(_FONT_NAME_BYTES)
         self._flags = ctypes.c_int()
 
-    def lines(self, textpage: Any, page: int, rotation: int, width: float, height: float) -> list[Line]:
-        """Return the lines of a page that is turned by `rotation` degrees clockwise."""
+    def read(self, textpage: Any, page: int, rotation: int, width: float, height: float) -> PageText:
+        """Return the text of a page.
+
+        `rotation`: degrees by which the page is turned clockwise, with its `width` and `height` after it.
+        """
+        if rotation % 180:
+            width, height = height, width
         n_chars = min(self._raw.FPDFText_CountChars(textpage), MAX_PAGE_CHARS)
         if n_chars <= 0:
-            return []
+            return PageText([], [], View(rotation, width, height))
         units = self._units(textpage, n_chars)
         # One code unit for each index of PDFium: halves of surrogate pairs stay apart until they are cut.
         whole = "".join(map(chr, units))
+        spans = list(self._spans(textpage, whole))
+        angles: Counter[int] = Counter()
+        for span in spans:
+            angles[span.angle] += span.stop - span.start
+        upright = (angle for angle, _ in angles.most_common() if angle % 90 == 0)
+        view = View(next(upright, rotation), width, height)
         lines: list[Line] = []
-        at = 0
+        turned: dict[int, list[str]] = defaultdict(list)
+        for span in spans:
+            if span.angle != view.rotation:
+                turned[span.angle].append(_joined(whole[span.start : span.stop]))
+                continue
+            line = self._line(textpage, page, whole, span, view)
+            if lines and _continues(lines[-1], line):
+                lines[-1] = _merged(lines[-1], line)
+            else:
+                lines.append(line)
+        return PageText(lines, [" ".join(texts) for texts in turned.values()], view)
+
+    def _spans(self, textpage: Any, whole: str) -> Iterator[_Span]:
+        """Yield the parts of a page's text between line ends that have text."""
+        start = 0
         for end in [*_LINE_ENDS.finditer(whole), None]:
             stop = len(whole) if end is None else end.start()
-            hyphenated = end is not None and end.group() == "\ufffe"
-            line = self._line(textpage, page, whole, at, stop, hyphenated, (rotation, width, height))
-            if line is not None and lines and _continues(lines[-1], line):
-                lines[-1] = _merged(lines[-1], line)
-            elif line is not None:
-                lines.append(line)
+            part = whole[start:stop]
+            text = part.strip()
+            if text.strip("\x00 "):
+                first = start + len(part) - len(part.lstrip())
+                last = first + len(text)
+                middle = (first + last) // 2
+                while whole[middle].isspace():
+                    middle += 1
+                hyphenated = end is not None and end.group() == "\ufffe"
+                yield _Span(first, last, middle, hyphenated, self._angle(textpage, middle))
             if end is not None:
-                at = end.end()
-        return lines
+                start = end.end()
+
+    def _angle(self, textpage: Any, index: int) -> int:
+        """Return the degrees by which the writing at a character is turned against the clock, 0 to 359."""
+        matrix = self._matrix
+        if not self._raw.FPDFText_GetMatrix(textpage, index, matrix):
+            return 0
+        angle = math.degrees(math.atan2(matrix.b, matrix.a))
+        quarter = round(angle / 90) * 90
+        return (quarter if abs(angle - quarter) < _SLANT else round(angle)) % 360
 
     def _units(self, textpage: Any, n_chars: int) -> list[int]:
         buffer = (ctypes.c_ushort * (n_chars + 1))()
@@ -107,26 +184,10 @@ class PageReader:
         units = (self._raw.FPDFText_GetUnicode(textpage, i) for i in range(n_chars))
         return [unit if unit <= 0xFFFF else _HYPHEN - 1 for unit in units]
 
-    def _line(
-        self,
-        textpage: Any,
-        page: int,
-        whole: str,
-        start: int,
-        stop: int,
-        hyphenated: bool,
-        view: tuple[int, float, float],
-    ) -> Line | None:
-        part = whole[start:stop]
-        text = part.strip()
-        if not text.strip("\x00 "):
-            return None
-        start += len(part) - len(part.lstrip())
-        stop = start + len(text)
+    def _line(self, textpage: Any, page: int, whole: str, span: _Span, view: View) -> Line:
+        start, stop, middle, hyphenated, _ = span
+        text = whole[start:stop]
         first, last = self._position(textpage, start, view), self._position(textpage, stop - 1, view)
-        middle = (start + stop) // 2
-        while whole[middle].isspace():
-            middle += 1
         size, bold = self._letters(textpage, middle)
         bottom = self._position(textpage, middle, view)[1]  # the first letter may be raised
         if _RTL.search(text):
@@ -144,7 +205,7 @@ class PageReader:
         size: float,
         left: float,
         right: float,
-        view: tuple[int, float, float],
+        view: View,
     ) -> tuple[Cell, ...]:
         cells: list[Cell] = []
         at = 0
@@ -159,21 +220,13 @@ class PageReader:
         cells.append(Cell(left, right, _joined(text[at:])))
         return tuple(cells)
 
-    def _position(
-        self, textpage: Any, index: int, view: tuple[int, float, float]
-    ) -> tuple[float, float, float]:
+    def _position(self, textpage: Any, index: int, view: View) -> tuple[float, float, float]:
         """Return left, bottom and right of a character on the page as it is shown."""
         box = self._box
         if not self._raw.FPDFText_GetLooseCharBox(textpage, index, box):
             return 0.0, 0.0, 0.0
-        rotation, width, height = view
-        if rotation == 90:
-            return box.bottom, height - box.right, box.top
-        if rotation == 180:
-            return width - box.right, height - box.top, width - box.left
-        if rotation == 270:
-            return width - box.top, box.left, width - box.bottom
-        return box.left, box.bottom, box.right
+        left, bottom, right, _ = view.seen(box.left, box.bottom, box.right, box.top)
+        return left, bottom, right
 
     def _letters(self, textpage: Any, index: int) -> tuple[float, bool]:
         """Return the size of a character in points, in steps of a half, and whether it is bold."""
@@ -190,9 +243,7 @@ class PageReader:
         )
         return round(2 * abs(size)) / 2 or 0.5, bold
 
-    def _right_to_left(
-        self, textpage: Any, text: str, start: int, size: float, view: tuple[int, float, float]
-    ) -> str:
+    def _right_to_left(self, textpage: Any, text: str, start: int, size: float, view: View) -> str:
         """Return the text of a line with right-to-left writing in its logical order, from the places of
         its characters."""
         glyphs = []

@@ -14,6 +14,7 @@ class Text(NamedTuple):
     text: str
     size: float = 10
     bold: bool = False
+    turned: bool = False  # reads upwards
 
 
 def prose(
@@ -29,11 +30,13 @@ def pdf(
     title: str = "",
     trailer: str = "",
     labels: str = "",
+    annotations: Sequence[tuple[int, str]] = (),
 ) -> bytes:
-    """A PDF file; `outline` has titles and indices of pages."""
+    """A PDF file; `outline` has titles and indices of pages, `annotations` indices of pages and dictionaries."""
     n_pages = len(pages)
     objects: dict[int, str] = {
-        1: f"<< /Type /Catalog /Pages 2 0 R {labels} {'/Outlines 6 0 R' if outline else ''} >>",
+        1: f"<< /Type /Catalog /Pages 2 0 R {labels} {'/Outlines 6 0 R' if outline else ''} "
+        f"/AcroForm << /Fields [{_references(annotations)}] >> >>",
         3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
         4: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold /Encoding /WinAnsiEncoding >>",
         5: f"<< /Title ({title}) >>",
@@ -43,12 +46,12 @@ def pdf(
     objects[2] = f"<< /Type /Pages /Kids [{kids}] /Count {n_pages} >>"
     for i, page in enumerate(pages):
         stream = "\n".join(
-            f"BT /{'B' if text.bold else 'F'} {text.size} Tf 1 0 0 1 {text.x} {text.y} Tm ({_escaped(text.text)}) Tj ET"
+            f"BT /{'B' if text.bold else 'F'} {text.size} Tf {'0 1 -1 0' if text.turned else '1 0 0 1'} {text.x} {text.y} Tm ({_escaped(text.text)}) Tj ET"
             for text in page
         )
         objects[first + 2 * i] = (
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {first + 2 * i + 1} 0 R "
-            "/Resources << /Font << /F 3 0 R /B 4 0 R >> >> >>"
+            f"/Resources << /Font << /F 3 0 R /B 4 0 R >> >> /Annots [{_references(annotations, i)}] >>"
         )
         objects[first + 2 * i + 1] = (
             f"<< /Length {len(stream.encode('cp1252'))} >>\nstream\n{stream}\nendstream"
@@ -64,6 +67,8 @@ def pdf(
                 f"<< /Title ({_escaped(name)}) /Parent 6 0 R {following} {before} "
                 f"/Dest [{first + 2 * page_index} 0 R /Fit] >>"
             )
+    for i, (_, dictionary) in enumerate(annotations):
+        objects[_FIRST_ANNOTATION + i] = f"<< /Type /Annot {dictionary} >>"
     out = bytearray(b"%PDF-1.7\n")
     offsets: dict[int, int] = {}
     for number in sorted(objects):
@@ -79,6 +84,18 @@ def pdf(
         f"trailer\n<< /Size {size} /Root 1 0 R /Info 5 0 R {trailer} >>\nstartxref\n{start}\n%%EOF\n".encode()
     )
     return bytes(out)
+
+
+_FIRST_ANNOTATION = 100_000
+
+
+def _references(annotations: Sequence[tuple[int, str]], page: int | None = None) -> str:
+    """Those of a page, or those of all pages that are fields of a form."""
+    return " ".join(
+        f"{_FIRST_ANNOTATION + i} 0 R"
+        for i, (at, dictionary) in enumerate(annotations)
+        if (at == page if page is not None else "/FT" in dictionary)
+    )
 
 
 def _escaped(text: str) -> str:

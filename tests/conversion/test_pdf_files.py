@@ -256,6 +256,64 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     assert refused.value.code == "missing_extra"
 
 
+def annotated(lines: list[Text], *annotations: str) -> str:
+    return convert_pdf(pdf([lines], annotations=[(0, each) for each in annotations]), "a.pdf").content
+
+
+def field(kind: str, x: float, y: float, more: str) -> str:
+    return f"/Subtype /Widget /FT /{kind} /T (f{x}{y}) /Rect [{x} {y - 3} {x + 100} {y + 11}] {more}"
+
+
+def test_values_of_fields_stand_beside_their_labels() -> None:
+    form = [Text(72, 700, "Name of the ship:"), Text(72, 660, "Pilot on board"), *prose(PROSE, y=600)]
+    fields = [
+        field("Tx", 200, 700, "/V (Anna of Bergen)"),
+        field("Btn", 40, 660, "/AS /Yes /V /Yes /AP << /N << /Yes 1 0 R /Off 1 0 R >> >>"),
+        field("Tx", 72, 560, "/TU (Remarks) /V (Came late.)"),
+        field("Tx", 300, 660, "/F 2 /V (hidden)"),
+        field("Ch", 300, 700, "/Opt [(Oslo) (Kiel)] /V (Kiel)"),
+    ]
+    assert annotated(form, *fields) == (
+        "Name of the ship: Anna of Bergen Kiel\n\n☒ Pilot on board\n\n"
+        f"{' '.join(PROSE)}\n\nRemarks: Came late.\n"
+    )
+    assert annotated([], fields[2]) == "Remarks: Came late.\n"
+
+
+def test_boxes_of_text_and_comments_follow_the_text_of_their_page() -> None:
+    notes = [
+        "/Subtype /FreeText /Rect [72 600 200 620] /Contents (Pay at the office.)",
+        "/Subtype /Text /Rect [300 600 320 620] /T (Ann) /Contents (Is this still so?)",
+        "/Subtype /Popup /Rect [300 500 320 520] /Contents (Is this still so?)",
+        "/Subtype /Highlight /Rect [72 700 90 710] /T (Ann) /Contents (The harbour lies)",
+        "/Subtype /Highlight /Rect [72 700 90 710] /T (Ann) /Contents (Which one?)",
+    ]
+    assert annotated(prose(PROSE), *notes) == (
+        f"{' '.join(PROSE)}\n\nPay at the office.\n\nAnn: Is this still so?\n\nAnn: Which one?\n"
+    )
+    assert annotated([], notes[1]) == "Ann: Is this still so?\n"
+
+
+def test_a_page_may_have_many_fields_and_lines() -> None:
+    lines = [Text(72, 790 - i / 10, f"line {i}") for i in range(3000)]
+    fields = [field("Tx", 200, 1 + i / 10, f"/V (value {i})") for i in range(3000)]
+    assert annotated(lines, *fields).count("value") == 3000
+
+
+def test_writing_at_an_angle_interrupts_nothing() -> None:
+    stamp = Text(30, 300, "arXiv:2206.01062v1 [cs.CV] 2 Jun 2022", 20, turned=True)
+    page = [*prose(PROSE[:2]), stamp, *prose(PROSE[2:], y=676)]
+    assert content(*page) == f"{' '.join(PROSE)}\n\n{stamp.text}\n"
+    converted = convert([page] * 3)
+    assert stamp.text not in converted.content
+    assert ("repeated margin", stamp.text, 3) in converted.removed
+
+
+def test_a_page_that_is_turned_as_a_whole_is_read_as_one_that_is_not() -> None:
+    page = [Text(100 + 12 * i, 72, line, turned=True) for i, line in enumerate(PROSE)]
+    assert content(Text(70, 72, "Harbours", 20, turned=True), *page) == f"# Harbours\n\n{' '.join(PROSE)}\n"
+
+
 def test_ten_thousand_pages_take_bounded_time() -> None:
     converted = convert(
         [[Text(72, 700, f"Ship {n} came."), Text(300, 20, str(n + 1))] for n in range(10_000)]
