@@ -230,7 +230,7 @@ def test_killed_import_is_completed_by_another(
     fill(original)
     exported = lines(original)
     import_lines(whole, exported)
-    monkeypatch.setattr(record_import, "TOGETHER", 2)
+    monkeypatch.setattr(record_import, "NOTES_TOGETHER", 2)
 
     def read() -> None:
         with Engine(killed.settings.database_path, scorer=FakeScorer(), learning=False) as other:
