@@ -2,6 +2,9 @@
 
 One process at a time does this; the others carry on. Segments are written and merged outside any transaction.
 A short one then names the new files, so a crash at any point leaves the old index or the new one.
+
+The vectors of a segment are a file beside it, written with it, and anew when vectors join it later; postings
+are not touched then.
 """
 
 from __future__ import annotations
@@ -19,12 +22,13 @@ from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError
 from shoal.index.building import IndexedDocument, Profiles, Words, write_segment
-from shoal.index.files import IndexFiles
+from shoal.index.files import VECTORS_SUFFIX, IndexFiles
 from shoal.index.format import MAX_CHUNKS
 from shoal.index.merging import merge_segments
 from shoal.index.names import NameTexts, name_texts, name_words
 from shoal.index.segment import Segment
-from shoal.index.vector_files import join_vectors, write_vectors_of
+from shoal.index.vectors import SCALE_BYTES, code_bytes, write_vectors
+from shoal.storage import index_tables, vectors
 from shoal.storage.database import IDS_PER_STATEMENT, Database, Snapshot, listed
 from shoal.storage.index_records import (
     NOT_WRITTEN,
@@ -34,10 +38,54 @@ from shoal.storage.index_records import (
     VectorsFile,
     open_records,
 )
-from shoal.storage.index_tables import Changes, OpenChange, SegmentRow
+from shoal.storage.index_tables import NO_VECTORS, Changes, OpenChange, SegmentRow
 from shoal.storage.profiles import Profiles as StoredProfiles
 from shoal.words.analysis import analyze_texts
 from shoal.words.terms import TERMS
+
+
+def write_vectors_of(database: Database, files: IndexFiles, segment: Segment) -> VectorsFile:
+    """Write the vectors that chunks of a segment have now. Raises DatabaseUnavailableError, DiskFullError."""
+    with database.snapshot(limited=False) as snapshot:
+        stored, reset = vectors.encoder(snapshot), index_tables.state(snapshot).vectors_reset
+        if stored is None:
+            return VectorsFile(NO_VECTORS, None, reset)
+        size = SCALE_BYTES + code_bytes(stored.dimension)
+        found = {
+            chunk_id: blob
+            for chunk_id, blob in vectors.of_chunks(snapshot, segment.chunk_ids.tolist())
+            # A damaged vector is the doctor's.
+            if len(blob) == size
+        }
+    if not found:
+        return VectorsFile(NO_VECTORS, stored.epoch, reset)
+    ordinals = np.flatnonzero(np.isin(segment.chunk_ids, np.fromiter(found, dtype=np.int64)))
+    blobs = [found[chunk_id] for chunk_id in segment.chunk_ids[ordinals].tolist()]
+    write = functools.partial(write_vectors, stored.dimension, segment.n_chunks, ordinals, blobs)
+    return VectorsFile(files.write(write, VECTORS_SUFFIX), stored.epoch, reset)
+
+
+def join_vectors(database: Database, records: IndexRecords, files: IndexFiles) -> None:
+    """Write the vectors of segments anew that lack some of the library. Raises StorageError."""
+    with records.newest(database) as view:
+        if vectors.encoder(view.snapshot) is None:
+            return
+        rows, waiting, revision = view.segments(), view.waiting_vectors(), view.revision
+    waiting_ids = np.array(waiting, dtype=np.int64)
+    for row in rows:
+        segment = files.open(row.file_name)
+        joining = np.intersect1d(segment.chunk_ids, waiting_ids)
+        if row.vectors_file is not None and not len(joining):
+            continue
+        written = write_vectors_of(database, files, segment)
+        with records.write() as writer:
+            if not writer.set_vectors(row.id, written):
+                return
+            writer.mark_vectors(joining.tolist())
+        if row.vectors_file:
+            files.retire([row.vectors_file])
+    records.vectors_joined(revision)
+
 
 DOCUMENTS_TOGETHER = 4_096
 BYTES_TOGETHER = 16 << 20

@@ -7,7 +7,6 @@ base64, quantised as it is stored. Then come the documents, each `document` foll
 sessions (`note_export.py`). A canonical export contains nothing that depends on when, where or in which order
 the documents and notes were stored: equal documents and notes with equal learned words give equal bytes. So
 it has no merges, proposals, sessions and vectors.
-
 """
 
 from __future__ import annotations

@@ -21,11 +21,10 @@ from shoal.errors import ReadTimeoutError
 from shoal.filters import document_table
 from shoal.filters.columns import Column
 from shoal.filters.dates import span_of
-from shoal.filters.document_table import DocumentTable, DocumentTables
+from shoal.filters.document_table import ENTRY_BYTES, DocumentTable, DocumentTables, RecentlyUsed
 from shoal.filters.evaluation import FilterState
 from shoal.filters.fields import Field
 from shoal.filters.objects import make_filter
-from shoal.filters.recently_used import ENTRY_BYTES, RecentlyUsed
 from shoal.filters.tree import Condition, Node, Op
 from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache, LibraryView
