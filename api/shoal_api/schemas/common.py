@@ -174,15 +174,16 @@ class Record(fields.Nested):
     """An object whose attributes are serialized as they are, without marshmallow's conversions.
 
     A page of chunks holds tens of thousands of reefs, for which marshmallow's nested fields take seconds.
-    Attributes in fields of this class, or of `Records`, are serialized in the same way; null stays null.
+    Attributes in fields of this class, or of `Records`, are serialized in the same way; null stays null. The
+    schema serializes a dict that stands in place of a record.
     """
 
     def __init__(self, schema: type[ma.Schema], **kwargs: Any) -> None:
         super().__init__(schema, **kwargs)
         members = schema().fields
         self._names = tuple(members)
-        # For a single name, attrgetter returns a value in place of a tuple.
-        self._values = operator.attrgetter(*self._names, self._names[0])
+        # Of a single name, attrgetter returns no tuple.
+        self._values = operator.attrgetter(*(self._names if len(self._names) > 1 else self._names * 2))
         self._inner = {
             name: field.members
             for name, field in members.items()
@@ -192,7 +193,7 @@ class Record(fields.Nested):
 
     def members(self, record: Any) -> Any:
         """Return the members of the JSON object."""
-        if isinstance(record, dict):
+        if type(record) is dict:
             return self.schema.dump(record)
         members = dict(zip(self._names, self._values(record), strict=False))
         for name, of_value in self._inner.items():
