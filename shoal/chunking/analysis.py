@@ -35,7 +35,7 @@ from shoal.storage.staleness import pack_words
 # on, hardly any English text and every German text falls below the limit.
 LOW_COVERAGE = 0.55
 MIN_WORDS_TO_JUDGE = 20
-NO_TEXT = "the document has no text besides headings, comments, rules and boilerplate"
+NO_TEXT = "the document has no text besides comments, rules and boilerplate"
 LOW_COVERAGE_WARNING = "low coverage:"
 # A comment or rule longer than this ends a chunk, so that a chunk is mostly text.
 MAX_GAP_CHARS = 400

@@ -7,7 +7,7 @@ text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -161,8 +161,17 @@ def render_markdown(tree: HtmlTree, main: MainContent) -> str:
     return _Renderer(tree, main).render()
 
 
+def render_with_offsets(tree: HtmlTree, main: MainContent, nodes: Iterable[int]) -> tuple[str, list[int]]:
+    """Return the main content as Markdown, and where the text of each node, or the next after it, begins.
+
+    The beginning is that of a block: for a node within a paragraph that of the paragraph.
+    """
+    renderer = _Renderer(tree, main, nodes)
+    return renderer.render(), renderer.offsets
+
+
 class _Renderer:
-    def __init__(self, tree: HtmlTree, main: MainContent) -> None:
+    def __init__(self, tree: HtmlTree, main: MainContent, located: Iterable[int] = ()) -> None:
         self._tree = tree
         self._main = main
         self._skipped = main.skipped
@@ -177,6 +186,11 @@ class _Renderer:
         # Elements to leave: the end of the subtree and what to undo.
         self._open: list[tuple[int, str, int]] = []
         self._pre_is_prose = self._is_plain_text()
+        # Nodes whose offsets are wanted, the next one last; offsets in the order of the nodes.
+        self._located = sorted(located, reverse=True)
+        self._n_waiting = 0  # nodes before the next block
+        self.offsets: list[int] = []
+        self._length = self._block_start = 0
 
     def render(self) -> str:
         tree = self._tree
@@ -190,11 +204,34 @@ class _Renderer:
             elif not tree.names[node]:
                 self._inline.append(tree.texts[node])
                 node += 1
+            elif self._located and self._located[-1] < tree.ends[node]:
+                node = self._enter_located(node, tree.names[node])
             else:
                 node = self._enter(node, tree.names[node])
         self._leave_before(end)
         self._flush()
+        self.offsets += [self._length] * (self._n_waiting + len(self._located))
         return "".join(self._out)
+
+    def _enter_located(self, node: int, name: str) -> int:
+        """Begin an element as `_enter` does, and keep the offsets of wanted nodes up to the next one."""
+        if name in BLOCKS:
+            self._flush()
+        self._await_located(node + 1)
+        n_blocks = len(self._out)
+        next_node = self._enter(node, name)
+        n_waiting = self._n_waiting
+        self._await_located(next_node)
+        if len(self._out) > n_blocks:
+            # They are inside of the block that was written.
+            self.offsets += [self._block_start] * (self._n_waiting - n_waiting)
+            self._n_waiting = n_waiting
+        return next_node
+
+    def _await_located(self, end: int) -> None:
+        while self._located and self._located[-1] < end:
+            self._located.pop()
+            self._n_waiting += 1
 
     def _is_plain_text(self) -> bool:
         tree = self._tree
@@ -315,15 +352,22 @@ class _Renderer:
         first = self._marker if self._marker is not None else rest
         is_item = self._marker is not None and first[:1] != ">"
         if self._out:
-            self._out.append("\n" if is_item and self._in_list_before else "\n\n")
+            self._append("\n" if is_item and self._in_list_before else "\n\n")
+        self._block_start = self._length
+        self.offsets += [self._length] * self._n_waiting
+        self._n_waiting = 0
         if rest:
             lines = text.split("\n")
             text = "\n".join(
                 [first + lines[0], *(rest + line if line else rest.rstrip() for line in lines[1:])]
             )
-        self._out.append(text)
+        self._append(text)
         self._marker = None
         self._in_list_before = bool(self._prefixes) and any(prefix.isspace() for prefix in self._prefixes)
+
+    def _append(self, text: str) -> None:
+        self._out.append(text)
+        self._length += len(text)
 
     def _write_pre(self, node: int) -> None:
         tree = self._tree

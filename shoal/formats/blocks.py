@@ -7,6 +7,7 @@ out is lost to search. A rule reads one line of limited length, so the time is l
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import re
 from collections.abc import Iterator, Sequence
@@ -66,8 +67,8 @@ def assemble(
     """Build a document from blocks. They must be in order, disjoint, and contain everything but white space.
 
     Boilerplate in the blocks is left out unless `keep_boilerplate`. Text before the first heading is a
-    separate section with level 0 and an empty path. Raises DocumentTooLargeError beyond MAX_SECTIONS or
-    MAX_SENTENCES.
+    separate section with level 0 and an empty path. Without other text, headings are text. Raises
+    DocumentTooLargeError beyond MAX_SECTIONS or MAX_SENTENCES.
     """
     if not keep_boilerplate:
         blocks = _without_lists_of_links(content, masked, _without_boilerplate(content, masked, blocks))
@@ -95,12 +96,18 @@ def assemble(
         spans = list(_sentences(content, masked, block, max_block_chars))
         if spans and not sections:
             sections.append(Section((), 0, 0, 0, 0, body_ends[0]))
-        section = len(sections) - 1
-        sentences += [SentenceSpan(start, end, section) for start, end in spans]
+        sentences += [SentenceSpan(start, end, len(sections) - 1) for start, end in spans]
         if len(sentences) > MAX_SENTENCES:
             raise DocumentTooLargeError(
                 f"the document has more than {MAX_SENTENCES:,} sentences, which is the limit; split it"
             )
+    if not sentences:
+        sections = [dataclasses.replace(section, start_char=section.heading_start) for section in sections]
+        left_out = [span for span in left_out if span.reason != "heading"]
+        for i, section in enumerate(sections):
+            block = Block(BlockKind.prose, section.heading_start, section.heading_end)
+            spans = _sentences(content, masked, block, max_block_chars)
+            sentences += [SentenceSpan(start, end, i) for start, end in spans]
     return ParsedDocument(tuple(sections), tuple(sentences), tuple(left_out), masked)
 
 

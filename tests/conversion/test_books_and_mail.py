@@ -48,6 +48,97 @@ def test_titles_come_from_the_index_of_an_older_book() -> None:
     assert convert_epub(book, "").content == "# The First\n\nText."
 
 
+WORDS = "The moon rose over the sea and the tide came in. " * 20
+
+
+def guided(chapters: dict[str, str], *references: tuple[str, str]) -> bytes:
+    """A book whose guide names files."""
+    guide = "".join(f'<reference type="{kind}" href="{path}"/>' for kind, path in references)
+    items = "".join(f'<item id="{path}" href="{path}" media-type="text/html"/>' for path in chapters)
+    spine = "".join(f'<itemref idref="{path}"/>' for path in chapters)
+    package = f"<package><manifest>{items}</manifest><spine>{spine}</spine><guide>{guide}</guide></package>"
+    return epub(chapters=chapters, extra={"OEBPS/content.opf": package})
+
+
+def test_a_chapter_that_the_guide_calls_contents_or_cover_stays() -> None:
+    links = "<ul><li><a href='a.html'>One</a></li><li><a href='b.html#x'>Two</a></li></ul>"
+    chapters = {
+        "a.html": f"<h1>One</h1><a id='toc'></a>{links}<p>{WORDS}</p>",
+        "b.html": "<p>Short.</p>",
+        "toc.html": f"<h1>Contents</h1>{links}",
+        "outward.html": "<ul><li><a href='http://example.com'>A book elsewhere</a></li></ul>",
+    }
+    labels = [("toc", "a.html#toc"), ("toc", "toc.html"), ("toc", "outward.html"), ("cover", "b.html")]
+    converted = convert_epub(guided(chapters, *labels), "a.epub")
+    assert converted.content.count(WORDS.strip()) == 1
+    assert "Short." in converted.content
+    assert "A book elsewhere" in converted.content
+    assert "Contents" not in converted.content
+    assert [tuple(removed)[:2] for removed in converted.removed] == [
+        ("table of contents", "Contents One Two")
+    ]
+
+
+def test_a_book_in_one_file_that_is_called_its_contents_is_read() -> None:
+    converted = convert_epub(guided({"a.html": f"<p>{WORDS}</p>"}, ("toc", "a.html#toc")), "a.epub")
+    assert converted.content == WORDS.strip()
+
+
+def test_a_list_of_links_within_a_chapter_goes_and_its_text_stays() -> None:
+    nav = "<nav><ol><li><a href='#x'>One</a></li></ol></nav>"
+    chapters = {"a.html": f"{nav}<nav><p>Turn left at <a href='#x'>x</a>.</p></nav><p id='x'>Text.</p>"}
+    assert convert_epub(guided(chapters), "").content == "Turn left at x.\n\nText."
+
+
+def contents(*links: tuple[str, str]) -> str:
+    entries = "".join(f"<li><a href='{target}'>{label}</a></li>" for target, label in links)
+    pages = "<nav epub:type='page-list'><a href='a.xhtml#two'>17</a></nav>"
+    return f"<body>{pages}<nav epub:type='toc'><ol>{entries}</ol></nav></body>"
+
+
+def test_a_chapter_within_a_file_is_cited_by_its_own_entry() -> None:
+    chapters = {
+        "nav.xhtml": contents(
+            ("a.xhtml#one", "One"),
+            ("a.xhtml#two", "Two"),
+            ("a.xhtml#three", "Three"),
+            ("b.xhtml#four", "Four"),
+        ),
+        "a.xhtml": "<p>I</p><div id='one'><p>First.</p><p>More.</p></div><p>Two</p><p>a<i id='two'>b</i></p>"
+        "<h2><a id='three'></a>The third</h2><p>Third.</p>",
+        "b.xhtml": f"<p>{WORDS}</p><p id='four'>Fourth.</p>",
+        "c.xhtml": "<p>Without an entry.</p>",
+    }
+    converted = convert_epub(epub(chapters=chapters), "a.epub")
+    assert [
+        (place.name, place.first, converted.content[place.start_char : place.end_char])
+        for place in converted.locators
+    ] == [
+        ("One", 1, "# One\n\nI\n\nFirst.\n\nMore.\n\nTwo"),
+        ("Two", 2, "# Two\n\nab"),
+        ("The third", 3, "## The third\n\nThird."),
+        ("The third", 3, WORDS.strip()),
+        ("Four", 4, "# Four\n\nFourth."),
+        ("", 5, "Without an entry."),
+    ]
+
+
+def test_an_entry_whose_place_is_missing_counts_for_its_file() -> None:
+    chapters = {"nav.xhtml": contents(("a.xhtml#gone", "One")), "a.xhtml": "<p>One</p><p>Text.</p>"}
+    converted = convert_epub(epub(chapters=chapters), "a.epub")
+    assert converted.content == "# One\n\nText."
+
+
+def test_pages_outside_of_the_reading_order_are_named() -> None:
+    package = (
+        "<package><manifest><item id='a' href='a.xhtml' media-type='text/html'/><item id='b' href='b.xhtml'"
+        " media-type='text/html'/></manifest><spine><itemref idref='a'/></spine></package>"
+    )
+    chapters = {"a.xhtml": "<p>Text.</p>", "b.xhtml": "<p>A note.</p>"}
+    converted = convert_epub(epub(chapters=chapters, extra={"OEBPS/content.opf": package}), "a.epub")
+    assert converted.warnings == ("pages outside of the reading order are not in the text: OEBPS/b.xhtml",)
+
+
 def test_a_protected_book_is_an_error_but_not_one_with_hidden_fonts() -> None:
     def encryption(path: str) -> dict[str, str]:
         return {"META-INF/encryption.xml": f"<encryption><CipherReference URI='{path}'/></encryption>"}

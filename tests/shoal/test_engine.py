@@ -92,7 +92,7 @@ def test_duplicate_content_is_stored_once_and_tags_are_merged(engine: Engine) ->
         ({"title": "Empty", "content": ""}, EmptyDocumentError),
         ({"title": "Blank", "content": " \n\t "}, EmptyDocumentError),
         (
-            {"title": "No text", "content": "# Only\n\n## Headings\n", "format": "markdown"},
+            {"title": "No text", "content": "<!-- only -->\n\n---\n", "format": "markdown"},
             EmptyDocumentError,
         ),
         ({"title": "PDF", "content": RAIN, "format": "pdf"}, UnknownFormatError),

@@ -152,7 +152,24 @@ def test_a_text_without_a_full_stop_becomes_many_chunks() -> None:
     assert document.n_sentences >= 20
 
 
-@pytest.mark.parametrize("content", ["# Only\n\n## Headings\n", "---\n\n***\n", "<!-- a comment -->\n"])
+@pytest.mark.parametrize("format", ["markdown", "plaintext"])
+def test_headings_alone_are_text(format: str) -> None:  # noqa: A002
+    content = {
+        "markdown": "# Volcanoes\n\n<!-- a note -->\n\n## How lava flows\n\n---\n",
+        "plaintext": "CHAPTER I. VOLCANOES\n\n\nCHAPTER II. LAVA\n",
+    }[format]
+    document = scored(content, format=format)
+    check(document, 4000)
+    text = " ".join(content[chunk.start_char : chunk.end_char] for chunk in document.chunks)
+    assert [
+        word
+        for word in ("Volcanoes", "lava flows", "VOLCANOES", "LAVA")
+        if word in content and word not in text
+    ] == []
+    assert "heading" not in document.n_left_out
+
+
+@pytest.mark.parametrize("content", ["---\n\n***\n", "<!-- a comment -->\n"])
 def test_a_document_without_sentences_is_rejected(content: str) -> None:
     with pytest.raises(EmptyDocumentError):
         scored(content)
