@@ -58,7 +58,7 @@ def check(document: ScoredDocument, limit: int) -> None:
         assert chunk.end_char <= section.end_char
         for at in range(chunk.start_char, chunk.end_char):
             covered[at] += 1
-    for start, end in [(s.heading_start, s.heading_end) for s in document.sections] + [
+    for start, end in [(s.heading_start, min(s.heading_end, s.start_char)) for s in document.sections] + [
         (span.start_char, span.end_char) for span in document.left_out
     ]:
         for at in range(start, end):
