@@ -106,8 +106,10 @@ def assemble(
         left_out = [span for span in left_out if span.reason != "heading"]
         for i, section in enumerate(sections):
             block = Block(BlockKind.prose, section.heading_start, section.heading_end)
-            spans = _sentences(content, masked, block, max_block_chars)
-            sentences += [SentenceSpan(start, end, i) for start, end in spans]
+            sentences += [
+                SentenceSpan(start, end, i)
+                for start, end in _sentences(content, masked, block, max_block_chars)
+            ]
     return ParsedDocument(tuple(sections), tuple(sentences), tuple(left_out), masked)
 
 
