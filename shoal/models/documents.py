@@ -124,8 +124,8 @@ class Section:
     """The text between two headings.
 
     `path` has the headings from the outermost to this section's own; it is empty before the first heading.
-    `heading_start` and `heading_end` are equal if there is no heading. `start_char:end_char` is the body; in a
-    document of headings alone it begins with the heading.
+    `heading_start` and `heading_end` are equal if there is no heading. `start_char:end_char` is the
+    body; in a document of headings alone it begins with the heading.
     """
 
     path: tuple[str, ...]
