@@ -15,8 +15,8 @@ import time
 import lagoon
 from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import lease
-from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import claim, has_claimable_work
+from shoal.jobs.queue.job_changes import cancel
 from shoal.jobs.queue.queries import get_job
 from shoal.jobs.queue.submission import Upload, submit_document
 from shoal.jobs.stages.contract import Handlers

@@ -31,7 +31,7 @@ from typing import Any
 from shoal.cli.folder_ingest import find_files
 from shoal.engine import Engine
 from shoal.formats.decoding import decode
-from shoal.jobs import embedded
+from shoal.jobs import in_process
 from shoal.jobs.stages import score
 from shoal.service.garbage_collection import reduce_collections
 from shoal.settings import Settings
@@ -57,7 +57,7 @@ def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
     reduce_collections()
     stages: Counter[str] = Counter()
     analyzed = Counter[str]()
-    process, rescore, rescore_many = embedded.process, score.rescore, score.rescore_many
+    process, rescore, rescore_many = in_process.process, score.rescore, score.rescore_many
 
     def timed(batch: Any, *arguments: Any) -> Any:
         began = time.process_time()
@@ -74,7 +74,7 @@ def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
         analyzed["again"] += len(documents)
         return rescore_many(documents, *arguments)
 
-    embedded.process = timed
+    in_process.process = timed
     score.rescore, score.rescore_many = counted, counted_together
     with Engine(settings=settings) as engine:
         engine.start()

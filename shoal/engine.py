@@ -34,7 +34,7 @@ from shoal.storage import migrate, read_tokens
 if TYPE_CHECKING:
     from shoal.encoders.contract import Encoder, PairScorer
     from shoal.grounding.references import CitedPassage
-    from shoal.jobs.ingestion import IngestSession
+    from shoal.jobs.in_process import IngestSession
     from shoal.jobs.jobs import Jobs
     from shoal.library.documents import Documents
     from shoal.library.pins import PinTable

@@ -102,7 +102,7 @@ IMPORTED_ONCE = (
     "shoal.cli.app",
     "shoal.cli.search",
     "shoal.client",
-    "shoal.jobs.embedded",
+    "shoal.jobs.in_process",
     "shoal.maintenance.maintenance",
     "shoal_api.runner",
     "shoal_worker.process",

@@ -11,8 +11,7 @@ from werkzeug.wrappers import Response
 from shoal.conversion.drafts import draft_of_fields
 from shoal.errors import FETCH_CODES, INTERNAL_ERROR, NotFoundError
 from shoal.jobs.jobs import Duplicate
-from shoal.jobs.queue.duplicates import duplicate_warnings
-from shoal.jobs.queue.queries import Job
+from shoal.jobs.queue.queries import Job, duplicate_warnings
 from shoal.models.jobs import Item, ItemStatus, JobKind
 from shoal.models.stored import DocumentDetail
 from shoal_api import idempotency, jobs, service

@@ -32,7 +32,7 @@ from shoal.collections.collections import Collections
 from shoal.declared.search import SEARCH
 from shoal.engine import Engine
 from shoal.errors import NotFoundError, StorageError
-from shoal.jobs.queue import counters
+from shoal.jobs.queue import metrics
 from shoal.jobs.queue.metrics import Work
 from shoal.models.jobs import JobStatus
 from shoal.models.query_info import NearWord, QueryInfo
@@ -448,7 +448,7 @@ def _job_metrics(work: Work, jobs: Mapping[str, int]) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "shoal_items_bytes", "Text of the items that ended, bytes of UTF-8", value=work.ended_bytes
     )
-    removed = work.counted.get(counters.REMOVED_JOBS, {})
+    removed = work.counted.get(metrics.REMOVED_JOBS, {})
     open_jobs = (JobStatus.enqueued, JobStatus.processing)
     ended = {
         status.value: jobs.get(status, 0) + removed.get(status, 0)
@@ -456,14 +456,14 @@ def _job_metrics(work: Work, jobs: Mapping[str, int]) -> Iterator[Metric]:
         if status not in open_jobs
     }
     yield _counters("shoal_jobs_ended", "Jobs that ended, by final status", "status", ended)
-    lost = sum(work.counted.get(counters.LEASES_LOST, {}).values())
+    lost = sum(work.counted.get(metrics.LEASES_LOST, {}).values())
     yield CounterMetricFamily("shoal_leases_lost", "Claims reclaimed after their lease expired", value=lost)
 
 
 def _stage_metrics(counted: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
     """Metrics of the batches of workers. The table counts per bucket; Prometheus needs cumulative counts."""
     stages: dict[str, dict[str, float]] = {}
-    for label, n in counted.get(counters.STAGE_BATCHES, {}).items():
+    for label, n in counted.get(metrics.STAGE_BATCHES, {}).items():
         stage, _, bound = label.partition(" ")
         stages.setdefault(stage, {})[bound] = n
     batches = HistogramMetricFamily(
@@ -471,15 +471,15 @@ def _stage_metrics(counted: Mapping[str, Mapping[str, float]]) -> Iterator[Metri
     )
     for stage, by_bound in sorted(stages.items()):
         buckets, cumulative = [], 0.0
-        for limit in (*counters.SECONDS, math.inf):
-            cumulative += by_bound.get(counters.bound_text(limit), 0)
+        for limit in (*metrics.SECONDS, math.inf):
+            cumulative += by_bound.get(metrics.bound_text(limit), 0)
             buckets.append(("+Inf" if math.isinf(limit) else str(limit), cumulative))
-        seconds = counted.get(counters.STAGE_SECONDS, {}).get(stage, 0.0)
+        seconds = counted.get(metrics.STAGE_SECONDS, {}).get(stage, 0.0)
         batches.add_metric([stage], buckets=buckets, sum_value=seconds)
     yield batches
     for name, counter, meaning in (
-        ("shoal_batch_items", counters.STAGE_ITEMS, "Items that workers processed, by stage"),
-        ("shoal_batch_bytes", counters.STAGE_BYTES, "Text of these items, bytes of UTF-8"),
+        ("shoal_batch_items", metrics.STAGE_ITEMS, "Items that workers processed, by stage"),
+        ("shoal_batch_bytes", metrics.STAGE_BYTES, "Text of these items, bytes of UTF-8"),
     ):
         yield _counters(name, meaning, "stage", counted.get(counter, {}))
 

@@ -25,7 +25,7 @@ from shoal.support.regular_files import read_file
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
-    from shoal.jobs.embedded import Watcher
+    from shoal.jobs.in_process import Watcher
     from shoal.models.documents import IngestResult
 
 __all__ = [
@@ -80,7 +80,7 @@ def report_interruption(n_files: int, outcomes: Sequence[FileOutcome]) -> Iterat
 
     Counts the files in `outcomes` and those that an interrupted ingest session has stored.
     """
-    from shoal.jobs.ingestion import IngestInterrupted
+    from shoal.jobs.in_process import IngestInterrupted
 
     try:
         yield

@@ -15,7 +15,7 @@ from shoal.support.plain_text import one_line, plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from shoal.jobs.embedded import LocalProgress
+    from shoal.jobs.in_process import LocalProgress
 
 
 SECONDS_BETWEEN_LINES = 30.0

@@ -221,7 +221,7 @@ def _report_interruption() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        from shoal.jobs.ingestion import IngestInterrupted  # takes longer than a sync without changes
+        from shoal.jobs.in_process import IngestInterrupted  # takes longer than a sync without changes
 
         if not isinstance(error, IngestInterrupted):
             raise InterruptedCommandError(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from shoal.errors import EncoderError
-from shoal.jobs import embedded
+from shoal.jobs import in_process
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.embed_items import (
     UNAVAILABLE_SECONDS,
@@ -67,21 +67,21 @@ def embed(
     encoder: Encoder | None,
     *,
     again: bool = False,
-    watch: embedded.Watcher | None = None,
+    watch: in_process.Watcher | None = None,
 ) -> EmbedResult:
     """Embed all chunks without a vector in this process; with `again`, all chunks. Raises EncoderError."""
     prepare_embedding(database, encoder, again=again)
-    embedded.drop_abandoned_jobs(database, settings)
+    in_process.drop_abandoned_jobs(database, settings)
     n_before = _count(database)
     job_id = submit_local_embedding(database, settings, lease.new_owner())
     if job_id is None:
         return EmbedResult(0, n_before, n_before, ())
     try:
-        embedded.run_job(database, job_id, handlers, settings, watch)
+        in_process.run_job(database, job_id, handlers, settings, watch)
         failed = get_items(database, job_id, ItemStatus.failed, limit=MOST_FAILED)
-        n_documents = embedded.progress(database, job_id).items_total
+        n_documents = in_process.progress(database, job_id).items_total
     finally:
-        embedded.drop(database, job_id)
+        in_process.drop(database, job_id)
     errors = tuple((item.title, item.error or "") for item in failed)
     return EmbedResult(n_documents, n_before, _count(database), errors)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shoal.errors import JobStateError
-from shoal.jobs.queue import queries, retry, submission
-from shoal.jobs.queue.cancel import cancel
+from shoal.jobs.queue import job_changes, queries, submission
 from shoal.jobs.queue.dedup_items import compared_owners, owners_of, submit_dedup
 from shoal.jobs.queue.embed_items import submit_embedding
+from shoal.jobs.queue.job_changes import cancel
 from shoal.jobs.queue.metrics import Work, measure
 from shoal.jobs.queue.queries import POLL_SECONDS, Job, Waiting, WaveProgress
 from shoal.jobs.queue.submission import Upload
@@ -248,8 +248,8 @@ class Jobs:
 
         Raises NotFoundError, JobStateError.
         """
-        return retry.retry(self._database, self._settings, job_id)
+        return job_changes.retry(self._database, self._settings, job_id)
 
     def can_retry(self, job: Job) -> bool:
         """Whether `retry` would find an item that may succeed."""
-        return retry.can_retry(self._database, self._settings, job)
+        return job_changes.can_retry(self._database, self._settings, job)

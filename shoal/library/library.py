@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from shoal.encoders.contract import Encoder, PairScorer
     from shoal.encoders.vector_cache import VectorCache
     from shoal.index.follower import IndexFollower
-    from shoal.jobs.ingestion import IngestSession
+    from shoal.jobs.in_process import IngestSession
     from shoal.jobs.stages.contract import Handlers
     from shoal.search.audit import AuditLog
     from shoal.search.encoder_pause import EncoderPause
@@ -241,7 +241,7 @@ class Library:
 
     def ingest_session(self, on_conflict: OnConflict = OnConflict.keep) -> IngestSession:
         """A session that takes documents one by one and reports progress."""
-        from shoal.jobs.ingestion import IngestSession
+        from shoal.jobs.in_process import IngestSession
 
         return IngestSession(self.database, self.handlers, self.settings, on_conflict)
 

@@ -20,7 +20,7 @@ from shoal.errors import DocumentError, InvalidFieldError, NoteError, ShoalError
 from shoal.formats.decoding import clean
 from shoal.formats.drafts import checked_tags, make_draft
 from shoal.formats.given_passages import fields_of
-from shoal.jobs.rescoring import rescore as rescore_library
+from shoal.jobs.in_process import rescore as rescore_library
 from shoal.library.documents import Documents
 from shoal.library.library import Library
 from shoal.maintenance.export import FORMAT
@@ -42,7 +42,7 @@ from shoal.storage.source_files import file_from_json
 from shoal.support.byte_units import MIB
 
 if TYPE_CHECKING:
-    from shoal.jobs.embedded import Watcher
+    from shoal.jobs.in_process import Watcher
 
 LINE_BYTES_PER_BYTE = 8
 """Longest line in bytes per byte of a document: JSON can encode two bytes of text as six, and adds

@@ -29,7 +29,7 @@ from shoal.formats.drafts import make_draft
 from shoal.index.upkeep import update_index
 from shoal.index.vectors import MAX_DIMENSION, SCALE_BYTES, code_bytes, quantised
 from shoal.jobs.embedding import prepare_embedding
-from shoal.jobs.ingestion import IngestSession
+from shoal.jobs.in_process import IngestSession
 from shoal.jobs.stages.runner import handlers_for
 from shoal.library.library import Library
 from shoal.maintenance.import_export import LINE_BYTES_PER_BYTE
@@ -42,7 +42,7 @@ from shoal.support.byte_units import MIB
 
 if TYPE_CHECKING:
     from shoal.encoders.contract import Encoder
-    from shoal.jobs.embedded import Watcher
+    from shoal.jobs.in_process import Watcher
 
 
 UNCUT_SENTENCES = 1_000_000_000

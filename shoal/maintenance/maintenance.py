@@ -13,8 +13,8 @@ from shoal.models.search import SearchResponse
 
 if TYPE_CHECKING:
     from shoal.conversion.folder_listing import Selection
-    from shoal.jobs.embedded import Watcher
     from shoal.jobs.embedding import EmbedResult
+    from shoal.jobs.in_process import Watcher
     from shoal.maintenance import backup, copying
     from shoal.maintenance.doctor import Check, Report
     from shoal.maintenance.evaluation import Configuration, Evaluation, JudgedQuery
@@ -47,7 +47,7 @@ class Maintenance:
 
         After an interruption, the next call resumes.
         """
-        from shoal.jobs.rescoring import rescore
+        from shoal.jobs.in_process import rescore
         from shoal.notes.rescoring import rescore_notes
 
         library = self._library

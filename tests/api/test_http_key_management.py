@@ -17,7 +17,7 @@ from surface import API, assert_problem
 from shoal.access.key_store import KeyStore
 from shoal.collections.catalog import Catalog
 from shoal.engine import Engine
-from shoal.jobs.queue.dedup_schedule import submit_due_dedup
+from shoal.jobs.queue.dedup_items import submit_due_dedup
 from shoal.settings import Settings
 from shoal_api import create_app
 from shoal_api.access import RATE_LIMIT

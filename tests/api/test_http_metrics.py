@@ -16,10 +16,10 @@ from surface import API, FLOWER, LAW, VOLCANO, Store, Worker
 
 from shoal.engine import Engine
 from shoal.formats.drafts import make_draft
-from shoal.jobs import embedded
-from shoal.jobs.queue import lease, retry
+from shoal.jobs import in_process
+from shoal.jobs.queue import job_changes, lease
 from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.counters import LEASES_LOST, Counters
+from shoal.jobs.queue.metrics import LEASES_LOST, Counters
 from shoal.jobs.queue.recovery import reconcile
 from shoal.models.jobs import Stage
 from shoal.settings import Settings
@@ -157,7 +157,7 @@ def test_counters_do_not_decrease_when_items_are_retried(
         worker.work()
     before = scrape(client)
     assert before["shoal_items_total{status=failed}"] == 2
-    retry.retry(engine.database, settings, 1)
+    job_changes.retry(engine.database, settings, 1)
     between = scrape(client)
     assert between["shoal_items_total{status=failed}"] == 2
     assert between["shoal_items_bytes_total"] == before["shoal_items_bytes_total"]
@@ -184,14 +184,14 @@ def test_age_of_the_queue_is_that_of_jobs_that_no_worker_has_begun(
 
 
 def test_embedded_jobs_of_a_command_are_not_counted(client: FlaskClient, engine: Engine) -> None:
-    command = embedded.open_upload(engine.database, engine.settings).begin()
+    command = in_process.open_upload(engine.database, engine.settings).begin()
     command.add(make_draft(content=VOLCANO, settings=engine.settings))
     assert scrape(client)["shoal_uploads_receiving"] == 0
     job_id = command.finish()
     samples = scrape(client)
     assert samples["shoal_items_waiting{status=enqueued}"] == 0
     assert samples["shoal_oldest_job_seconds"] == 0
-    embedded.drop(engine.database, job_id)
+    in_process.drop(engine.database, job_id)
     assert engine.ingest(content=FLOWER).error is None
     samples = scrape(client)
     assert samples["shoal_items_total{status=succeeded}"] == 0

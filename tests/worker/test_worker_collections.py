@@ -16,8 +16,8 @@ from worker_script import STUCK
 from shoal.collections.registry import Registry
 from shoal.errors import DatabaseUnavailableError
 from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.counters import Counters
 from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.metrics import Counters
 from shoal.jobs.transport.broker import make_celery, notify_workers
 from shoal.models.jobs import JobStatus
 from shoal.saved_searches import delivery_rows, search_rows

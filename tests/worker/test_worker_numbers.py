@@ -9,7 +9,7 @@ import pytest
 from waiting import until
 from worker_parts import Worker, upload, wait_for_job
 
-from shoal.jobs.queue import counters
+from shoal.jobs.queue import metrics
 from shoal.jobs.queue.claims import claim
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -25,7 +25,7 @@ def settings(settings: Settings) -> Settings:
 
 def counter_values(database: Database, name: str) -> dict[str, float]:
     with database.snapshot() as snapshot:
-        return dict(counters.read(snapshot).get(name, {}))
+        return dict(metrics.read(snapshot).get(name, {}))
 
 
 def test_counts_of_a_cleanly_stopped_worker_are_complete(
@@ -35,10 +35,10 @@ def test_counts_of_a_cleanly_stopped_worker_are_complete(
     worker = start_worker(settings)
     wait_for_job(database, job_id)
     assert worker.stop() == 0
-    assert counter_values(database, counters.STAGE_ITEMS) == {"score": 3}
-    assert counter_values(database, counters.STAGE_BYTES) == {"score": sum(map(len, TEXTS))}
-    assert sum(counter_values(database, counters.STAGE_BATCHES).values()) == 3
-    assert counter_values(database, counters.STAGE_SECONDS)["score"] > 0
+    assert counter_values(database, metrics.STAGE_ITEMS) == {"score": 3}
+    assert counter_values(database, metrics.STAGE_BYTES) == {"score": sum(map(len, TEXTS))}
+    assert sum(counter_values(database, metrics.STAGE_BATCHES).values()) == 3
+    assert counter_values(database, metrics.STAGE_SECONDS)["score"] > 0
 
 
 def test_reclaimed_lease_is_counted(
@@ -50,7 +50,7 @@ def test_reclaimed_lease_is_counted(
     worker = start_worker(settings)
     wait_for_job(database, job_id)
     assert worker.stop() == 0
-    assert counter_values(database, counters.LEASES_LOST) == {"": 1}
+    assert counter_values(database, metrics.LEASES_LOST) == {"": 1}
 
 
 def test_log_lines_of_a_batch_name_its_jobs_and_trace_ids(

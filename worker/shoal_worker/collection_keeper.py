@@ -15,8 +15,8 @@ import structlog
 
 from shoal.errors import ChatEndpointError, CollectionNotFoundError, StorageError
 from shoal.jobs.queue.claims import has_claimable_work
-from shoal.jobs.queue.counters import Counters
-from shoal.jobs.queue.dedup_schedule import submit_due_dedup
+from shoal.jobs.queue.dedup_items import submit_due_dedup
+from shoal.jobs.queue.metrics import Counters
 from shoal.settings import Settings
 from shoal_worker.background import repeat
 from shoal_worker.libraries import Libraries, WorkerLibrary

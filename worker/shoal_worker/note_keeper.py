@@ -10,7 +10,7 @@ import time
 
 import structlog
 
-from shoal.jobs.queue.dedup_schedule import submit_due_dedup
+from shoal.jobs.queue.dedup_items import submit_due_dedup
 from shoal.notes.notes import Notes
 from shoal.query_log.query_log import QueryLog
 from shoal.scorer import Scorer

@@ -23,7 +23,7 @@ from celery.platforms import SecurityWarning
 from shoal.errors import CollectionNotFoundError, StorageError
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.claims import has_claimable_work
-from shoal.jobs.queue.counters import Counters
+from shoal.jobs.queue.metrics import Counters
 from shoal.jobs.transport.broker import TASK_WORK, make_celery, worker_notifier
 from shoal.scorer import Scorer
 from shoal.service import log_setup

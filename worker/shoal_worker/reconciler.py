@@ -18,7 +18,7 @@ import shoal
 from shoal.errors import StorageError
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.claims import has_claimable_work
-from shoal.jobs.queue.counters import LEASES_LOST, Counters
+from shoal.jobs.queue.metrics import LEASES_LOST, Counters
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.transport.broker import remove_stale_messages
 from shoal.settings import Settings

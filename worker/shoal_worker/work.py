@@ -10,7 +10,7 @@ import structlog
 
 from shoal.errors import StorageError
 from shoal.jobs.queue.claims import Batch, claim, has_claimable_work
-from shoal.jobs.queue.counters import Counters
+from shoal.jobs.queue.metrics import Counters
 from shoal.jobs.queue.queries import trace_ids
 from shoal.jobs.queue.recovery import return_free_pages
 from shoal.jobs.stages.contract import Handlers

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from shoal.errors import NotFoundError
 from shoal.jobs.queue import statements
-from shoal.jobs.queue.duplicates import duplicate_warnings
 from shoal.jobs.queue.states import FINAL, RUNNING, WAVE_DONE, plan_from_json
 from shoal.models.jobs import Item, ItemCounts, ItemStatus, JobKind, JobStatus, Stage
 from shoal.storage.database import Database, Row, listed
@@ -325,3 +325,33 @@ def _item(row: Row) -> Item:
         error_code=row["error_code"],
         stage_share=row["stage_share"] if status in _RUNNING else None,
     )
+
+
+def duplicate_warnings(
+    document_id: int,
+    stored: Mapping[str, Any],
+    *,
+    title: str | None,
+    source_path: str | None,
+    metadata: Mapping[str, Any] | None,
+) -> tuple[str, ...]:
+    """Return one warning if a field of the duplicate differs from the stored document, else nothing.
+
+    `stored` has the `title`, `source_path` and `metadata` of the document. Fields that the client did not
+    send for the duplicate are None.
+    """
+    ignored = []
+    if title is not None and title != stored["title"]:
+        ignored.append(f"its title ({title}; the document has {stored['title']})")
+    if source_path and source_path != stored["source_path"]:
+        stored_path = stored["source_path"] or "none"
+        ignored.append(f"its source path ({source_path}; the document has {stored_path})")
+    if metadata and metadata != stored["metadata"]:
+        ignored.append("its metadata (the document has others)" if stored["metadata"] else "its metadata")
+    if not ignored:
+        return ()
+    warning = (
+        f"document {document_id} already has this content and received only the tags; "
+        f"not stored: {'; '.join(ignored)}"
+    )
+    return (warning,)

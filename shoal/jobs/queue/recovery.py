@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from shoal.errors import ATTEMPTS_EXHAUSTED, BrokerUnavailableError
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.claims import ItemRef, WaveRef, find_work
-from shoal.jobs.queue.retention import drop_expired_jobs
+from shoal.jobs.queue.job_changes import drop_expired_jobs
 from shoal.jobs.queue.states import RUNNING, plan_from_json, ready_status
 from shoal.jobs.queue.submission import remove_dropped
 from shoal.jobs.queue.transitions import Outcome, fail_wave, finish_items

@@ -16,15 +16,18 @@ from typing import Any
 from shoal.errors import IdempotencyError, InvalidFieldError, UploadDroppedError, refusal_code
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.job_items import (
+    N_CHANGES,
+    SET_CHANGES,
     NewDraft,
     WaveAssigner,
     accepted_item,
+    has_nothing_to_do,
     insert_items,
     item_of_document,
     new_item,
     refused_item,
+    selected,
 )
-from shoal.jobs.queue.rescore_selection import N_CHANGES, SET_CHANGES, has_nothing_to_do, selected
 from shoal.jobs.queue.states import RECEIVING, plan_for, plan_from_json, plan_to_json, with_conversion
 from shoal.jobs.queue.transitions import close_if_done
 from shoal.models.documents import DocumentDraft

@@ -20,8 +20,15 @@ from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.job_items import URL_KIND
 from shoal.jobs.queue.transitions import Outcome
-from shoal.jobs.stages.contract import ItemHandler, NotPreparedError, Report, no_report
-from shoal.jobs.stages.responses import is_path_awaited, keep_response, take_fields
+from shoal.jobs.stages.contract import (
+    ItemHandler,
+    NotPreparedError,
+    Report,
+    is_path_awaited,
+    keep_response,
+    no_report,
+    take_fields,
+)
 from shoal.models.documents import DocFormat, DocumentDraft, DocumentFields
 from shoal.models.files import SourceFile
 from shoal.models.jobs import ItemStatus

@@ -17,7 +17,7 @@ from shoal.chunking.packed_documents import pack
 from shoal.errors import LeaseLostError, NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, draft_of
-from shoal.jobs.queue.rescore_selection import basis_of, observed_settings, source_of
+from shoal.jobs.queue.job_items import basis_of, observed_settings, source_of
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError, Report, no_report
 from shoal.learning.observations import discover, discover_many

@@ -14,8 +14,7 @@ from shoal.errors import AmbiguousPathError, FetchError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
-from shoal.jobs.stages.contract import NotPreparedError
-from shoal.jobs.stages.responses import is_path_awaited, take_fields, url_of
+from shoal.jobs.stages.contract import NotPreparedError, is_path_awaited, take_fields, url_of
 from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer, fetched_pages

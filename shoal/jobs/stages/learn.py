@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from shoal.errors import LeaseLostError
-from shoal.jobs.queue import rescore_selection, statements
+from shoal.jobs.queue import job_items, statements
 from shoal.jobs.queue.claims import WaveRef
 from shoal.jobs.stages.contract import NotPreparedError, WaveHandler
 from shoal.jobs.stages.discover import Discovery
@@ -145,10 +145,10 @@ class Learning(WaveHandler):
         observations.execute_for(transaction, observations.REMOVE, texts.lost)
         number = self._publish_words(transaction, wave, prepared)
         if self._afresh:
-            rescore_selection.record_decided(
+            job_items.record_decided(
                 transaction, wave.job_id, prepared.revision + 1, self._discovery.decided_with
             )
-            rescore_selection.add_stale_documents(transaction, wave.job_id, wave.n)
+            job_items.add_stale_documents(transaction, wave.job_id, wave.n)
         return number
 
     def _publish_words(self, transaction: Transaction, wave: WaveRef, prepared: VocabularyUpdate) -> int:
@@ -268,7 +268,7 @@ class Learning(WaveHandler):
         self._write_words(snapshot, update, affected_words, after)
         if not self._afresh or start.is_void:
             return
-        if not (gained.keys or lost.keys or start.words_void) and rescore_selection.is_revision_decided(
+        if not (gained.keys or lost.keys or start.words_void) and job_items.is_revision_decided(
             snapshot, start.revision, self._discovery.decided_with
         ):
             # An interrupted rescore has decided all words from the same evidence.

@@ -22,9 +22,8 @@ from shoal.formats.drafts import make_draft, with_passages
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
-from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
+from shoal.jobs.stages.contract import ItemHandler, NotPreparedError, keep_response
 from shoal.jobs.stages.discover import keep_rows, rows_to_withdraw
-from shoal.jobs.stages.responses import keep_response
 from shoal.jobs.stages.score import Scored, Scoring
 from shoal.models.documents import DocumentDraft, DocumentFields
 from shoal.models.files import SourceFile

@@ -78,8 +78,7 @@ def handlers_for(
     from shoal.jobs.stages.embed import Embedding
     from shoal.jobs.stages.learn import Learning
     from shoal.jobs.stages.replace import Replacing
-    from shoal.jobs.stages.rescore import Rescoring
-    from shoal.jobs.stages.score import Deleting, Scoring, VersionedScores
+    from shoal.jobs.stages.score import Deleting, Rescoring, Scoring, VersionedScores
     from shoal.learning.scorers import Vocabularies
 
     @functools.cache

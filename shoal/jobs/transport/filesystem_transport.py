@@ -20,7 +20,7 @@ from typing import Any
 from kombu.exceptions import ChannelError
 from kombu.transport import filesystem
 
-from shoal.jobs.transport.messages import is_message
+from shoal.jobs.transport import is_message
 
 MESSAGE_SUFFIX = ".msg"
 """Suffix after the queue name that kombu's own methods (`_size`, `_purge`) expect."""

@@ -21,7 +21,7 @@ from kombu.transport import redis, virtual
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
-from shoal.jobs.transport.messages import is_message
+from shoal.jobs.transport import is_message
 
 RETRY_SECONDS = 5.0
 """Wait before a retry after an error response of Redis. It may delay the end of a worker by this time."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import TEXT_LOST
-from shoal.jobs import embedded
+from shoal.jobs import in_process
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.recovery import reclaim_expired_leases
 from shoal.jobs.queue.states import (
@@ -436,11 +436,11 @@ def _old_spool_files(settings: Settings) -> list[Path]:
 
 def _remove_leftovers(context: CheckContext) -> None:
     database, settings = context.database, context.settings
-    embedded.drop_abandoned_jobs(database, settings)
+    in_process.drop_abandoned_jobs(database, settings)
     with database.write() as transaction:
         moment = transaction.now() - settings.upload_timeout
         transaction.execute(statements.DROP_STALE_UPLOADS, {"moment": moment})
-    remove_dropped(database, embedded.ALL_SLICES)
+    remove_dropped(database, in_process.ALL_SLICES)
     for path in _old_spool_files(settings):
         path.unlink(missing_ok=True)
 

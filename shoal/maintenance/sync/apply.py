@@ -45,8 +45,7 @@ from shoal.storage.file_stamps import StampedFile, stamps_below, write_stamps
 from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
-    from shoal.jobs.embedded import Watcher
-    from shoal.jobs.ingestion import IngestSession
+    from shoal.jobs.in_process import IngestSession, Watcher
 
 IS_AS_PLANNED = f"""
     SELECT 1 FROM documents

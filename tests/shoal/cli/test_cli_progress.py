@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from shoal.cli import progress
-from shoal.jobs.embedded import LocalProgress
+from shoal.jobs.in_process import LocalProgress
 
 
 def written(monkeypatch: pytest.MonkeyPatch, seconds: float) -> str:

@@ -24,9 +24,9 @@ from shoal.engine import Engine
 from shoal.formats.drafts import make_draft, make_file_draft
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import Batch, claim
+from shoal.jobs.queue.job_changes import retry
 from shoal.jobs.queue.queries import get_items, list_jobs
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.retry import retry
 from shoal.jobs.queue.submission import Upload, submit_delete, submit_document, submit_replacement
 from shoal.jobs.stages import convert
 from shoal.jobs.stages.runner import handlers_for, process

@@ -14,11 +14,11 @@ from job_parts import assert_consistent, claim_now, rows, statuses, value
 import lagoon
 from shoal.errors import CONVERSION_CODES
 from shoal.formats.drafts import make_draft, make_file_draft
-from shoal.jobs import embedded
+from shoal.jobs import in_process
 from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.claims import claim, release
+from shoal.jobs.queue.job_changes import retry
 from shoal.jobs.queue.progress import fraction_done
-from shoal.jobs.queue.retry import retry
 from shoal.jobs.queue.submission import Upload, submit_replacement
 from shoal.jobs.stages import convert, runner
 from shoal.jobs.stages.contract import Handlers
@@ -137,7 +137,7 @@ def test_progress_in_a_file_shows_until_its_conversion_ends(
     def look() -> None:
         job, waves = queries.get_job(database, job_id), queries.get_waves(database, job_id)
         (item,) = queries.get_items(database, job_id)
-        done, total, *_ = embedded.progress(database, job_id)
+        done, total, *_ = in_process.progress(database, job_id)
         seen.append((fraction_done(job, waves), item.stage_share, done / total))
 
     before = queries.get_job(database, job_id).revision
@@ -267,7 +267,7 @@ def test_progress_of_a_file_shows_the_stages_that_it_has_passed(
     shares = []
     while batch := claim(database, lease.new_owner(), settings, job_id=job_id):
         process(batch, database, handlers, settings)
-        done, total, *_ = embedded.progress(database, job_id)
+        done, total, *_ = in_process.progress(database, job_id)
         shares.append(round(done / total, 2))
     assert shares[0] == 0.5
     assert shares[-1] == 1.0

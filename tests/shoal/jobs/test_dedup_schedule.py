@@ -14,8 +14,8 @@ from fake_scorer import FakeScorer
 from job_parts import run_job
 
 from shoal import Engine
-from shoal.jobs.queue import dedup_schedule
-from shoal.jobs.queue.dedup_schedule import submit_due_dedup
+from shoal.jobs.queue import dedup_items
+from shoal.jobs.queue.dedup_items import submit_due_dedup
 from shoal.jobs.stages.runner import handlers_for
 from shoal.models.jobs import JobKind
 from shoal.settings import Settings
@@ -104,7 +104,7 @@ def test_many_workers_submit_one_job(engine: Engine, daily: Settings) -> None:
 def test_many_owners_have_their_turn_in_several_jobs(
     engine: Engine, daily: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dedup_schedule, "MAX_OWNERS", 2)
+    monkeypatch.setattr(dedup_items, "MAX_OWNERS", 2)
     add(engine, "ann", "bob", "cleo")
     first = submit_due_dedup(engine.database, daily, NOW)
     assert first is not None

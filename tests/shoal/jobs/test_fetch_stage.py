@@ -25,9 +25,9 @@ from shoal.errors import FetchError, InvalidFieldError
 from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import Batch, claim, has_claimable_work
+from shoal.jobs.queue.job_changes import retry
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.retry import retry
 from shoal.jobs.queue.submission import Upload, submit_delete, submit_document, submit_replacement
 from shoal.jobs.stages import fetch
 from shoal.jobs.stages.runner import handlers_for, process

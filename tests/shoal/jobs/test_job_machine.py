@@ -25,10 +25,9 @@ from job_parts import assert_consistent, claim_now, draft, handlers, rows, run_j
 
 from shoal.errors import DocumentError, JobStateError, LeaseLostError
 from shoal.jobs.queue import lease, queries
-from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, claimable, has_claimable_work, release
+from shoal.jobs.queue.job_changes import cancel, retry
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.retry import retry
 from shoal.jobs.queue.states import FINAL
 from shoal.jobs.queue.submission import Upload, submit_document
 from shoal.jobs.queue.transitions import Outcome, finish_items, finish_wave

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.formats.drafts import make_draft
-from shoal.jobs import embedded
+from shoal.jobs import in_process
 from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.progress import MAX_JOBS, ProgressEstimator, fraction_done
@@ -229,12 +229,12 @@ def test_large_document_counts_by_its_bytes(database: Database, settings: Settin
     share_of_large = len(large) / waves[0].bytes
     assert waves[0].bytes_pending == waves[0].bytes - len(large)
     assert fraction_done(queries.get_job(database, job_id), waves) == pytest.approx(share_of_large / 2)
-    local = embedded.progress(database, job_id)
+    local = in_process.progress(database, job_id)
     assert local.bytes_done == len(large) // 2
     while work():
         pass
     assert [one.bytes_pending for one in queries.get_waves(database, job_id)] == [None]
-    local = embedded.progress(database, job_id)
+    local = in_process.progress(database, job_id)
     assert local.bytes_done == local.bytes_total
 
 

@@ -9,10 +9,10 @@ import pytest
 from job_parts import assert_consistent, draft, handlers, must_claim, rows, run_job, upload, value
 
 from shoal.errors import NotFoundError
-from shoal.jobs.queue import counters, retention
+from shoal.jobs.queue import job_changes, metrics
+from shoal.jobs.queue.job_changes import drop_expired_jobs
 from shoal.jobs.queue.queries import count_jobs, get_job
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.retention import drop_expired_jobs
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.runner import process
 from shoal.models.jobs import JobStatus
@@ -74,7 +74,7 @@ def test_retention_of_zero_keeps_jobs_forever(database: Database, settings: Sett
 def test_expired_jobs_are_removed_in_rounds(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "JOBS_PER_ROUND", 2)
+    monkeypatch.setattr(job_changes, "JOBS_PER_ROUND", 2)
     for i in range(5):
         upload(database, settings, [f"lava {i}"])
     run_job(database, settings)
@@ -104,9 +104,9 @@ def test_counts_of_removed_jobs_are_kept(database: Database, settings: Settings)
     run_job(database, settings)
     assert drop_expired_jobs(database, settings, later(8)) == 2
     with database.snapshot() as snapshot:
-        sums = counters.read(snapshot)
-    assert sums[counters.REMOVED_JOBS] == {"succeeded": 2}
-    assert sums[counters.REMOVED_ITEMS] == {"succeeded": 3, "duplicate": 1}
-    assert sums[counters.REMOVED_BYTES] == {"": 17}
+        sums = metrics.read(snapshot)
+    assert sums[metrics.REMOVED_JOBS] == {"succeeded": 2}
+    assert sums[metrics.REMOVED_ITEMS] == {"succeeded": 3, "duplicate": 1}
+    assert sums[metrics.REMOVED_BYTES] == {"": 17}
     assert rows(database, "SELECT DISTINCT status FROM jobs") == [("dropped",)]
     assert drop_expired_jobs(database, settings, later(8)) == 0

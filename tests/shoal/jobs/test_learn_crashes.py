@@ -150,7 +150,7 @@ def test_next_learn_stage_wipes_the_rows_of_an_interrupted_one(
     database: Database, settings: Settings
 ) -> None:
     """The interrupted job is canceled and not continued."""
-    from shoal.jobs.queue.cancel import cancel
+    from shoal.jobs.queue.job_changes import cancel
 
     ingest(database, settings, FIRST)
     job_id = upload(database, settings, SECOND)

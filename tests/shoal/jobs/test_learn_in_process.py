@@ -24,7 +24,7 @@ from learning_parts import (
 from teaching_texts import about, text_of
 
 from shoal import Engine
-from shoal.jobs import embedded
+from shoal.jobs import in_process
 from shoal.learning import scorers
 from shoal.settings import Settings
 from shoal.storage.opening import open_database
@@ -86,7 +86,7 @@ def test_ingest_processes_build_the_same_library(
     ):
         for document in as_documents(CONTENTS * 2):
             ingest_session.add(document)
-        seen: list[embedded.LocalProgress] = []
+        seen: list[in_process.LocalProgress] = []
         results = ingest_session.finish(processes=2, watch=seen.append)
         assert [result.error for result in results] == [None] * 14
         assert list(second_engine.maintenance.export(canonical=True)) == list(
@@ -222,7 +222,7 @@ def test_unfinished_local_job_of_a_dead_process_is_dropped(engine: Engine, setti
     """Otherwise its items would wait forever and their texts fill the file."""
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    opened = embedded.open_upload(engine.database, settings).begin()
+    opened = in_process.open_upload(engine.database, settings).begin()
     for draft in drafts(CONTENTS[:2], settings):
         opened.add(draft)
     job_id = opened.finish()
@@ -242,7 +242,7 @@ def test_workers_do_not_claim_local_jobs(engine: Engine, settings: Settings) -> 
     from shoal.jobs.queue import lease, queries
     from shoal.jobs.queue.claims import claim
 
-    opened = embedded.open_upload(engine.database, settings).begin()
+    opened = in_process.open_upload(engine.database, settings).begin()
     for draft in drafts(CONTENTS[:1], settings):
         opened.add(draft)
     job_id = opened.finish()
@@ -252,7 +252,7 @@ def test_workers_do_not_claim_local_jobs(engine: Engine, settings: Settings) -> 
     theirs = upload(engine.database, settings, CONTENTS[:1])
     run_job(engine.database, settings, handlers(engine.database, settings))
     assert queries.get_job(engine.database, theirs).progress.done == 1
-    embedded.run_job(engine.database, job_id, handlers(engine.database, settings), settings)
+    in_process.run_job(engine.database, job_id, handlers(engine.database, settings), settings)
     assert queries.get_job(engine.database, job_id).progress.duplicate == 1
 
 
@@ -260,8 +260,8 @@ def test_workers_do_not_claim_local_jobs(engine: Engine, settings: Settings) -> 
 def test_progress_of_a_small_job_names_the_document_that_ended_last(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "WATCH_SECONDS", 0.0)
-    seen: list[embedded.LocalProgress] = []
+    monkeypatch.setattr(in_process, "WATCH_SECONDS", 0.0)
+    seen: list[in_process.LocalProgress] = []
     with Engine(settings=settings, scorer=scorer()) as engine, engine.ingest_session() as ingest_session:
         for number in range(20):
             ingest_session.add({"title": f"N{number}", "content": f"The fire of the {number}. forge."})

@@ -29,8 +29,8 @@ from lagoon.scorer import ReefScorer
 from shoal.chunking.analysis import score_document
 from shoal.errors import DocumentError
 from shoal.jobs.queue import lease
-from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import Batch, claim
+from shoal.jobs.queue.job_changes import cancel
 from shoal.jobs.queue.submission import Upload, submit_delete
 from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
 from shoal.jobs.stages.runner import handlers_for, process

@@ -25,7 +25,7 @@ from shoal.jobs.queue.embed_items import submit_embedding
 from shoal.jobs.queue.recovery import reclaim_expired_leases, reconcile
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
 from shoal.jobs.queue.watchdog import Watchdog
-from shoal.jobs.stages import embed, rescore
+from shoal.jobs.stages import embed, score
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.embed import Embedding
 from shoal.jobs.stages.runner import process
@@ -207,7 +207,7 @@ def test_a_worker_that_was_cut_off_stores_nothing(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, n: int
 ) -> None:
     """Every stage of every kind of job, on the way from the upload to the end."""
-    monkeypatch.setattr(rescore, "CHUNKS_WRITTEN", 1)
+    monkeypatch.setattr(score, "CHUNKS_WRITTEN", 1)
     monkeypatch.setattr(embed, "JOIN_VECTORS", 1 << 30)
     settings = dataclasses.replace(settings, encoder_batch=1, max_attempts=1000)
     submit_everything(database, settings)

@@ -33,7 +33,7 @@ from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.submission import submit_replacement, submit_rescore
-from shoal.jobs.stages import rescore as rescore_stage
+from shoal.jobs.stages import score as rescore_stage
 from shoal.jobs.stages.runner import process
 from shoal.models.documents import DocumentDraft
 from shoal.models.jobs import Stage

@@ -28,11 +28,11 @@ from teaching_texts import about, text_of
 from lagoon.scorer import ReefScorer
 from shoal.formats import blocks
 from shoal.jobs.queue import lease
-from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.job_changes import cancel
 from shoal.jobs.queue.queries import get_job, list_jobs
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
-from shoal.jobs.stages import rescore as rescore_stage
+from shoal.jobs.stages import score as rescore_stage
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models.jobs import JobKind, JobStatus, Stage
 from shoal.settings import Settings

@@ -34,7 +34,7 @@ from learning_parts import (
 from teaching_texts import SENTENCES, WORDS, about, text_of
 
 from shoal import Engine
-from shoal.jobs import rescoring
+from shoal.jobs import in_process
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_job
@@ -261,7 +261,7 @@ def test_rescore_with_nothing_to_do_writes_nothing(settings: Settings) -> None:
         database = engine.database
         before = list(engine.maintenance.export()), last_ids_of(database)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rescoring, "submit_rescore", None)
+            patch.setattr(in_process, "submit_rescore", None)
             assert engine.maintenance.rescore().n_documents == 0
         assert (list(engine.maintenance.export()), last_ids_of(database)) == before
         job = engine.jobs.submit_rescore()
@@ -314,7 +314,7 @@ def test_interrupted_rescore_leaves_the_rest_to_the_next(
             if engine.status().n_stale_chunks < n_stale:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr("shoal.jobs.embedded.WATCH_SECONDS", 0.0)
+        monkeypatch.setattr("shoal.jobs.in_process.WATCH_SECONDS", 0.0)
         monkeypatch.setattr("shoal.jobs.stages.runner.WRITE_ITEMS", 1)
         with pytest.raises(KeyboardInterrupt):
             engine.maintenance.rescore(interrupt)

@@ -14,10 +14,10 @@ from job_parts import draft, handlers, must_claim, rows, run_job, scored, status
 from waiting import until
 
 from shoal.errors import ShoalError
-from shoal.jobs import embedded
+from shoal.jobs import in_process
 from shoal.jobs.queue import lease, queries, watchdog
-from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import Batch, claim, leases
+from shoal.jobs.queue.job_changes import cancel
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.submission import Upload, submit_rescore
 from shoal.jobs.queue.transitions import Outcome, finish_items
@@ -67,7 +67,7 @@ def work(settings: Settings) -> None:
 
 def work_on_local_job(settings: Settings, job_id: int) -> None:
     database = open_database(settings.database_url)
-    embedded._run_job(database, job_id, handlers(database, score_or_hold), settings)
+    in_process._run_job(database, job_id, handlers(database, score_or_hold), settings)
 
 
 def die(_settings: Settings, _job_id: int) -> None:
@@ -232,7 +232,7 @@ def test_expired_lease_of_a_living_worker_counts_as_an_interruption(
 
 def test_process_with_a_local_job_renews_its_leases(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, lease_seconds=1.0)
-    opened = embedded.open_upload(database, settings).begin()
+    opened = in_process.open_upload(database, settings).begin()
     opened.add(draft("a"))
     job_id = opened.finish()
     batch = claim(database, lease.new_owner(), settings, job_id=job_id)
@@ -244,7 +244,7 @@ def test_process_with_a_local_job_renews_its_leases(database: Database, settings
 
 
 def local_job(database: Database, settings: Settings, contents: list[str]) -> int:
-    opened: Upload = embedded.open_upload(database, settings).begin()
+    opened: Upload = in_process.open_upload(database, settings).begin()
     for content in contents:
         opened.add(draft(content))
     return opened.finish()
@@ -253,10 +253,10 @@ def local_job(database: Database, settings: Settings, contents: list[str]) -> in
 def test_document_that_blocks_an_ingest_process_fails_and_the_rest_is_stored(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "_work_child", work_on_local_job)
+    monkeypatch.setattr(in_process, "_work_child", work_on_local_job)
     settings = dataclasses.replace(settings, item_time_limit=10.0, max_attempts=1, batch_items=2)
     job_id = local_job(database, settings, ["a", "b", ENDLESS, "c", "d"])
-    embedded.run_job_in_processes(database, job_id, settings, 2)
+    in_process.run_job_in_processes(database, job_id, settings, 2)
     assert statuses(database, job_id) == ["succeeded", "succeeded", "failed", "succeeded", "succeeded"]
     assert queries.get_job(database, job_id).status is JobStatus.partial
     assert queries.get_items(database, job_id)[2].attempts == 1
@@ -265,7 +265,7 @@ def test_document_that_blocks_an_ingest_process_fails_and_the_rest_is_stored(
 def test_processes_that_die_without_work_are_not_restarted_forever(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "_work_child", die)
+    monkeypatch.setattr(in_process, "_work_child", die)
     job_id = local_job(database, settings, ["a"])
     with pytest.raises(ShoalError, match="have died"):
-        embedded.run_job_in_processes(database, job_id, settings, 2)
+        in_process.run_job_in_processes(database, job_id, settings, 2)

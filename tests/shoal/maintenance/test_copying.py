@@ -22,7 +22,7 @@ from postgres_schemas import new_schema, url_of
 from shoal.cli.app import run
 from shoal.engine import Engine
 from shoal.errors import CopyError, DatabaseUnavailableError, NotFoundError, SchemaError
-from shoal.jobs import embedded
+from shoal.jobs import in_process
 from shoal.maintenance.copying import CopyStep, copy_library
 from shoal.maintenance.stored_values import JSON, NAMES, RANGES
 from shoal.settings import Settings
@@ -386,7 +386,7 @@ def test_job_of_a_killed_command_is_left_out_or_removed(tmp_path: Path, target: 
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         killed = subprocess.Popen([sys.executable, "-c", ""])
         killed.wait()
-        upload = embedded.open_upload(engine.database, settings).begin()
+        upload = in_process.open_upload(engine.database, settings).begin()
         upload.add_stored(1, "Fire", None, 10)
         upload.finish()
         with engine.database.write() as transaction:
