@@ -57,6 +57,10 @@ def stored_arguments(search: Mapping[str, Any], settings: Settings) -> str:
             hint = f"did you mean {meant}?" if meant else f"saved are query, {', '.join(DEFAULTS)}"
             raise QueryError(name, f"{reason}; {hint}")
     request_of(given, settings, top_k=1)
+    if isinstance(filters := given.get("filters"), Mapping):
+        empty = _plain(SearchFilters())
+        kept = {key: value for key, value in filters.items() if value not in (None, empty.get(key))}
+        given["filters"] = kept or None
     changed = {name: value for name, value in given.items() if name == "query" or value != DEFAULTS[name]}
     text = compact_json(changed)
     if len(text.encode()) > MAX_ARGUMENTS_BYTES:
@@ -79,10 +83,7 @@ def request_of(arguments: Mapping[str, Any], settings: Settings, *, top_k: int) 
 def _plain(value: Any) -> Any:
     """Return a value of an argument as JSON has it."""
     if isinstance(value, SearchFilters):
-        named = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        empty = SearchFilters()
-        kept = {name: _plain(each) for name, each in named.items() if each != getattr(empty, name)}
-        return kept or None
+        return _plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, tuple | list):
