@@ -7,9 +7,17 @@ from collections.abc import Iterator
 
 from shoal.conversion.converted import ConversionError, Converted, TextBuilder, escaped, heading, report
 from shoal.conversion.main_content import RemovedTexts
-from shoal.conversion.mime import MAX_PARTS, Part, decode_header, read_part
+from shoal.conversion.mime import (
+    MAX_PARTS,
+    Part,
+    as_ascii,
+    decode_header,
+    leaf_parts,
+    read_message,
+    read_part,
+)
 from shoal.conversion.texts import decode_markup
-from shoal.conversion.web_pages import render_page
+from shoal.conversion.web_pages import Page, render_page
 from shoal.models.documents import DocFormat
 from shoal.models.files import LocatorKind
 
@@ -19,7 +27,10 @@ MAX_MESSAGES = 60_000
 _MAX_NESTED = 5
 _MAX_LISTED_NAMES = 20
 _NO_SUBJECT = "(no subject)"
-_HEADERS = ("From", "To", "Cc", "Date")
+_SHOWN_TYPES = frozenset({"message/delivery-status", "message/disposition-notification"})
+_DATA_TYPES = frozenset({"text/calendar", "text/css", "text/rtf", "text/vcard", "text/x-vcard", "text/xml"})
+_MIN_PAGE_SHARE = 4  # of the bytes of a plain part; the markup of a page takes more
+_HEADERS = ("From", "To", "Cc", "Bcc", "Date")
 _FROM_LINE = re.compile(rb"(?:\A|(?<=\n)\r?\n)From [^\r\n]{1,300}\r?\n(?=[A-Za-z][A-Za-z0-9-]{0,60}:|\r?\n)")
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 _MANY_BLANK_LINES = re.compile(r"\n{3,}")
@@ -29,16 +40,17 @@ _FLOWED_END = re.compile(r"(?<=\S) \n(?=[^\s>-])")
 def convert_eml(data: bytes, name: str) -> Converted:
     """Convert a message. Raises ConversionError if it is none."""
     mailbox = _Mailbox()
-    message = read_part(data)
+    message = read_message(data)
     if not len(message.headers):
         raise ConversionError("broken" if data.strip() else "no_text", "the file has no headers of an e-mail")
     mailbox.add(message)
-    return mailbox.converted(decode_header(message.header("Subject")))
+    return mailbox.converted(_header(message, "Subject"))
 
 
 def convert_mbox(data: bytes, name: str) -> Converted:
     """Convert a mailbox; its messages keep their order. Raises ConversionError if it has none."""
     mailbox = _Mailbox()
+    data = as_ascii(data)
     for n_messages, source in enumerate(_messages(data)):
         if n_messages >= MAX_MESSAGES:
             raise ConversionError("too_large", f"the mailbox has more than {MAX_MESSAGES:,} messages")
@@ -66,12 +78,14 @@ class _Mailbox:
         self._n_messages = 0
         self._n_broken = 0
         self._n_parts = 0
-        self._has_body = False
+        self._has_text = False
 
     def add(self, message: Part) -> None:
         """Add a message with the messages attached to it. Raises ConversionError."""
         self._n_messages += 1
-        subject = decode_header(message.header("Subject")) or _NO_SUBJECT
+        subject = _header(message, "Subject")
+        self._has_text = self._has_text or bool(subject)
+        subject = subject or _NO_SUBJECT
         start = self._text.block(heading(1, subject))
         self._add_body(message, 1)
         self._text.locate(start, LocatorKind.message, subject, self._n_messages, self._n_messages)
@@ -86,7 +100,7 @@ class _Mailbox:
         self.add(message)
 
     def converted(self, title: str) -> Converted:
-        if not self._has_body:
+        if not (self._has_text or self._attachments):
             raise ConversionError("no_text", "the e-mail has no text")
         warnings = []
         if self._attachments:
@@ -106,9 +120,10 @@ class _Mailbox:
         )
 
     def _add_body(self, message: Part, level: int) -> None:
-        lines = [f"{name}: {value}" for name in _HEADERS if (value := decode_header(message.header(name)))]
+        lines = [f"{name}: {value}" for name in _HEADERS if (value := _header(message, name))]
         self._text.block("\n".join(lines))
         pending = [message]
+        attached: list[str] = []
         while pending:
             part = pending.pop()
             self._n_parts += 1
@@ -118,24 +133,21 @@ class _Mailbox:
             if parts:
                 pending += reversed(_best(parts) if part.media_type == "multipart/alternative" else parts)
             elif part.media_type == "message/rfc822" and level <= _MAX_NESTED:
-                inner = read_part(part.payload(), part.depth + 1)
-                self._text.block(heading(level + 1, decode_header(inner.header("Subject")) or _NO_SUBJECT))
+                inner = read_part(part.payload().lstrip(b"\r\n"), part.depth + 1)
+                self._text.block(heading(level + 1, _header(inner, "Subject") or _NO_SUBJECT))
                 self._add_body(inner, level + 1)
-            else:
+            elif _is_text(part):
                 self._add_text(part)
+            elif part.body.strip():
+                attached.append(part.file_name)
+                self._attachments.append(part.file_name or f"one of type {part.media_type[:60]}")
+        if names := list(filter(None, attached)):
+            self._text.block(f"Attachments: {escaped(', '.join(names))}")
 
     def _add_text(self, part: Part) -> None:
-        is_text = part.media_type in ("text/plain", "text/html") and not (
-            part.is_attachment and part.file_name
-        )
-        if not is_text:
-            if part.media_type.startswith("multipart/") and not part.body.strip():
-                return
-            self._attachments.append(part.file_name or f"one of type {part.media_type[:60]}")
-            return
         try:
             if part.media_type == "text/html":
-                page = render_page(decode_markup(part.payload(), part.charset), whole=True)
+                page = _page(part)
                 body = page.markdown
                 for entry in page.removed:
                     self._removed.add(entry.reason, entry.text)
@@ -144,19 +156,48 @@ class _Mailbox:
         except ConversionError:
             self._attachments.append(f"one of type {part.media_type} that is not readable text")
             return
-        self._has_body = self._has_body or bool(body.strip())
+        self._has_text = self._has_text or bool(body.strip())
         self._text.block(body)
 
 
+def _header(message: Part, name: str) -> str:
+    return decode_header(message.header(name), message.charset)
+
+
+def _is_text(part: Part) -> bool:
+    """Whether a part is text that people read, and no file."""
+    is_shown = part.media_type.startswith("text/") or part.media_type in _SHOWN_TYPES
+    return is_shown and part.media_type not in _DATA_TYPES and not (part.is_attachment and part.file_name)
+
+
+def _page(part: Part) -> Page:
+    return render_page(decode_markup(part.payload(), part.charset), whole=True)
+
+
 def _best(parts: list[Part]) -> list[Part]:
-    """Return the part of equal ones that is the best text: a plain one with words, else the last readable."""
+    """Return the part of equal ones that is the best text: a plain one, else the last readable.
+
+    A plain one may only say that the reader cannot show the other.
+    """
     plain = [part for part in parts if part.media_type == "text/plain" and part.body.strip()]
-    if plain:
-        return plain[:1]
     inner = [
         part for part in parts if part.media_type == "text/html" or part.media_type.startswith("multipart/")
     ]
+    if plain and not (inner and _is_substitute(plain[0], inner[-1])):
+        return plain[:1]
     return inner[-1:] or parts[-1:]
+
+
+def _is_substitute(plain: Part, other: Part) -> bool:
+    """Whether a plain part has less than half of the words of a page."""
+    if len(other.body) < _MIN_PAGE_SHARE * len(plain.body):
+        return False
+    pages = [part for part in leaf_parts(other) if part.media_type == "text/html"][:1]
+    try:
+        n_words = sum(len(_page(page).markdown.split()) for page in pages)
+        return n_words > 2 * len(plain.text().split())
+    except ConversionError:
+        return False
 
 
 def _plain_body(part: Part) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import email.errors
 import re
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from email.parser import BytesHeaderParser
 from email.policy import compat32
 
 from shoal.conversion.converted import broken
-from shoal.conversion.texts import decode_text
+from shoal.conversion.texts import decode_text, known_encoding
 
 MAX_DEPTH = 10
 """Parts within parts; what is nested deeper is passed over."""
@@ -22,7 +23,10 @@ _MAX_HEADER_CHARS = 4000
 
 _AS_IT_IS = frozenset({"", "7bit", "8bit", "binary"})
 _BLANK_LINE = re.compile(rb"\r?\n[ \t]*\r?\n|\A\r?\n")
-_ENCODED_WORD = re.compile(r"=\?[^\s?]{1,40}\?[bBqQ]\?[^\s?]*\?=")
+_ENCODED_WORDS = re.compile(r"=\?[^\s?]{1,40}\?[bBqQ]\?[^?]*+\?=(?:\s++=\?[^\s?]{1,40}\?[bBqQ]\?[^?]*+\?=)*+")
+_LINE_ENDS = (b"\n", b"\r\n")
+_CARRIAGE_RETURN = 0x0D
+_MARKS_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _PARSER = BytesHeaderParser(policy=compat32)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\s]+")
 
@@ -57,8 +61,9 @@ class Part:
         return decode_header(name)[:255] if name else ""
 
     def header(self, name: str) -> str:
-        """Return a header as it is written; empty if there is none."""
-        return str(self.headers.get(name, ""))
+        """Return a header as it is written, bytes beyond ASCII as surrogates; empty if there is none."""
+        name = name.lower()
+        return next((str(value) for key, value in self.headers.raw_items() if key.lower() == name), "")
 
     def payload(self) -> bytes:
         """Return the body without its transfer encoding; damaged parts of it are left out."""
@@ -91,13 +96,19 @@ class Part:
         start: int | None = None
         for match in mark.finditer(self.body):
             if start is not None:
-                parts.append(read_part(self.body[start : match.start()], self.depth + 1))
+                parts.append(self._inner(start, match.start()))
             if match.group(1) or len(parts) >= MAX_PARTS:
                 return parts
             start = match.end()
         if start is not None:
-            parts.append(read_part(self.body[start:], self.depth + 1))  # it was cut
+            parts.append(self._inner(start, len(self.body)))  # it was cut
         return parts
+
+    def _inner(self, start: int, end: int) -> Part:
+        """Return the part behind the line end at `start`."""
+        if self.body.startswith(_LINE_ENDS, start):
+            start += 2 if self.body[start] == _CARRIAGE_RETURN else 1
+        return read_part(self.body[start:end], self.depth + 1)
 
     def _parameter(self, name: str) -> str | None:
         try:
@@ -111,19 +122,34 @@ class Part:
 
 def read_part(data: bytes, depth: int = 0) -> Part:
     """Split a message into headers and body. Raises ConversionError if the headers have no end."""
-    data = data[1:] if data[:1] == b"\n" else data[2:] if data[:2] == b"\r\n" else data
-    if data[:1] in (b"\n", b"\r"):
+    if data.startswith(_LINE_ENDS):
         return Part(Message(policy=compat32), data, depth)  # a part without headers
     end = _BLANK_LINE.search(data, 0, MAX_HEADER_BYTES)
     if end is None and len(data) > MAX_HEADER_BYTES:
         raise broken("the headers of the message have no end")
     headers = _PARSER.parsebytes(data[: end.start()] if end else data)
+    body = data[end.end() :] if end else b""
+    if isinstance(text := headers.get_payload(), str) and text.strip():
+        # Lines that are no headers before the blank line are text.
+        body = text.encode("ascii", "surrogateescape") + b"\n\n" + body
     for name in ("Content-Type", "Content-Disposition"):
         value = str(headers.get(name, ""))
         if len(value) > _MAX_HEADER_CHARS:
             # The time for parameters is quadratic in the length of the header.
             headers.replace_header(name, value[:_MAX_HEADER_CHARS])
-    return Part(headers, data[end.end() :] if end else b"", depth)
+    return Part(headers, body, depth)
+
+
+def read_message(data: bytes) -> Part:
+    """Read a whole file of one message, in UTF-8 or as ASCII, or in UTF-16. Raises ConversionError."""
+    return read_part(as_ascii(data).lstrip(b"\r\n"))
+
+
+def as_ascii(data: bytes) -> bytes:
+    """Return a file of messages in an encoding that contains ASCII: UTF-16 becomes UTF-8."""
+    if data.startswith(_MARKS_16) or (len(data) > 1 and 0 in data[:2]):
+        return decode_text(data).encode("utf-8", "replace")
+    return data.removeprefix(codecs.BOM_UTF8)
 
 
 def leaf_parts(part: Part) -> Iterator[Part]:
@@ -140,24 +166,32 @@ def leaf_parts(part: Part) -> Iterator[Part]:
             yield current
 
 
-def decode_header(value: str) -> str:
-    """Return a header as people read it, on one line."""
-    value = value[:_MAX_HEADER_CHARS]
-    if _ENCODED_WORD.search(value):
-        try:
-            pieces = split_header(value)
-        except (ValueError, email.errors.HeaderParseError):
-            pieces = []
-        value = "".join(_decoded(piece, charset) for piece, charset in pieces) or value
-    else:
-        value = _decoded(value.encode("utf-8", "surrogateescape"), None)
-    return _CONTROL.sub(" ", value).strip()
+def decode_header(value: str, charset: str | None = None) -> str:
+    """Return a header as people read it, on one line.
+
+    `charset`: of bytes beyond ASCII that are not UTF-8, such as that of the body.
+    """
+    raw = value[:_MAX_HEADER_CHARS].encode("utf-8", "surrogateescape")
+    text = _ENCODED_WORDS.sub(_decoded_words, _decoded(raw, "utf-8", charset))
+    return _CONTROL.sub(" ", text).strip()
 
 
-def _decoded(piece: bytes | str, charset: str | None) -> str:
-    if isinstance(piece, str):
-        return piece
+def _decoded_words(match: re.Match[str]) -> str:
+    """Return the text of encoded words that follow each other; a character may be cut between two."""
     try:
-        return piece.decode(charset or "utf-8")
-    except (LookupError, ValueError):
-        return piece.decode("latin-1")
+        pieces = split_header(match.group())
+    except (ValueError, email.errors.HeaderParseError):
+        return match.group()
+    return "".join(
+        piece if isinstance(piece, str) else _decoded(piece, charset or "utf-8") for piece, charset in pieces
+    )
+
+
+def _decoded(data: bytes, *charsets: str | None) -> str:
+    """Return bytes as text in the first encoding that fits, else in the usual one of Western Europe."""
+    for charset in filter(None, map(known_encoding, charsets)):
+        try:
+            return data.decode(charset)
+        except ValueError:
+            continue
+    return data.decode("cp1252", "replace")

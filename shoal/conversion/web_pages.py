@@ -14,7 +14,7 @@ from typing import NamedTuple
 from shoal.conversion.converted import ConversionError, Converted, escaped, fence, heading, one_line, table
 from shoal.conversion.html_tree import BLOCKS, HEADINGS, HtmlTree, parse_html
 from shoal.conversion.main_content import MainContent, find_main_content, text_of
-from shoal.conversion.mime import decode_header, leaf_parts, read_part
+from shoal.conversion.mime import decode_header, leaf_parts, read_message
 from shoal.conversion.texts import decode_markup
 from shoal.models.documents import DocFormat
 from shoal.models.files import Removed
@@ -43,7 +43,7 @@ def convert_html(data: bytes, name: str) -> Converted:
 
 def convert_mhtml(data: bytes, name: str) -> Converted:
     """Convert the page in a web archive as `convert_html` does. Pictures and other parts are passed over."""
-    whole = read_part(data)
+    whole = read_message(data)
     pages = [part for part in leaf_parts(whole) if part.media_type in ("text/html", "application/xhtml+xml")]
     if not pages:
         raise ConversionError("no_text", "the web archive contains no page")

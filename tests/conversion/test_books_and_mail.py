@@ -161,6 +161,7 @@ def test_a_message_has_its_headers_and_text() -> None:
     assert converted.content == (
         "# Gezeiten – תגובה\n\nFrom: Ann Müller <ann@example.com>\nTo: bob@example.com\n"
         "Date: Mon, 01 Jan 2024 10:00:00 +0000\n\nThe tide is high.\n\n\\# not a heading\n\n> How high is it?\n\nSeven metres."
+        "\n\nAttachments: Tafel_дом.pdf"
     )
     assert converted.title == "Gezeiten – תגובה"
     assert converted.warnings == ("attachments are not in the text: Tafel_дом.pdf",)
@@ -214,7 +215,7 @@ def test_a_forwarded_message_is_a_section() -> None:
     [
         (b"", "no_text"),
         (b"no headers here", "broken"),
-        (b"Subject: x\nFrom: y\n\n", "no_text"),
+        (b"From: y\nTo: x\n\n", "no_text"),
         (b"\n\n\n", "no_text"),
     ],
 )
@@ -224,6 +225,70 @@ def test_a_file_without_a_message_is_an_error(data: bytes, code: str) -> None:
     assert caught.value.code == code
     with pytest.raises(ConversionError):
         convert_mbox(data, "a.mbox")
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", "koi8-r", "shift_jis"])
+def test_headers_that_are_not_encoded_are_read(charset: str) -> None:
+    word = {"utf-8": "Größe 大", "iso-8859-1": "Größe", "koi8-r": "Прилив", "shift_jis": "潮の満ち干"}[
+        charset
+    ]
+    raw = f"Subject: {word} =?utf-8?Q?H=C3=B6?=\r\n =?utf-8?Q?he?=\r\nFrom: {word} <a@example.com>\r\n"
+    raw += f"Content-Type: text/plain; charset={charset}\r\n\r\n{word}\r\n"
+    converted = convert_eml(raw.encode(charset), "a.eml")
+    assert converted.title == f"{word} Höhe"
+    assert converted.content == f"# {word} Höhe\n\nFrom: {word} <a@example.com>\n\n{word}"
+
+
+def test_a_character_cut_between_two_encoded_words_is_whole() -> None:
+    raw = b"Subject: \\u0041 =?utf-8?B?R3LD?= =?utf-8?B?tsOf?= ?\nFrom: y\n\nText."
+    assert convert_eml(raw, "").title == "\\u0041 Größ ?"
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"Subject: The tide is high\nFrom: y\n\n", "# The tide is high\n\nFrom: y"),
+        (
+            b'From: y\nContent-Type: application/pdf; name="tides.pdf"\n\n%PDF',
+            "# (no subject)\n\nFrom: y\n\nAttachments: tides.pdf",
+        ),
+        (b"From: y\nContent-Type: application/pdf\n\n%PDF", "# (no subject)\n\nFrom: y"),
+        (b"\r\nSubject: x\nFrom: y\n\nText.", "# x\n\nFrom: y\n\nText."),
+        (
+            b"Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n--b\nNo headers\n\nhere.\n--b--",
+            "# x\n\nNo headers\n\nhere.",
+        ),
+        (b"Subject: x\nContent-Type: text/markdown\n\nText.", "# x\n\nText."),
+    ],
+)
+def test_a_message_of_any_part_alone_is_read(raw: bytes, text: str) -> None:
+    assert convert_eml(raw, "a.eml").content == text
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_messages_in_unicode_are_read(encoding: str) -> None:
+    raw = eml().decode().encode(encoding)
+    assert convert_eml(raw, "a.eml") == convert_eml(eml(), "a.eml")
+    raw = mbox().decode().encode(encoding)
+    assert convert_mbox(raw, "a.mbox") == convert_mbox(mbox(), "a.mbox")
+
+
+def test_a_message_of_a_mailbox_without_headers_is_its_text() -> None:
+    raw = b"From ann Mon Jun 01 10:00:00 2009\n\nThe tide\n\nFrom bob Tue Jun 02 10:00:00 2009\n\nis high."
+    assert convert_mbox(raw, "").content == "# (no subject)\n\nThe tide\n\n# (no subject)\n\nis high."
+
+
+def test_a_plain_part_that_stands_for_a_page_gives_way_to_it() -> None:
+    def message(plain: str) -> bytes:
+        both = EmailMessage()
+        both["Subject"] = "Tides"
+        both.set_content(plain)
+        both.add_alternative(f"<style>{'p {}' * 100}</style><p>{WORDS}</p>", subtype="html")
+        return both.as_bytes()
+
+    assert convert_eml(message("This mail is HTML."), "").content == f"# Tides\n\n{WORDS.strip()}"
+    long_enough = WORDS[: len(WORDS) * 2 // 3].strip()
+    assert convert_eml(message(long_enough), "").content.replace("\n", " ") == f"# Tides  {long_enough}"
 
 
 def test_a_cut_message_keeps_what_is_there() -> None:
