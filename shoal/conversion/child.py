@@ -111,14 +111,14 @@ def _missing_extra(kind: str, extra: str | None, module: str) -> ConversionError
     )
 
 
-def _converted_fields(converted: Converted) -> dict[str, Any]:
+def _converted_fields(result: Converted) -> dict[str, Any]:
     return {
-        "content": converted.content,
-        "format": converted.format.value,
-        "title": converted.title,
-        "locators": converted.locators,
-        "removed": converted.removed,
-        "warnings": converted.warnings,
+        "content": result.content,
+        "format": result.format.value,
+        "title": converted.meaningful_title(result.title),
+        "locators": result.locators,
+        "removed": result.removed,
+        "warnings": result.warnings,
     }
 
 

@@ -117,6 +117,21 @@ OUT_OF_MEMORY_STATUS = 77
 """Exit status of a child that reached its limit of memory."""
 
 
+_NO_TITLE = re.compile(
+    r"(?:(?:microsoft |powerpoint[ -]|office |new )*"
+    r"(?:presentation|präsentation|présentation|presentación|document|dokument|documento|workbook|slides?|folie|"
+    r"diapositive|diapositiva|binder)|(?:untitled|unbenannt|unnamed|no title|sans titre)"
+    r"(?: (?:document|page|presentation))?)[ _-]*\d*(?:\.[a-z]{2,4}[x\d]?)?",
+    re.IGNORECASE,
+)
+
+
+def meaningful_title(title: str) -> str:
+    """Return a title that a file declares; empty if it is one that programs give by themselves."""
+    line = one_line(title)
+    return "" if _NO_TITLE.fullmatch(line) else line
+
+
 MAX_HEADING_CHARS = 400
 """A longer heading is written as text: readers of Markdown take none of over 500 characters."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
-from shoal.conversion.converted import ConversionError, Converted, Draft, cleaned_line
+from shoal.conversion.converted import ConversionError, Converted, Draft, cleaned_line, meaningful_title
 from shoal.conversion.package import (
     Element,
     Package,
@@ -117,7 +117,7 @@ def _open(data: bytes) -> Package:
 
 def _title(package: Package) -> str:
     title = child(package.optional_xml(_META), "meta", "title")
-    return _plain(title) if title is not None else ""
+    return meaningful_title(_plain(title)) if title is not None else ""
 
 
 def _remove_headers(package: Package, draft: Draft) -> None:

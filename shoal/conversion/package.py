@@ -17,7 +17,7 @@ from typing import Literal
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
-from shoal.conversion.converted import ConversionError, broken, report
+from shoal.conversion.converted import ConversionError, broken, meaningful_title, report
 
 MAX_PACKAGE_BYTES = 256 * 2**20
 """Of the members that are read, unpacked. The XML of a novel has about 5 MB."""
@@ -212,7 +212,7 @@ class Package:
         """Return the title of an Office Open XML document."""
         properties = self.optional_xml("docProps/core.xml")
         title = child(properties, "title")
-        return (title.text or "") if title is not None else ""
+        return meaningful_title(title.text or "") if title is not None else ""
 
 
 @contextmanager

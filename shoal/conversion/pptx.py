@@ -21,21 +21,26 @@ def convert_pptx(data: bytes, name: str) -> Converted:
     relations = package.relations(main)
     draft = Draft()
     with nesting_errors():
-        _write_slides(package, main, relations, draft)
-    return draft.converted(package.title())
+        shown = _write_slides(package, main, relations, draft)
+    return draft.converted(package.title() or shown)
 
 
-def _write_slides(package: Package, main: str, relations: dict[str, tuple[str, str]], draft: Draft) -> None:
+def _write_slides(package: Package, main: str, relations: dict[str, tuple[str, str]], draft: Draft) -> str:
+    """Write the slides and return the title of the first, or else its first text."""
     n_hidden = 0
+    title = ""
     ids = map(attribute_of_relation, _slide_list(package, main))
     parts = dict.fromkeys(relations[slide][1] for slide in ids if slide in relations)
     for number, part in enumerate(parts, 1):
         if part not in package:
             draft.warn(f"slide {number} is missing in the file")
             continue
-        n_hidden += _Slide(package, part, number, draft).write()
+        slide = _Slide(package, part, number, draft)
+        n_hidden += slide.write()
+        title = title or slide.title or slide.first_text
     if n_hidden:
         draft.warn(f"slides that are hidden in the show are in the text: {n_hidden:,}")
+    return title
 
 
 def _slide_list(package: Package, main: str) -> list[Element]:
@@ -53,11 +58,14 @@ class _Slide:
         self.package, self.draft, self.number = package, draft, number
         self.root = package.xml(part)
         self.relations = package.relations(part)
+        self.title = self.first_text = ""
 
     def write(self) -> bool:
         """Write the slide; return whether it is hidden."""
         shapes = list(_shapes(self.root))
-        title = next((_plain(shape) for shape in shapes if _placeholder(shape) in _TITLES), "")
+        self.title = title = next((_plain(shape) for shape in shapes if _placeholder(shape) in _TITLES), "")
+        texts = (_plain_paragraph(p) for shape in shapes if _has_text(shape) for p in _all(shape, "p"))
+        self.first_text = next(filter(None, texts), "")
         has_text = title or any(_has_text(shape) for shape in shapes)
         notes = list(self._notes())
         if has_text or notes or self._diagrams(shapes):

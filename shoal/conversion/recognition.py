@@ -76,6 +76,7 @@ _ZIP_MEMBERS = (
     (b"Index/Document.iwa", "apple_office"),
     (b"xl/workbook.bin", "old_office"),
 )
+_OPENDOCUMENT_MEMBERS = (b"content.xml", b"META-INF/manifest.xml")
 _ZIP_CONTAINERS = frozenset({"docx", "pptx", "xlsx", "epub", "opendocument", "apple_office"})
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -153,13 +154,15 @@ def _unknown_kind(by_suffix: FileKind | None) -> str:
 
 def _zip_kind(data: bytes, by_suffix: FileKind | None) -> str:
     """Return the id of a kind that is a zip with certain members."""
-    # The first member of EPUB and OpenDocument is stored and has the media type.
+    # The first member of EPUB and OpenDocument should be stored and have the media type.
     if data[30:38] == b"mimetype":
         if data.startswith(b"application/epub+zip", 38):
             return "epub"
         if data.startswith(b"application/vnd.oasis.opendocument.", 38):
             return "opendocument"
     names = data[:HEAD_BYTES] + data[-_TAIL_BYTES:]
+    if all(member in names for member in _OPENDOCUMENT_MEMBERS):
+        return "opendocument"
     for member, kind in _ZIP_MEMBERS:
         if member in names:
             return kind

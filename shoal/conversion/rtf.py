@@ -37,6 +37,7 @@ _PASSED_OVER = frozenset(
         "staticval", "keycode", "stylerestrictions", "factoidname",
     }
 )  # fmt: skip
+_DATA = frozenset({"pict", "objdata"})
 _HEADERS = {
     **dict.fromkeys(("header", "headerl", "headerr", "headerf"), "repeated header"),
     **dict.fromkeys(("footer", "footerl", "footerr", "footerf"), "repeated footer"),
@@ -81,6 +82,7 @@ class _State:
     groups: list[_Group] = field(default_factory=list)
     group: _Group = field(default_factory=_Group)
     paragraph: _Paragraph = field(default_factory=_Paragraph)
+    begins_group: bool = False  # nothing but a star was read in the group
     starred: bool = False
     to_skip: int = 0  # characters that stand for a Unicode character before them
     pending: bytearray = field(default_factory=bytearray)
@@ -154,6 +156,7 @@ class _Reader:
         if len(state.groups) >= MAX_GROUPS:
             raise broken("its groups are nested too deeply")
         state.groups.append(state.group)
+        state.begins_group = True
         state.starred = False
         state.to_skip = 0
 
@@ -165,7 +168,7 @@ class _Reader:
         if not state.groups:
             return False
         state.group = state.groups.pop()
-        state.starred = False
+        state.begins_group = state.starred = False
         state.to_skip = 0
         if ended.destination == "styles":
             self._end_style()
@@ -183,6 +186,7 @@ class _Reader:
     def _word(self, word: str, value: int | None) -> None:
         state = self.state
         starred, state.starred = state.starred, False
+        begins_group, state.begins_group = state.begins_group, False
         if word != "u":
             self._flush()
             state.to_skip = 0
@@ -190,18 +194,25 @@ class _Reader:
             self._unicode(value)
         elif word in _CHARACTERS:
             self._emit(_CHARACTERS[word])
-        elif self._destination(word) or self._format(word, value) or self._table_of(word, value):
+        elif (
+            self._destination(word, begins_group=begins_group)
+            or self._format(word, value)
+            or self._table_of(word, value)
+        ):
             pass
         elif starred and word not in _KEPT_STARRED:
             self._enter("skip")
 
-    def _destination(self, word: str) -> bool:
-        """Begin a group of another kind of text; False if the word is none that does."""
+    def _destination(self, word: str, *, begins_group: bool) -> bool:
+        """Begin a group of another kind of text; False if the word is none that does.
+
+        What is no text begins with its group; a word in the middle of a text takes away nothing but data.
+        """
         if word in ("fonttbl", "stylesheet"):
             self._enter("fonts" if word == "fonttbl" else "styles")
         elif word == "title":
             self.state.group = replace(self.state.group, destination="title")
-        elif word in _HEADERS:
+        elif word in _HEADERS and begins_group:
             self._enter("removed", _HEADERS[word])
         elif word == "footnote":
             if self.state.group.destination == "text":
@@ -210,7 +221,7 @@ class _Reader:
                 self._enter("note")
         elif word in _MARKS:
             self._enter("mark")
-        elif word in _PASSED_OVER:
+        elif word in _PASSED_OVER and (begins_group or word in _DATA):
             self._enter("skip")
         else:
             return False
@@ -281,21 +292,24 @@ class _Reader:
 
     def _symbol(self, symbol: str) -> None:
         if symbol == "*":
-            self.state.starred = True
+            self.state.starred = self.state.begins_group
             return
         self._flush()
+        self.state.begins_group = False
         if symbol in "\r\n":
             self._word("par", None)
         else:
             self._emit(_SYMBOLS.get(symbol, ""))
 
     def _byte(self, byte: int) -> None:
+        self.state.begins_group = False
         if self.state.to_skip:
             self.state.to_skip -= 1
         else:
             self.state.pending.append(byte)
 
     def _text(self, text: str) -> None:
+        self.state.begins_group = False
         skipped = min(self.state.to_skip, len(text))
         self.state.to_skip -= skipped
         text = text[skipped:]

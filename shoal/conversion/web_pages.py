@@ -11,7 +11,16 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from shoal.conversion.converted import ConversionError, Converted, escaped, fence, heading, one_line, table
+from shoal.conversion.converted import (
+    ConversionError,
+    Converted,
+    escaped,
+    fence,
+    heading,
+    meaningful_title,
+    one_line,
+    table,
+)
 from shoal.conversion.html_tree import BLOCKS, HEADINGS, HtmlTree, parse_html
 from shoal.conversion.main_content import MainContent, find_main_content, text_of
 from shoal.conversion.mime import decode_header, leaf_parts, read_message
@@ -66,7 +75,7 @@ def _title(tree: HtmlTree, main: MainContent) -> str:
 
     Without the name of the site before or after it, if a heading or `og:title` is the title without it.
     """
-    declared = _first_text(tree, "title")
+    declared = meaningful_title(_first_text(tree, "title"))
     meta = _open_graph(tree)
     preview = meta.get("og:title", "")
     if not declared:

@@ -114,12 +114,13 @@ def slide_table(rows: Sequence[Sequence[str]]) -> str:
     return f"<p:graphicFrame><a:graphic><a:graphicData><a:tbl>{cells}</a:tbl></a:graphicData></a:graphic></p:graphicFrame>"
 
 
-def pptx(slides: Sequence[str], notes: str = "") -> bytes:
+def pptx(slides: Sequence[str], notes: str = "", properties: str = "<p/>") -> bytes:
     """A presentation; `notes` belong to the first slide. The order of the show is that of `slides`."""
     n_slides = len(slides)
     ids = "".join(f'<p:sldId id="{256 + i}" r:id="s{i}"/>' for i in range(n_slides))
     parts: dict[str, str | bytes] = {
         "_rels/.rels": relations(("r1", "officeDocument", "ppt/presentation.xml")),
+        "docProps/core.xml": properties,
         "ppt/presentation.xml": f"<p:presentation {_A}><p:sldIdLst>{ids}</p:sldIdLst></p:presentation>",
         # The names of the parts are in the opposite order.
         "ppt/_rels/presentation.xml.rels": relations(

@@ -16,6 +16,12 @@ from shoal.conversion.recognition import HEAD_BYTES, recognise
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
+def test_an_opendocument_file_whose_parts_have_another_order_is_one() -> None:
+    data = zipped("Configurations2/images/x.png", "content.xml", "mimetype", "META-INF/manifest.xml")
+    assert recognise(data, "a.zip").id == "opendocument"
+    assert recognise(zipped("META-INF/MANIFEST.MF", "content.xml"), "a.jar").id == "archive"
+
+
 def zipped(*members: str, first: tuple[str, str] | None = None) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:

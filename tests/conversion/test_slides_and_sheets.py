@@ -19,6 +19,7 @@ from shoal.conversion.converted import ConversionError, Converted
 from shoal.conversion.opendocument import convert_opendocument
 from shoal.conversion.pptx import convert_pptx
 from shoal.conversion.spreadsheets import MAX_CELLS, MAX_ROWS_OF_PLACE, convert_csv, convert_xlsx
+from shoal.conversion.web_pages import convert_html
 from shoal.models.files import LocatorKind
 
 
@@ -56,6 +57,21 @@ def test_groups_are_opened_and_empty_slides_have_no_place() -> None:
     converted = convert_pptx(pptx(slides), "a.pptx")
     assert converted.content == "# Slide 1\n\nInside\n\n# שלום\n"
     assert [place.first for place in converted.locators] == [1, 3]
+
+
+@pytest.mark.parametrize("declared", ["PowerPoint Presentation", "Slide 1", "Präsentation2", "Binder1.pdf"])
+def test_a_title_that_programs_give_by_themselves_is_none(declared: str) -> None:
+    def title(declared: str, *slides: str) -> str:
+        core = (
+            f'<p:coreProperties xmlns:p="p" xmlns:dc="d"><dc:title>{declared}</dc:title></p:coreProperties>'
+        )
+        return convert_pptx(pptx(slides, properties=core), "a.pptx").title
+
+    assert title(declared, shape(None, "Arrivals in May", "one"), shape("title", "Two")) == "Arrivals in May"
+    assert title(declared, shape(None, "one") + shape("title", "Arrivals")) == "Arrivals"
+    assert title("1984", shape("title", "Arrivals")) == "1984"
+    page = f"<title>{declared}</title><h1>Arrivals</h1><p>Text.</p>"
+    assert convert_html(page.encode(), "a.html").title == "Arrivals"
 
 
 def test_odp_slides() -> None:

@@ -229,6 +229,12 @@ def test_rtf_title_and_headers_are_not_text() -> None:
     ]
 
 
+@pytest.mark.parametrize("word", [r"\*\unknown", r"\xe", r"\*", r"\info", r"\sv", r"\*\footer1"])
+def test_rtf_words_in_the_middle_of_a_group_take_nothing_away(word: str) -> None:
+    assert rtf(rf"One {word} two {{\b three {word} four}} five\par") == "One two three four five\n"
+    assert rtf(r"One {\*\unknown two}{\xe three}{\*\pict 00}{\v four}five\par") == "One five\n"
+
+
 def test_rtf_that_is_cut_says_so() -> None:
     assert convert_rtf(rb"{\rtf1 Some text", "a.rtf").warnings == ("the end of the file is missing",)
     for data in (b"", b"plain text", b"PK\x03\x04"):
