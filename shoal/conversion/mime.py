@@ -131,7 +131,7 @@ def read_part(data: bytes, depth: int = 0) -> Part:
     body = data[end.end() :] if end else b""
     if isinstance(text := headers.get_payload(), str) and text.strip():
         # Lines that are no headers before the blank line are text.
-        body = text.encode("ascii", "surrogateescape") + b"\n\n" + body
+        body = text.encode("utf-8", "surrogateescape") + b"\n\n" + body
     for name in ("Content-Type", "Content-Disposition"):
         value = str(headers.get(name, ""))
         if len(value) > _MAX_HEADER_CHARS:
