@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.cli.snippet import Piece, snippet
 from shoal.cli.terminal import display_path, quantity
+from shoal.declared.search import LIKELY, is_weak
 from shoal.formats.headings import headings_below
 from shoal.models.files import LocatorKind
 from shoal.models.recordings import Modality, ShownChunk, ShownEvidence
@@ -41,12 +42,26 @@ def print_search(
     with_scores: bool,
     query: str,
     limit: int | None = None,
+    folds_weak: bool = False,
 ) -> None:
-    """Print the first `limit` results of a search, best first, and how the query was analyzed."""
+    """Print the first `limit` results of a search, best first, and how the query was analyzed.
+
+    `folds_weak`: those that hardly answer the query get a line each, after the others, unless all are so.
+    """
     documents = answer.get("documents")
     results = (answer["results"] if documents is None else documents)[:limit]
+    numbered = list(enumerate(results, start=1))
+    weak = [
+        (number, result)
+        for number, result in numbered
+        if documents is None and is_weak(result["relevance"], is_pinned=bool(result.get("pinned")))
+    ]
+    if folds_weak and len(weak) < len(numbered):
+        numbered = [each for each in numbered if each not in weak]
+    else:
+        weak = []
     shown = ShownEvidence()
-    for number, result in enumerate(results, start=1):
+    for number, result in numbered:
         weights = answer.get("weights") or {}
         if documents is None:
             print_result(console, number, result, with_scores=with_scores, weights=weights, shown=shown)
@@ -61,6 +76,7 @@ def print_search(
                 weights=weights,
                 shown=shown,
             )
+    print_weak(console, weak)
     left_out = (answer.get("tokens") or {}).get("n_left_out")
     if not results:
         console.print("No result fits." if left_out else f"Nothing found for “{one_line(query)}”.")
@@ -69,6 +85,24 @@ def print_search(
         console.print(rerank, style="dim")
     if "took_ms" in answer:
         console.print(f"{_count(len(results), answer)} in {answer['took_ms']:.1f} ms", style="dim")
+
+
+def print_weak(console: Console, weak: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+    """Print a line for each result, with its number, that hardly answers the query."""
+    from rich.text import Text
+
+    if not weak:
+        return
+    console.print(
+        f"{quantity(len(weak), 'weaker result')}, less than {LIKELY:.0%} relevant", style="bold dim"
+    )
+    for number, result in weak:
+        note = result.get("note")
+        name = _note_name(note) if note else result["document_title"]
+        place = _note_place(note) if note else _location(result)
+        line = f"{number}. {one_line(name)}  {result['relevance']:.0%}  {place}"
+        console.print(_indented(Text(line, style="dim")))
+    console.print()
 
 
 def _count(n_shown: int, answer: Mapping[str, Any]) -> str:

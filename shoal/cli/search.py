@@ -154,7 +154,8 @@ def search(
     for word in words:
         if word.suggestions:
             session.warn(f"did you mean {' or '.join(word.suggestions)} instead of {word.text}?")
-    print_search(session.out, answer, with_scores=with_scores, query=query)
+    folds = not with_scores and "sort" not in arguments and arguments.get("mode") != "dense"
+    print_search(session.out, answer, with_scores=with_scores, query=query, folds_weak=folds)
     if kinds == (PASSAGES,) and not arguments.keys() & MAY_SHORTEN:
         _explain_short_page(
             session, min(options["top_k"], response.total) - n_results, options["max_per_document"]

@@ -33,6 +33,10 @@ from shoal.support.presets import BUILT_IN, MAX_WEIGHT
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
 from shoal.support.token_estimate import TOKENIZER
 
+LIKELY = 0.25
+"""Relevance that some result of the first page must reach, or the search gets a warning; people see less
+relevant results folded. 91 % of the queries with an answer in the library have such a result, and 15 % of the
+others; no threshold separates them better (`benchmarks/relevance.py`)."""
 MAX_OFFSET = 10_000
 """Deeper pages of a ranking are of no use to people and cost as much as all pages before them."""
 MAX_CONTEXT = 10
@@ -502,3 +506,8 @@ class RankingArguments(TypedDict, total=False):
 
 
 OF_RANKING = named(*RankingArguments.__annotations__)
+
+
+def is_weak(relevance: float, *, is_pinned: bool) -> bool:
+    """Return whether people see a result folded among others: it hardly answers the query."""
+    return relevance < LIKELY and not is_pinned

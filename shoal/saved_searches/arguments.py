@@ -9,11 +9,10 @@ from typing import Any
 
 from shoal.conversion.web_addresses import FetchPolicy, parse_url
 from shoal.declared.filters import SearchFilters
-from shoal.declared.search import SEARCH
+from shoal.declared.search import LIKELY, SEARCH
 from shoal.errors import FetchError, InvalidFieldError, QueryError
 from shoal.filters.value_checks import check_characters
 from shoal.models.search import SearchMode
-from shoal.search.relevance import LIKELY
 from shoal.search.request import SearchRequest, check_fraction, make_request
 from shoal.settings import Settings
 from shoal.storage.json_text import compact_json

@@ -37,10 +37,6 @@ from shoal.words.typed import stems_of
 
 CLOSE = 3
 """Two terms are close if their places differ by at most this many words."""
-LIKELY = 0.25
-"""Relevance that some result of the first page must reach, or the search gets a warning. 91 % of the queries
-with an answer in the library have such a result, and 15 % of the others; no threshold separates them better
-(`benchmarks/relevance.py`)."""
 RANKED_BY_VECTORS = (
     "relevance is judged by words and reefs, and these results are ranked by their vectors alone: "
     "compare their similarity"

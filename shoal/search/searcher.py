@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from shoal.declared.filters import SearchFilters
+from shoal.declared.search import LIKELY
 from shoal.errors import QueryError
 from shoal.filters.evaluation import FilterState
 from shoal.filters.reef_names import ReefNames
@@ -45,7 +46,7 @@ from shoal.search.query_analysis import (
     join_terms,
 )
 from shoal.search.ranking import Ranked, Ranking, rank
-from shoal.search.relevance import LIKELY, RANKED_BY_VECTORS, is_relevant_enough
+from shoal.search.relevance import RANKED_BY_VECTORS, is_relevant_enough
 from shoal.search.request import SearchRequest
 from shoal.search.results import build_results, results_queries
 from shoal.settings import Settings

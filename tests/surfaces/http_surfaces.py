@@ -12,9 +12,9 @@ import httpx
 from parity_world import API, FILTERS, UNITS, Arguments, RefusedError, World, explanation, found_units, plain
 
 from shoal.client.decoding import decode
+from shoal.declared.search import LIKELY
 from shoal.models.explanations import Explanation
 from shoal.models.search import SearchResponse
-from shoal.search.relevance import LIKELY
 
 
 @functools.cache

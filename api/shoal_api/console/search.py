@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import flask
 from werkzeug.wrappers import Response
 
-from shoal.declared.search import MAX_OFFSET
+from shoal.declared.search import LIKELY, MAX_OFFSET, is_weak
 from shoal.engine import Engine
 from shoal.errors import FilterError, NotFoundError, QueryError
 from shoal.models.documents import DocFormat
@@ -205,7 +205,16 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         results = list(response.results)
     else:
         results = [passage for document in documents for passage in document.passages]
+    numbered = list(enumerate(results, start=1))
+    weak: list[tuple[int, SearchResult]] = []
+    if documents is None and mode is not SearchMode.dense and not flask.request.args.get("sort"):
+        weak = [each for each in numbered if is_weak(each[1].relevance, is_pinned=each[1].pinned)]
+    if len(weak) == len(numbered):
+        weak = []
     return {
+        "likely": [each for each in numbered if each not in weak],
+        "weak": weak,
+        "likely_from": LIKELY,
         "documents": documents,
         "n_shown": len(results if documents is None else documents),
         "awaited": _awaited(engine, results),

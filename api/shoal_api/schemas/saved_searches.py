@@ -6,7 +6,7 @@ import dataclasses
 
 from marshmallow import fields, validate
 
-from shoal.declared.search import SEARCH
+from shoal.declared.search import LIKELY, SEARCH
 from shoal.models.saved_searches import (
     DeliveryDetail,
     DeliveryPage,
@@ -21,7 +21,6 @@ from shoal.saved_searches.arguments import (
     MAX_SECRET_CHARS,
     MIN_SECRET_CHARS,
 )
-from shoal.search.relevance import LIKELY
 from shoal_api.schemas.arguments import body_field, schema_of
 from shoal_api.schemas.common import (
     PageSchema,

@@ -430,7 +430,8 @@ def test_search_in_an_empty_database_prints_a_warning(shoal: Shoal) -> None:
 
 
 def test_search_output_has_no_escapes_of_the_document(shoal: Shoal, library: Path) -> None:
-    result = shoal("--db", library, "search", "volcano lava", "--top-k", "40", "--max-per-document", "40")
+    options = ("--top-k", "40", "--max-per-document", "40", "--scores")
+    result = shoal("--db", library, "search", "volcano lava", *options)
     assert "[bold]loudly[/bold]" in result.out.replace("\n   ", " ")
     assert "\x1b" not in result.out
     assert "\\u001b" not in shoal("--db", library, "search", "volcano", "--json").out

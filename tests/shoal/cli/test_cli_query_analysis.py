@@ -12,6 +12,21 @@ from typing import Any, NamedTuple
 import pytest
 
 from shoal.cli.app import run
+from shoal.declared.search import LIKELY
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from shoal.cli.app import run
+from shoal.declared.search import LIKELY
+from shoal.declared.search import LIKELY
 from shoal.engine import Engine
 
 SAMPLES = Path(__file__).parents[3] / "shoal" / "sample_corpus"
@@ -141,11 +156,23 @@ def test_search_suggests_the_spelling_of_a_word_that_no_passage_holds(shoal: Sho
     assert "did you mean" not in shoal("search", "bees vulcano", "--json").err
 
 
+def test_weaker_results_get_a_line_each_after_the_others(shoal: Shoal) -> None:
+    query = ("search", "eruption of insects", "--mode", "reef", "--top-k", "20")
+    results = json.loads(shoal(*query, "--json").out)["results"]
+    weak = [number for number, each in enumerate(results, start=1) if each["relevance"] < LIKELY]
+    assert 0 < len(weak) < len(results)
+    shown, _, folded = shoal(*query).out.partition(f"{len(weak)} weaker result")
+    numbers = [int(number) for number in re.findall(r"(?m)^ {0,3}(\d+)\. ", folded)]
+    assert numbers == weak
+    assert not {int(number) for number in re.findall(r"(?m)^(\d+)\. ", shown)} & set(weak)
+    assert "weaker result" not in shoal(*query, "--scores").out
+
+
 def test_results_say_whether_they_hold_all_or_none_of_the_words(shoal: Shoal) -> None:
     assert "holds all of the query's words" in shoal("search", "bees", "--top-k", "1").out
     assert (
         "holds none of the query's words"
-        in shoal("search", "eruption of insects", "--mode", "reef", "--top-k", "20").out
+        in shoal("search", "eruption of insects", "--mode", "reef", "--top-k", "20", "--scores").out
     )
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import shoal
+from shoal.declared.search import LIKELY
 from shoal.engine import Engine
 from shoal.errors import QueryError
 from shoal.models.search import SearchResult
 from shoal.search.audit import search_arguments
 from shoal.search.query_language import parse_query
 from shoal.search.relevance import (
-    LIKELY,
     RATIOS,
     REEFS_ALONE,
     TERMS_ALONE,
