@@ -13,20 +13,6 @@ import pytest
 
 from shoal.cli.app import run
 from shoal.declared.search import LIKELY
-from __future__ import annotations
-
-import json
-import re
-import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
-
-import pytest
-
-from shoal.cli.app import run
-from shoal.declared.search import LIKELY
-from shoal.declared.search import LIKELY
 from shoal.engine import Engine
 
 SAMPLES = Path(__file__).parents[3] / "shoal" / "sample_corpus"
