@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from shoal.models.described import Presence, Time
 from shoal.models.files import FilePlace
@@ -206,6 +206,12 @@ class Status:
         "file of the database, or the address of its server; for the right `admin` alone",
         Presence.IF_SET,
     ] = None
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the member of this name, for programs that read the status as the object that it was."""
+        if name not in self.__dataclass_fields__:
+            raise KeyError(name)
+        return getattr(self, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -489,3 +489,10 @@ def test_commands_import_no_heavy_packages(engine: Engine, work: str, unneeded: 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert process.stdout.strip() == "[]", process.stdout + process.stderr
+
+
+def test_the_status_is_read_by_attribute_and_by_name(engine: Engine) -> None:
+    status = engine.status()
+    assert status["n_documents"] == status.n_documents
+    with pytest.raises(KeyError):
+        status["no such member"]
