@@ -12,10 +12,10 @@ import marshmallow as ma
 from marshmallow import fields, validate
 
 from shoal.declared.arguments import MAX_IDS
+from shoal.models.meanings import MEANINGS
 from shoal.search.request import MAX_PAGE
 from shoal.support.clock import timestamp
 from shoal_api.problems import MAX_ERRORS
-from shoal_api.schemas.meanings import MEANINGS
 from shoal_api.schemas.unknown import hint
 
 SPACED_ZONE = re.compile(r"(\d:\d\d(?::\d\d(?:\.\d+)?)?) (\d\d:?\d\d)$")

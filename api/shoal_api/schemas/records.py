@@ -19,8 +19,8 @@ import marshmallow as ma
 from marshmallow import fields, validate
 
 from shoal.models.described import Format, Presence
+from shoal.models.meanings import MEANINGS
 from shoal_api.schemas.common import Moment, Record, RecordMap, Records, Schema
-from shoal_api.schemas.meanings import MEANINGS
 
 MakeField = Callable[..., fields.Field[Any]]
 """Returns a field from its options: `required`, `allow_none` and `metadata`."""
