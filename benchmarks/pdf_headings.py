@@ -4,13 +4,14 @@
     python -m benchmarks.pdf_headings measure FOLDER LABELS [--missed]
 
 `label` writes labels for the PDF files of FOLDER that have an outline (bookmarks) of at least 5 entries, and
-between 4 and N pages: a JSON object with the list of headings of each file, by its name. Read and correct
-them: people make outlines, and some list figures or leave out sections. `measure` converts each labelled file
-twice: with its outline hidden from the converter, and with it.
+between 4 and N pages: a JSON object with the headings of each file, as [level, title], by its name. Read and
+correct them: people make outlines, and some list figures or leave out sections. `measure` converts each
+labelled file twice: with its outline hidden from the converter, and with it.
 
 A heading is found if its letters, without numbers, are those of a label of its file, or nearly. A label
 counts once. Precision leaves out what outlines do not list: headings before the first labelled one (title,
-authors), and names such as References (`UNLISTED`). Each file counts once in the means.
+authors), names such as References (`UNLISTED`), and numbers with more parts than the outline has levels. Each
+file counts once in the means.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ UNLISTED = re.compile(
 )
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 _LETTERS = re.compile(r"[^\W\d_]+")
+
+_NUMBER = re.compile(r"[\dA-Z]+(?:\.\d+)+")
+
+Label = tuple[int, str]
+"""Level, from 1, and title of a heading."""
 
 
 class Score(NamedTuple):
@@ -81,20 +87,22 @@ def main() -> None:
         measure_files(arguments.folder, labels, missed=arguments.missed)
 
 
-def _outlines(folder: Path, max_pages: int) -> Iterator[tuple[str, list[str]]]:
+def _outlines(folder: Path, max_pages: int) -> Iterator[tuple[str, list[Label]]]:
     for path in sorted(folder.rglob("*.pdf")):
         try:
             with pypdfium2.PdfDocument(path) as document:
-                titles = [bookmark.get_title().strip() for bookmark in document.get_toc(max_depth=6)]
+                titles = [
+                    (mark.level + 1, mark.get_title().strip()) for mark in document.get_toc(max_depth=6)
+                ]
                 n_pages = len(document)
         except (pypdfium2.PdfiumError, UnicodeError):
             continue
-        titles = [title for title in titles if _key(title)]
+        titles = [(level, title) for level, title in titles if _key(title)]
         if len(titles) >= MIN_ENTRIES and MIN_PAGES <= n_pages <= max_pages:
             yield str(path.relative_to(folder)), titles
 
 
-def measure_files(folder: Path, labels: dict[str, list[str]], *, missed: bool = False) -> None:
+def measure_files(folder: Path, labels: dict[str, list[Label]], *, missed: bool = False) -> None:
     print(f"{'':<48} {'outline hidden':^23} {'with its outline':^23}")
     print(f"{'file':<48} {'precision':>11} {'recall':>11} {'precision':>11} {'recall':>11}")
     hidden: list[Score] = []
@@ -133,16 +141,17 @@ def _hidden_outline() -> Iterator[None]:
         pypdfium2.PdfDocument.get_toc = get_toc
 
 
-def score(content: str, labels: Sequence[str]) -> Score:
+def score(content: str, labels: Sequence[Label]) -> Score:
     """Compare the headings of a converted text with those that it should have."""
     found = [match.group(1) for match in _HEADING.finditer(content)]
-    open_labels = [(_key(label), label) for label in labels]
+    open_labels = [(_key(label), label) for _, label in labels]
+    deepest = max(level for level, _ in labels)
     right = [_take(_key(heading), open_labels) for heading in found]
     first = right.index(True) if True in right else 0
     wrong = [
         heading
         for heading, is_right in zip(found[first:], right[first:], strict=True)
-        if not (is_right or UNLISTED.fullmatch(_key(heading)))
+        if not (is_right or UNLISTED.fullmatch(_key(heading)) or _depth(heading) > deepest)
     ]
     n_right = sum(right)
     return Score(
@@ -161,6 +170,11 @@ def _take(key: str, labels: list[tuple[str, str]]) -> bool:
             del labels[i]
             return True
     return False
+
+
+def _depth(heading: str) -> int:
+    number = _NUMBER.match(heading)
+    return number.group().count(".") + 1 if number else 0
 
 
 def _key(text: str) -> str:

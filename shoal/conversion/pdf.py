@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from shoal.conversion.converted import ConversionError, Converted, Draft, broken, report
 from shoal.conversion.pdf_annotations import AnnotationReader, with_fields
+from shoal.conversion.pdf_headings import OutlineItem, roman_value
 from shoal.conversion.pdf_layout import BlockKind, PdfBlock, read_blocks
-from shoal.conversion.pdf_lines import Line, OutlineItem, PageReader
+from shoal.conversion.pdf_lines import Line, PageReader
 from shoal.models.files import LocatorKind
 
 MAX_PAGES = 20_000
@@ -402,14 +403,7 @@ def _signatures(edge: str, line: Line, page: int) -> Iterator[tuple[str, str]]:
         distance = int(number.group()) - page
         yield edge, f"{line.text[: number.start()]}<{distance}>{line.text[number.end() :]}"
     if _ROMAN.fullmatch(line.text):
-        yield edge, f"<{_roman(line.text) - page}>"
-
-
-def _roman(text: str) -> int:
-    values = [
-        {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100, "d": 500, "m": 1000}[char] for char in text.lower()
-    ]
-    return sum(-a if a < b else a for a, b in zip(values, [*values[1:], 0], strict=True))
+        yield edge, f"<{roman_value(line.text) - page}>"
 
 
 def _is_page_number(text: str, page: int, label: str) -> bool:

@@ -16,7 +16,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from shoal.conversion.converted import report
-from shoal.conversion.pdf_lines import Cell, Line, OutlineItem, ends_sentence, find_headings
+from shoal.conversion.pdf_headings import OutlineItem, find_headings
+from shoal.conversion.pdf_lines import Cell, Line, ends_sentence
 
 # Tried only where a run of dots begins.
 _LEADER = re.compile(
@@ -80,7 +81,8 @@ def read_blocks(
     `asides`: texts of each page that stand outside its lines, such as comments; they follow its paragraphs.
     """
     body = body_size(pages)
-    headings = find_headings(pages, outline, body)
+    distances = _usual_distances(pages)
+    headings = find_headings(pages, outline, body, distances.get(body, 1.2 * body))
     builder = _BlockBuilder(pages, headings, body)
     for number, page in enumerate(pages):
         builder.add_page(page)

@@ -1,8 +1,7 @@
-"""The lines of a PDF page as PDFium reads them (text, position, size of the letters), and which are headings.
+"""The lines of a PDF page as PDFium reads them: text, position, size and font of the letters.
 
 PDFium gives characters in the order in which the file draws them, which is the reading order in files of word
-processors, LaTeX and browsers, columns included. Headings are the titles of the outline, and lines in larger
-or bold letters.
+processors, LaTeX and browsers, columns included.
 """
 
 from __future__ import annotations
@@ -25,6 +24,11 @@ _LINE_ENDS = re.compile("\r\n?|\n|\ufffe")
 _SPACE = re.compile(r" +")
 _RTL = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _WORD_GAP = 0.15
+SECTION_NUMBER = re.compile(
+    r"((?:\d{1,3}(?:\.\d{1,3}){0,5}|[A-Z](?:\.\d{1,3}){1,5})\.?|(?:[IVXL]{1,6}|[A-Z])\.)(?=( +)\S)"
+)
+_RUN_IN_STOPS = (".", ":")
+_RUN_IN_LETTERS = 3
 _SLANT = 5  # degrees; less is as good as straight
 _SENTENCE_END = re.compile(r"[.!?:;…。！？][\"”’»')\]]*\Z")
 _NUMBER = re.compile(r"\d(?:[\d.,:/-]*\d)?")
@@ -33,7 +37,8 @@ _LIGATURES = str.maketrans(
     {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\x00": None, "\x02": "-"}
 )
 _PRESENTATION_FORMS = re.compile("[\ufb50-\ufdff\ufe70-\ufefc]+")
-_BOLD_NAME = re.compile(rb"bold|black|heavy|semibd|demi|cmbx|sfbx", re.IGNORECASE)
+_BOLD_NAME = re.compile(rb"bold|black|heavy|semibd|demi|medi|cm(?:ss)?bx|sfbx|(?<![a-z])bd\b", re.IGNORECASE)
+_SUBSET = re.compile(r"\A[A-Z]{6}\+")
 _FORCE_BOLD = 1 << 18
 _FONT_NAME_BYTES = 100
 
@@ -49,7 +54,8 @@ class Cell(NamedTuple):
 class Line(NamedTuple):
     """A line of a page. Lengths are in points; `bottom` grows upwards, from the lower edge of the page.
 
-    `size`: of the letters, in half points. `hyphenated`: PDFium removed a hyphen from the end.
+    `size`: of the letters, in half points. `font`: its name; empty for a line of several fonts. `hyphenated`:
+    PDFium removed a hyphen from the end.
     """
 
     page: int  # from 0
@@ -61,6 +67,7 @@ class Line(NamedTuple):
     bold: bool
     hyphenated: bool
     cells: tuple[Cell, ...]
+    font: str = ""
 
 
 class View(NamedTuple):
@@ -141,11 +148,14 @@ class PageReader:
             if span.angle != view.rotation:
                 turned[span.angle].append(_joined(whole[span.start : span.stop]))
                 continue
-            line = self._line(textpage, page, whole, span, view)
+            heading, rest = self._divided(textpage, whole, span)
+            line = self._line(textpage, page, whole, heading, view)
             if lines and _continues(lines[-1], line):
                 lines[-1] = _merged(lines[-1], line)
             else:
                 lines.append(line)
+            if rest is not None:
+                lines.append(self._line(textpage, page, whole, rest, view))
         return PageText(lines, [" ".join(texts) for texts in turned.values()], view)
 
     def _spans(self, textpage: Any, whole: str) -> Iterator[_Span]:
@@ -184,18 +194,55 @@ class PageReader:
         units = (self._raw.FPDFText_GetUnicode(textpage, i) for i in range(n_chars))
         return [unit if unit <= 0xFFFF else _HYPHEN - 1 for unit in units]
 
+    def _divided(self, textpage: Any, whole: str, span: _Span) -> tuple[_Span, _Span | None]:
+        """Divide a line behind the heading of a section that runs into its paragraph.
+
+        It has a number of several parts, a font of its own, and a stop at its end.
+        """
+        number = SECTION_NUMBER.match(whole, span.start, span.stop)
+        if number is None or "." not in number.group(1).rstrip("."):
+            return span, None  # list items run in as well
+        first = number.end() + len(number.group(2))
+        font = self._font(textpage, first)
+        if font == self._font(textpage, span.stop - 1):
+            return span, None
+        rest = first
+        while rest < span.stop and (whole[rest].isspace() or self._font(textpage, rest) == font):
+            rest += 1
+        title = whole[first:rest].rstrip()
+        if title[-1:] not in _RUN_IN_STOPS or sum(map(str.isalpha, title)) < _RUN_IN_LETTERS:
+            return span, None
+        stop = first + len(title)
+        return (
+            span._replace(stop=stop, middle=stop - 2, hyphenated=False),
+            span._replace(start=rest, middle=max(rest, span.middle)),
+        )
+
     def _line(self, textpage: Any, page: int, whole: str, span: _Span, view: View) -> Line:
         start, stop, middle, hyphenated, _ = span
         text = whole[start:stop]
         first, last = self._position(textpage, start, view), self._position(textpage, stop - 1, view)
-        size, bold = self._letters(textpage, middle)
+        size = self._size(textpage, middle)
+        if text.isupper():
+            size = max(size, self._size(textpage, start))  # small capitals
+        fonts = [self._font(textpage, at) for at in (start, middle, stop - 1)]
+        font, bold = fonts[1]
+        if fonts[2] != fonts[1] and (fonts[0] != fonts[1] or self._runs_in(textpage, whole, span)):
+            font = ""
         bottom = self._position(textpage, middle, view)[1]  # the first letter may be raised
         if _RTL.search(text):
             in_order = self._right_to_left(textpage, text, start, size, view)
             left, right = min(first[0], last[0]), max(first[2], last[2])
-            return Line(page, in_order, left, right, bottom, size, bold, False, ())
+            return Line(page, in_order, left, right, bottom, size, bold, False, (), font)
         cells = self._cells(textpage, text, start, size, first[0], last[2], view)
-        return Line(page, _joined(text), first[0], last[2], bottom, size, bold, hyphenated, cells)
+        return Line(page, _joined(text), first[0], last[2], bottom, size, bold, hyphenated, cells, font)
+
+    def _runs_in(self, textpage: Any, whole: str, span: _Span) -> bool:
+        """Whether the first font of a line ends with a stop, as the title of a paragraph does."""
+        font, at = self._font(textpage, span.middle), span.middle
+        while at < span.stop and (whole[at].isspace() or self._font(textpage, at) == font):
+            at += 1
+        return whole[span.start : at].rstrip()[-1:] in _RUN_IN_STOPS
 
     def _cells(
         self,
@@ -228,20 +275,23 @@ class PageReader:
         left, bottom, right, _ = view.seen(box.left, box.bottom, box.right, box.top)
         return left, bottom, right
 
-    def _letters(self, textpage: Any, index: int) -> tuple[float, bool]:
-        """Return the size of a character in points, in steps of a half, and whether it is bold."""
-        raw = self._raw
-        size = raw.FPDFText_GetFontSize(textpage, index)
-        if raw.FPDFText_GetMatrix(textpage, index, self._matrix):
+    def _size(self, textpage: Any, index: int) -> float:
+        """Return the size of a character in points, in steps of a half."""
+        size = self._raw.FPDFText_GetFontSize(textpage, index)
+        if self._raw.FPDFText_GetMatrix(textpage, index, self._matrix):
             size *= math.hypot(self._matrix.c, self._matrix.d)
         if not math.isfinite(size):
             size = 0.0
-        length = raw.FPDFText_GetFontInfo(textpage, index, self._font_name, _FONT_NAME_BYTES, self._flags)
+        return round(2 * abs(size)) / 2 or 0.5
+
+    def _font(self, textpage: Any, index: int) -> tuple[str, bool]:
+        """Return the name of a character's font, without the mark of a subset, and whether it is bold."""
+        buffer = self._font_name
+        length = self._raw.FPDFText_GetFontInfo(textpage, index, buffer, _FONT_NAME_BYTES, self._flags)
+        name = buffer.value if 0 < length <= _FONT_NAME_BYTES else b""
         # The weight that PDFium reports is a guess from the width of stems, and wrong for many fonts.
-        bold = 0 < length <= _FONT_NAME_BYTES and bool(
-            self._flags.value & _FORCE_BOLD or _BOLD_NAME.search(self._font_name.value)
-        )
-        return round(2 * abs(size)) / 2 or 0.5, bold
+        bold = bool(name) and bool(self._flags.value & _FORCE_BOLD or _BOLD_NAME.search(name))
+        return _SUBSET.sub("", name.decode("utf-8", "replace")), bold
 
     def _right_to_left(self, textpage: Any, text: str, start: int, size: float, view: View) -> str:
         """Return the text of a line with right-to-left writing in its logical order, from the places of
@@ -326,178 +376,3 @@ def _spaced(glyphs: Sequence[Cell], size: float) -> str:
         parts.append(char)
         end = right if end == math.inf else max(end, right)
     return "".join(parts)
-
-
-MAX_LEVEL = 6
-# Sizes of letters as multiples of that of the body.
-_HEADING_SIZE = 1.15
-_MAX_HEADING_CHARS = 200
-_MAX_HEADING_LINES = 4
-_MAX_SIZE_LEVELS = 5
-# More large lines than this share of all are no headings, but text in large letters.
-_MAX_HEADING_SHARE = 0.25
-# Distances between lines as multiples of the size of the letters.
-_GAP_AROUND = 1.25
-_GAP_WITHIN = 1.6
-_START_CHARS = 4
-_NUMBER_CHARS = 6  # letters and digits of the number of a section
-_LETTERS = re.compile(r"[^\W_]+")
-_SECTION_NUMBER = re.compile(r"\A(?:\d++(?:\.\d++)*+\.?\s++|[IVXLC]++\.\s++|[A-Z]\.\s++)")
-
-
-class OutlineItem(NamedTuple):
-    """An entry of the file's outline (bookmarks); `level` from 1, `page` from 0."""
-
-    level: int
-    title: str
-    page: int
-
-
-def find_headings(
-    pages: Sequence[Sequence[Line]], outline: Sequence[OutlineItem], body: float
-) -> dict[int, tuple[int, int]]:
-    """Return the level of each heading line, from 1, by the line's id, with a number that lines of the same
-    heading share."""
-    by_outline = _outline_headings(pages, outline)
-    headings = dict(by_outline)
-    n_lines = sum(map(len, pages))
-    sizes: Counter[float] = Counter()
-    for page in pages:
-        sizes.update(line.size for line in page if _may_be_heading(line, body))
-    if sum(sizes.values()) > max(_MAX_HEADING_SHARE * n_lines, 2 * len(pages)):
-        return headings
-    levels = _levels_of_sizes(sizes, headings, pages)
-    trusts_outline = 2 * len({number for _, number in by_outline.values()}) >= len(outline) > 0
-    bold_level = max(levels.values(), default=0) + 1
-    number = len(outline)
-    for page in pages:
-        for i, line in enumerate(page):
-            if id(line) in headings:
-                continue
-            level = levels.get(line.size) if _may_be_heading(line, body) else None
-            if level is None and not trusts_outline and _stands_out_bold(page, i, body):
-                level = bold_level
-            if level is None or (trusts_outline and level > 1):
-                continue
-            above = page[i - 1] if i else None
-            goes_on = (
-                above is not None
-                and headings.get(id(above), (0, 0))[0] == level
-                and above.size == line.size
-                and 0 < above.bottom - line.bottom <= _GAP_WITHIN * line.size
-            )
-            if not goes_on:
-                number += 1
-            headings[id(line)] = (min(level, MAX_LEVEL), number)
-    return headings
-
-
-def _may_be_heading(line: Line, body: float) -> bool:
-    return (
-        line.size >= _HEADING_SIZE * body
-        and len(line.text) <= _MAX_HEADING_CHARS
-        and sum(map(str.isalpha, line.text)) >= 2
-    )
-
-
-def _stands_out_bold(page: Sequence[Line], i: int, body: float) -> bool:
-    """Whether a bold line in letters of the body is a heading: short, alone, and no end of a sentence."""
-    line = page[i]
-    if (
-        not line.bold
-        or line.size < body
-        or len(line.text) > _MAX_HEADING_CHARS // 2
-        or ends_sentence(line.text)
-        or line.cells
-        or not (line.text[0].isupper() or line.text[0].isdigit())
-    ):
-        return False
-    above, below = (page[i - 1] if i else None), (page[i + 1] if i + 1 < len(page) else None)
-    return (
-        below is not None
-        and not below.bold
-        and (above is None or not above.bold)
-        and (above is None or abs(above.bottom - line.bottom) > _GAP_AROUND * line.size)
-    )
-
-
-def _levels_of_sizes(
-    sizes: Counter[float], headings: dict[int, tuple[int, int]], pages: Sequence[Sequence[Line]]
-) -> dict[float, int]:
-    """Return the level of each size of letters: as the outline says for most lines of that size, otherwise
-    by rank."""
-    votes: dict[float, Counter[int]] = defaultdict(Counter)
-    for page in pages:
-        for line in page:
-            if id(line) in headings:
-                votes[line.size][headings[id(line)][0]] += 1
-    levels: dict[float, int] = {}
-    rank = 0
-    for size in sorted(sizes, reverse=True):
-        voted = votes.get(size)
-        rank = max(voted.most_common(1)[0][0], rank) if voted else rank + 1
-        levels[size] = min(rank, _MAX_SIZE_LEVELS)
-    return levels
-
-
-def _outline_headings(
-    pages: Sequence[Sequence[Line]], outline: Sequence[OutlineItem]
-) -> dict[int, tuple[int, int]]:
-    """Find the lines of the titles in the outline, on their page or the one after it."""
-    found: dict[int, tuple[int, int]] = {}
-    keys = [[_key(line.text) for line in page] for page in pages]
-    starts = [_starts(page) for page in pages]
-    for number, item in enumerate(outline):
-        title = _key(item.title)
-        if not title:
-            continue
-        for page in (item.page, item.page + 1):
-            if page >= len(pages):
-                continue
-            lines = pages[page]
-            match = _match_title(title, item.title, lines, keys[page], starts[page], found)
-            if match is not None:
-                for i in range(*match):
-                    found[id(lines[i])] = (item.level, number)
-                break
-    return found
-
-
-def _match_title(
-    title: str,
-    source: str,
-    lines: Sequence[Line],
-    keys: Sequence[str],
-    starts: dict[str, list[int]],
-    found: dict[int, tuple[int, int]],
-) -> tuple[int, int] | None:
-    """Return the range of lines that are a title; the number of its section may be in only one of them."""
-    bare = _key(_SECTION_NUMBER.sub("", source, count=1))
-    both = {title[:_START_CHARS], bare[:_START_CHARS]}
-    for first in sorted(i for start in both for i in starts.get(start, ())):
-        if id(lines[first]) in found:
-            continue
-        text = ""
-        for last in range(first, min(first + _MAX_HEADING_LINES, len(lines))):
-            if lines[last].size != lines[first].size:
-                break
-            text += keys[last]
-            if any(
-                text.endswith(end) and len(text) <= len(end) + _NUMBER_CHARS for end in (title, bare) if end
-            ):
-                return first, last + 1
-            if len(text) > len(title) + _NUMBER_CHARS:
-                break
-    return None
-
-
-def _starts(page: Sequence[Line]) -> dict[str, list[int]]:
-    """Return the lines of a page by their first letters without the number of a section."""
-    found: dict[str, list[int]] = defaultdict(list)
-    for i, line in enumerate(page):
-        found[_key(_SECTION_NUMBER.sub("", line.text, count=1))[:_START_CHARS]].append(i)
-    return found
-
-
-def _key(text: str) -> str:
-    return "".join(_LETTERS.findall(text.casefold()))

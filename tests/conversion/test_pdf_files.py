@@ -75,6 +75,67 @@ def test_larger_letters_are_headings_by_size() -> None:
     assert headings == ["# Harbours", "## Arrivals", "## Departures", "### At night"]
 
 
+def headings(*pages: list[Text]) -> list[str]:
+    return [line for line in convert([*pages]).content.split("\n") if line.startswith("#")]
+
+
+def section(y: float, *titles: str, x: float = 72) -> list[Text]:
+    """Titles in bold letters of the body's size, and a paragraph below them."""
+    lines = [Text(x, y - 16 * i, title, bold=True) for i, title in enumerate(titles)]
+    return [*lines, *prose([line[:40] for line in PROSE], x=x, y=y - 16 * len(titles))]
+
+
+def test_bold_numbers_in_order_are_headings_whatever_their_size() -> None:
+    left = [
+        Text(72, 760, "On Harbours", 16),
+        *section(720, "Abstract"),
+        *section(660, "1 Introduction"),
+        *section(600, "2 Background", "2.1 Pilots"),
+        *section(520, "2.2 Boats."),
+    ]
+    right = [
+        *section(720, "3 Overview", "3.1 Overview of harbours", x=320),
+        *section(620, "References", x=320),
+    ]
+    assert headings([*left, *right]) == [
+        "# On Harbours",
+        "## Abstract",
+        "## 1 Introduction",
+        "## 2 Background",
+        "### 2.1 Pilots",
+        "### 2.2 Boats.",
+        "## 3 Overview",
+        "### 3.1 Overview of harbours",
+        "## References",
+    ]
+
+
+def test_labels_captions_and_bold_prose_are_no_headings() -> None:
+    figure = [
+        Text(80 + 150 * i, 420 - 60 * i, label, 14) for i, label in enumerate(("Pilot", "Boat", "Crew"))
+    ]
+    page = [
+        *section(720, "1 Introduction"),
+        *section(660, "2 Harbours"),
+        *[Text(72, 600 - 12 * i, line, bold=True) for i, line in enumerate(PROSE)],
+        Text(72, 540, "Figure 1: Pilots and boats", bold=True),
+        Text(72, 510, "4 u + v = x", bold=True),
+        *prose(PROSE, y=490),
+        *figure,
+    ]
+    assert headings(page, prose(PROSE)) == ["# 1 Introduction", "# 2 Harbours"]
+
+
+def test_a_numbered_title_that_runs_into_its_paragraph_is_a_heading() -> None:
+    lines: list[Text] = []
+    for i, title in enumerate(("Pilots.", "Boats and crews.", "Tides.")):
+        y = 700 - 60 * i
+        lines += [Text(72, y, f"3.{i + 1} {title}", bold=True), Text(190, y, PROSE[0][:60])]
+        lines += prose(PROSE[1:], y=y - 12)
+    assert headings(lines) == ["# 3.1 Pilots.", "# 3.2 Boats and crews.", "# 3.3 Tides."]
+    assert f"# 3.1 Pilots.\n\n{PROSE[0][:60]}" in content(*lines)
+
+
 def test_the_outline_gives_headings_in_letters_of_the_body() -> None:
     first = [
         Text(72, 730, "1.2 Arrivals of ships and of", 10),
