@@ -335,6 +335,7 @@ def _values(rows: Iterable[Element]) -> Iterator[NumberedRow]:
     carried: dict[int, tuple[int, str]] = {}  # by column: the last row of a merged cell, and its text
     for number, cells in _numbered(rows):
         row: dict[int, str] = {}
+        spans: dict[int, int] = {}
         column = 0
         for cell in cells:
             times = whole_number(attribute(cell, "number-columns-repeated"), 1, least=1, most=MAX_COLUMNS)
@@ -345,11 +346,12 @@ def _values(rows: Iterable[Element]) -> Iterator[NumberedRow]:
             span = whole_number(attribute(cell, "number-rows-spanned"), 1, least=1, most=MAX_ROWS)
             if span > 1:
                 carried[column] = (number + span - 1, text)
+            spans[column] = whole_number(attribute(cell, "number-columns-spanned"), 1, most=MAX_COLUMNS)
             if text and column < MAX_COLUMNS:
                 for i in range(min(times, _MAX_REPEATED)):
                     row[column + i] = text
             column += times
-        yield NumberedRow(min(number, MAX_ROWS), row)
+        yield NumberedRow(min(number, MAX_ROWS), row, spans)
 
 
 def _value(cell: Element) -> str:

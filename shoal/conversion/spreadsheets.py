@@ -9,9 +9,9 @@ import csv
 import datetime as dt
 import io
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -22,15 +22,32 @@ from shoal.conversion.pptx import attribute_of_relation
 from shoal.errors import ShoalError
 from shoal.formats.decoding import CERTAIN_ENCODINGS, decode
 from shoal.models.files import LocatorKind
+from shoal.support.plain_text import words_of
 
 MAX_ROWS = 1_048_576
 MAX_COLUMNS = 16_384
 MAX_SHARED_CHARS = 100_000_000
 _MAX_MERGED = 100_000
 _MAX_MERGED_ROWS = 200_000  # of one sheet
-_DATE_FORMATS = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)})
-_PERCENT_FORMATS = frozenset({9, 10})
-_NOT_FORMAT = re.compile(r'"[^"]{0,255}"|\\.|_.|\*.|\[[^\]]{0,255}\]')
+# Codes of the formats that every workbook has, by their number. Currencies among them depend on the place.
+_FORMAT_CODES = {
+    1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 5: "0", 6: "0", 7: "0.00", 8: "0.00", 9: "0%", 10: "0.00%",
+    **dict.fromkeys((*range(14, 18), *range(27, 32), *range(50, 59)), "yyyy-mm-dd"), 17: "yyyy-mm",
+    18: "hh:mm", 19: "hh:mm:ss", 20: "hh:mm", 21: "hh:mm:ss", 22: "yyyy-mm-dd hh:mm",
+    **dict.fromkeys((32, 33), "hh:mm:ss"), **dict.fromkeys((34, 35, 36), "yyyy-mm-dd"),
+    37: "0", 38: "0", 39: "0.00", 40: "0.00", 41: "0", 42: "0", 43: "0.00", 44: "0.00",
+    45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss",
+}  # fmt: skip
+_FORMAT_PARTS = re.compile(
+    r'"(?P<text>[^"]{0,255})"|\\(?P<char>.)|_.|\*.|\[\$(?P<currency>[^\]-]{0,20})[^\]]{0,20}\]'
+    r"|\[(?P<elapsed>[hms]{1,9})\]|\[[^\]]{0,255}\]|(?P<general>general)|(?P<digits>[.,]?[0#?][0#?.,]*)"
+    r"|(?P<date>y+|m+|d+|h+|s+|[geb]+|am/pm|a/p)|(?P<other>.)",
+    re.IGNORECASE,
+)
+_MAX_FORMAT_CHARS = 1000
+_MAX_DECIMALS = 15
+_MINUTES = re.compile("(?<=h)m|m(?=s)")
+_MAX_ROUNDED = 1e15
 _REFERENCE = re.compile(r"([A-Z]{1,3})(\d{1,7})")
 _MERGED = re.compile(rb'mergeCell\s+ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
 _EPOCH, _EPOCH_1904 = dt.datetime(1899, 12, 30), dt.datetime(1904, 1, 1)  # noqa: DTZ001 - no zone
@@ -45,12 +62,33 @@ _TRUE = ("1", "true")
 _ROWS_BETWEEN_REPORTS = 1000
 
 
-@dataclass(slots=True)
-class _Formats:
-    """Which formats of cells, by their number as text, show dates or percentages."""
+class _Format(NamedTuple):
+    """How a number is shown.
 
-    dates: set[str] = field(default_factory=set)
-    percents: set[str] = field(default_factory=set)
+    `parts`: those of a date, as `date_text` has them; empty for other numbers.
+    `decimals` is None for the number as it is, and negative for as many as needed, at most so many.
+    """
+
+    parts: str = ""
+    decimals: int | None = None
+    width: int = 1  # least digits before the point
+    factor: float = 1.0
+    before: str = ""
+    after: str = ""
+
+    def text(self, number: float, epoch: dt.datetime) -> str:
+        if self.parts and 0 <= number < _MAX_SERIAL:
+            return date_text(number, epoch, self.parts)
+        if self.decimals is None or not abs(number) < _MAX_ROUNDED:
+            digits = number_text(number * self.factor)
+        else:
+            exact = Decimal(format(number * self.factor, ".15g"))
+            digits = format(exact.quantize(Decimal(1).scaleb(-abs(self.decimals)), ROUND_HALF_UP), "f")
+            if self.decimals < 0:
+                digits = digits.rstrip("0").rstrip(".")
+        sign = "-" if digits.startswith("-") and digits.strip("-0.") else ""
+        whole, point, fraction = digits.lstrip("-").partition(".")
+        return f"{sign}{self.before}{whole.zfill(self.width)}{point}{fraction}{self.after}".strip()
 
 
 def convert_xlsx(data: bytes, name: str) -> Converted:
@@ -70,6 +108,7 @@ class _Reader:
         properties = child(self.workbook, "workbookPr")
         is_1904 = properties is not None and attribute(properties, "date1904") in _TRUE
         self.epoch = _EPOCH_1904 if is_1904 else _EPOCH
+        self.n_without_value = 0  # formulas
         self.formats = self._formats()
         self.shared = self._shared_texts()
 
@@ -92,10 +131,12 @@ class _Reader:
                 self.draft.warn(f"the sheet {name} is left out: only {MAX_CELLS:,} cells of a file are read")
                 continue
             writer.write(name, self._rows(part))
+        if self.n_without_value:
+            self.draft.warn(f"formulas without a value in the file are in the text: {self.n_without_value:,}")
         return self.draft.converted(self.package.title())
 
     def _rows(self, part: str) -> Iterator[NumberedRow]:
-        merged = self._merged_cells(part)
+        merged, spans = self._merged_cells(part)
         carried: dict[tuple[int, int], str] = {}
         number = 0
         for row in self.package.elements(part, "row"):
@@ -112,33 +153,44 @@ class _Reader:
                     carried[first_row, first_column] = cells.get(column, "")
                 elif not cells.get(column):
                     cells[column] = carried.get((first_row, first_column), "")
-            yield NumberedRow(number, dict(sorted(cells.items())))
+            yield NumberedRow(number, dict(sorted(cells.items())), spans.get(number, {}))
 
-    def _merged_cells(self, part: str) -> dict[int, dict[int, tuple[int, int]]]:
-        """Return for each row the columns that are merged into a cell of the same column, with that cell.
+    def _merged_cells(
+        self, part: str
+    ) -> tuple[dict[int, dict[int, tuple[int, int]]], dict[int, dict[int, int]]]:
+        """Return for each row the columns that are merged into a cell of the same column, with that cell, and
+        the number of columns of the cells that have several.
 
         The value of a merged cell counts for each of its rows.
         """
         found: dict[int, dict[int, tuple[int, int]]] = {}
+        spans: dict[int, dict[int, int]] = {}
         rows_left = _MAX_MERGED_ROWS
         # The list is behind the cells, and most sheets have none: a search is faster than reading them twice.
         for match in islice(_MERGED.finditer(self.package.read(part)), _MAX_MERGED):
-            (first, column), (last, _) = map(_place, match.group(1).decode().split(":"))
+            (first, column), (last, last_column) = map(_place, match.group(1).decode().split(":"))
+            if last_column > column:
+                spans.setdefault(first, {})[column] = last_column - column + 1
             if last > first:
                 last = min(last, first + rows_left - 1)
                 rows_left -= max(last - first + 1, 0)
                 for row in range(first, last + 1):
                     found.setdefault(row, {})[column] = (first, column)
-        return found
+        return found, spans
 
     def _text(self, cell: Element) -> str:
         kind = cell.get("t", "n")
         if kind == "inlineStr":
             return cell_text(_inline_text(child(cell, "is")))
-        text = ""
+        text = formula = ""
         for inner in cell:
             if inner.tag.endswith("}v"):
                 text = (inner.text or "").strip()
+            elif inner.tag.endswith("}f"):
+                formula = (inner.text or "").strip()
+        if formula and not text:
+            self.n_without_value += 1
+            return cell_text(f"={formula}")
         if kind == "s":
             index = whole_number(text, -1, least=-1)
             return self.shared[index] if 0 <= index < len(self.shared) else ""
@@ -155,28 +207,24 @@ class _Reader:
             number = float(text)
         except ValueError:
             return cell_text(text)
-        if style in self.formats.dates and 0 <= number < _MAX_SERIAL:
-            return date_text(number, self.epoch)
-        if style in self.formats.percents:
-            return number_text(number * 100) + " %"
-        return number_text(number)
+        return self.formats.get(style, _Format()).text(number, self.epoch)
 
-    def _formats(self) -> _Formats:
-        formats = _Formats()
+    def _formats(self) -> dict[str, _Format]:
+        """Return the formats of cells by their number as text."""
         root = self._part("styles")
         custom: dict[int, str] = {}
         for element in child(root, "numFmts") or () if root is not None else ():
-            code = _NOT_FORMAT.sub("", attribute(element, "formatCode"))
-            custom[whole_number(attribute(element, "numFmtId"), -1, least=-1)] = code.casefold()
+            custom[whole_number(attribute(element, "numFmtId"), -1, least=-1)] = attribute(
+                element, "formatCode"
+            )
         cells = child(root, "cellXfs")
-        for style, element in enumerate(cells if cells is not None else ()):
-            number = whole_number(attribute(element, "numFmtId"))
-            code = custom.get(number, "")
-            if number in _DATE_FORMATS or (code != "general" and any(char in code for char in "dmyhs")):
-                formats.dates.add(str(style))
-            elif number in _PERCENT_FORMATS or "%" in code:
-                formats.percents.add(str(style))
-        return formats
+        numbers = [
+            whole_number(attribute(element, "numFmtId")) for element in (() if cells is None else cells)
+        ]
+        return {
+            str(style): _read_format(custom.get(number, _FORMAT_CODES.get(number, "")))
+            for style, number in enumerate(numbers)
+        }
 
     def _part(self, kind: str) -> Element | None:
         targets = [target for kind_, target in self.relations.values() if kind_ == kind]
@@ -194,6 +242,40 @@ class _Reader:
                 if n_chars > MAX_SHARED_CHARS:
                     raise ConversionError("too_large", "the texts of the workbook are too long")
         return texts
+
+
+@lru_cache(maxsize=1000)
+def _read_format(code: str) -> _Format:
+    """Read the code of a format for positive numbers, such as `[$€-407] #,##0.00` or `yyyy\\-mm`."""
+    parts, digits = "", ""
+    around = ["", ""]
+    for match in _FORMAT_PARTS.finditer(code[:_MAX_FORMAT_CHARS]):
+        kind, text = match.lastgroup, match.group(match.lastgroup) if match.lastgroup else ""
+        if kind == "other" and text == ";":
+            break
+        if digits and (kind in ("date", "digits") or text == "/"):
+            return _Format()  # powers of ten, fractions and patterns of digits
+        if kind == "elapsed":
+            parts += "e" + text[0].lower()
+        elif kind == "date":
+            parts += {"e": "y", "b": "y", "g": "", "a": ""}.get(text[0].lower(), text[0].lower())
+        elif kind in ("general", "digits"):
+            digits = digits or text
+        elif kind is not None:
+            around[bool(digits)] += text
+    if parts:
+        return _Format(_MINUTES.sub("n", parts))
+    if not digits or digits.lower() == "general":
+        return _Format("", None, before=around[0].lstrip(), after=around[1].rstrip()) if digits else _Format()
+    before, after = around
+    scale = 1000.0 ** (len(digits.rstrip(",")) - len(digits))
+    if "%" in before + after:
+        before, after, scale = before.replace("%", ""), " %", 100.0
+    whole, _, fraction = digits.rstrip(",").partition(".")
+    fraction = fraction[:_MAX_DECIMALS]
+    decimals = len(fraction) if not fraction.strip("0") else -len(fraction)
+    width = min(whole.count("0"), _MAX_DECIMALS)
+    return _Format("", decimals, max(width, 1), scale, before.lstrip(), after.rstrip())
 
 
 def _inline_text(element: Element | None) -> str:
@@ -229,13 +311,24 @@ def number_text(number: float) -> str:
     return format(number, ".15g")
 
 
-def date_text(serial: float, epoch: dt.datetime) -> str:
-    """Return a date, time or both in ISO 8601; `serial` counts days from the epoch."""
-    moment = epoch + dt.timedelta(seconds=round(serial * 86_400))
-    if serial < 1:
-        return moment.time().isoformat()
-    is_day = not (moment.hour or moment.minute or moment.second)
-    return moment.date().isoformat() if is_day else moment.isoformat(sep=" ")
+def date_text(serial: float, epoch: dt.datetime, parts: str = "") -> str:
+    """Return a date, time or both in ISO 8601; `serial` counts days from the epoch.
+
+    `parts`: those that are shown, of `ymdhns` (`n`: minutes), with `e` for hours beyond a day; by default all
+    that are not zero.
+    """
+    seconds = round(serial * 86_400)
+    if "e" in parts:
+        clock = f"{seconds // 3600}:{seconds // 60 % 60:02}"
+        return f"{clock}:{seconds % 60:02}" if "s" in parts else clock
+    moment = epoch + dt.timedelta(seconds=seconds)
+    has_time = not set("hns").isdisjoint(parts) if parts else bool(seconds % 86_400)
+    has_date = not set("ymd").isdisjoint(parts) if parts else serial >= 1
+    time = moment.strftime("%H:%M:%S" if not parts or "s" in parts else "%H:%M") if has_time else ""
+    date = moment.date().isoformat() if has_date else ""
+    if parts and has_date and not has_time and "d" not in parts:
+        date = date[:7] if "m" in parts else date[:4]
+    return f"{date} {time}".strip()
 
 
 # Tables in text files
@@ -312,7 +405,12 @@ MAX_SINGLE_ROWS = 20_000
 """Rows of a file with a place of their own. Later rows share one: a million places would take 50 MB."""
 MAX_ROWS_OF_PLACE = 20
 MAX_CHARS_OF_PLACE = 2000
-_ROWS_BEFORE_HEADER = 10
+_ROWS_AHEAD = 11  # above which a header is looked for
+_MAX_HEADER_ROWS = 4
+_MAX_ROWS_JUDGED = 20  # of a table, to tell it from the next
+_YEAR = re.compile(r"(?:1[89]|20)\d\d")
+_SIGNS = frozenset({"#", "№", "%", "‰", "$", "€", "£", "¥", "Σ", "Ø", "±", "+/-"})  # that name a column
+_NO_NAMES = words_of("n/a na nan none null nil tbd tba yes no true false")
 _MAX_HEADER_CHARS = 100
 
 Row = Mapping[int, str]
@@ -322,6 +420,7 @@ Row = Mapping[int, str]
 class NumberedRow(NamedTuple):
     number: int  # from 1, as in the file
     cells: Row
+    spans: Mapping[int, int] = {}  # the number of columns of merged cells, by their first column
 
 
 class SheetWriter:
@@ -334,25 +433,23 @@ class SheetWriter:
 
     def write(self, name: str, rows: Iterable[NumberedRow]) -> None:
         """Write a sheet. The heading is left out if `name` is empty."""
-        limited = self._limited(name, _without_empty(rows))
-        head = list(islice(limited, _ROWS_BEFORE_HEADER + 1))
-        if not head:
+        ahead = deque(islice(limited := self._limited(name, _without_empty(rows)), _ROWS_AHEAD))
+        if not ahead:
             return
         self.draft.end_place()
         self.draft.heading(1, name)
-        header_at = _header_index(head)
-        header: Row = {} if header_at is None else head[header_at].cells
-        before = head[:header_at] if header_at is not None else []
-        rest = head[len(before) + bool(header) :]
-        if header_at is not None and not rest:
-            before, header = head, {}
         place = _Place(self, name)
-        for row in before:
-            place.add(row.number, "; ".join(row.cells.values()))
-        for row in rest:
-            place.add(row.number, _line(header, row.cells))
-        for row in limited:
-            place.add(row.number, _line(header, row.cells))
+        table = _Table(ahead)
+        last = ahead[0].number
+        while ahead:
+            if ahead[0].number > last + 1 and table.is_ended(ahead, ahead[0].number - last - 1):
+                table = _Table(ahead)
+            row = ahead.popleft()
+            if (further := next(limited, None)) is not None:
+                ahead.append(further)
+            if (text := table.line(row, after_gap=row.number > last + 1)) is not None:
+                place.add(row.number, text)
+            last = row.number
         place.end()
 
     def _limited(self, name: str, rows: Iterable[NumberedRow]) -> Iterator[NumberedRow]:
@@ -366,6 +463,66 @@ class SheetWriter:
                 )
                 return
             yield row
+
+
+class _Table:
+    """A table of a sheet, with titles above it: the names of its columns, and which of them have values."""
+
+    def __init__(self, ahead: Sequence[NumberedRow]) -> None:
+        """`ahead`: the next rows, of which the first is the first of the table or a title of it."""
+        self._header: Row = {}
+        self._header_rows = range(0)
+        self._n_rows = 0  # looked at
+        self._values: set[int] = set()  # columns in which these have values
+        for i, row in enumerate(ahead):
+            if len(row.cells) > 1:
+                n_rows, names = _names(ahead, i)
+                if i + n_rows < len(ahead):
+                    self._header = names
+                    self._header_rows = range(row.number, ahead[i + n_rows].number)
+                return
+        # A table of one column has a name if it stands above values.
+        if len(ahead) > 1 and not _is_value(_only(ahead[0])) and _is_value(_only(ahead[1])):
+            self._header, self._header_rows = ahead[0].cells, range(ahead[0].number, ahead[1].number)
+
+    def is_ended(self, ahead: Sequence[NumberedRow], gap: int) -> bool:
+        """Whether another table begins with the next row, `gap` empty rows below the last.
+
+        Names stand there where this table has values, in other columns, or above values where it has none.
+        """
+        if ahead[0].number in self._header_rows:
+            return False
+        i = next((i for i, row in enumerate(ahead) if len(row.cells) > 1), len(ahead))
+        if any(ahead[j].number != ahead[j - 1].number + 1 for j in range(2, min(i + 1, len(ahead)))):
+            return False
+        n_rows, names = _names(ahead, i)
+        if not names or i + n_rows >= len(ahead):
+            return False
+        below = {column for column, text in ahead[i + n_rows].cells.items() if _is_value(text)}
+        return (
+            gap > 1
+            or not self._values.isdisjoint(names)
+            or not names.keys() <= self._header.keys()
+            or not below <= self._values
+        )
+
+    def line(self, row: NumberedRow, *, after_gap: bool) -> str | None:
+        """Return the text of a row; None for one with the names of the columns.
+
+        The names count for no row that has more columns without a name than with one.
+        """
+        if row.number in self._header_rows:
+            return None
+        cells, header = row.cells, self._header
+        if row.number < self._header_rows.start:
+            return _line({}, cells)
+        if self._n_rows < _MAX_ROWS_JUDGED:
+            self._n_rows += 1
+            self._values.update(column for column, text in cells.items() if _is_value(text))
+        # A text of its own between the rows is a title or a note.
+        is_apart = after_gap and len(cells) == 1 < len(header) and not _is_value(_only(row))
+        is_wider = len(cells) > len(header) and 2 * len(cells.keys() - header.keys()) > len(cells)
+        return _line({} if is_apart or is_wider else header, cells)
 
 
 class _Place:
@@ -401,10 +558,10 @@ def cell_text(text: str) -> str:
 
 
 def _without_empty(rows: Iterable[NumberedRow]) -> Iterator[NumberedRow]:
-    for number, cells in rows:
-        kept = {column: text for column, text in cells.items() if text}
+    for row in rows:
+        kept = {column: text for column, text in row.cells.items() if text}
         if kept:
-            yield NumberedRow(number, kept)
+            yield NumberedRow(row.number, kept, row.spans)
 
 
 def _line(header: Row, cells: Row) -> str:
@@ -414,17 +571,56 @@ def _line(header: Row, cells: Row) -> str:
     )
 
 
-def _header_index(rows: list[NumberedRow]) -> int | None:
-    """Return the index of the row that names the columns: the first of two cells or more, if all of them
-    are different words. Titles of one cell may be above it."""
-    for i, (_, cells) in enumerate(rows):
-        texts = list(cells.values())
-        if len(texts) < 2:
-            continue
-        is_header = len(set(texts)) == len(texts) and not any(map(_is_value, texts))
-        return i if is_header and i + 1 < len(rows) else None
-    # A table of one column has a name if it stands above values.
-    return 0 if len(rows) > 1 and not _is_value(_only(rows[0])) and _is_value(_only(rows[1])) else None
+def _names(rows: Sequence[NumberedRow], at: int) -> tuple[int, Row]:
+    """Return the number of the rows at a place that name the columns, and the names; none if they are values.
+
+    All names are different. Rows below each other are one header if cells of the upper one span columns.
+    """
+    names: dict[int, str] = {}
+    for i in range(at, min(at + _MAX_HEADER_ROWS, len(rows))):
+        is_above = _is_above_names(rows, i)
+        for column, text in (_spread(rows[i]) if is_above else rows[i].cells).items():
+            above = names.get(column, "")
+            names[column] = text if above in ("", text) else f"{above} {text}"
+        if not is_above:
+            return (i - at + 1, names) if _are_names(list(names.values())) else (0, {})
+    return 0, {}
+
+
+def _is_above_names(rows: Sequence[NumberedRow], at: int) -> bool:
+    """Whether cells of a row span columns, and the next row names these: it repeats its names or those above,
+    or stands above values."""
+    if at + 1 >= len(rows) or not any(rows[at].spans.get(column, 1) > 1 for column in rows[at].cells):
+        return False
+    below = rows[at + 1].cells
+    if any(_is_value(text) and not _YEAR.fullmatch(text) for text in below.values()):
+        return False
+    data = rows[at + 2].cells if at + 2 < len(rows) else {}
+    return (
+        len(set(below.values())) < len(below)
+        or any(rows[at].cells.get(column) == text for column, text in below.items())
+        or any(column in below and _is_value(text) for column, text in data.items())
+    )
+
+
+def _spread(row: NumberedRow) -> dict[int, str]:
+    """Return the texts of a row, those of merged cells in each of their columns."""
+    return {
+        inner: text
+        for column, text in row.cells.items()
+        for inner in range(column, min(column + row.spans.get(column, 1), MAX_COLUMNS))
+    }
+
+
+def _are_names(texts: list[str]) -> bool:
+    """Whether all texts are different and words, besides years beside a word."""
+    is_value = [_is_value(text) and not _YEAR.fullmatch(text) for text in texts]
+    return (
+        len(texts) > 1
+        and len(set(texts)) == len(texts)
+        and not any(is_value)
+        and not all(map(_is_value, texts))
+    )
 
 
 def _only(row: NumberedRow) -> str:
@@ -432,5 +628,7 @@ def _only(row: NumberedRow) -> str:
 
 
 def _is_value(text: str) -> bool:
-    """Whether a text is a number, amount, date or longer than a name, rather than a header."""
-    return len(text) > _MAX_HEADER_CHARS or not any(map(str.isalpha, text))
+    """Whether a text is a number, amount, date, mark or longer than a name, rather than a header."""
+    if len(text) > _MAX_HEADER_CHARS or text.casefold() in _NO_NAMES:
+        return True
+    return not any(map(str.isalpha, text)) and (text not in _SIGNS)

@@ -115,7 +115,7 @@ def test_rows_are_lines_with_their_headers_dates_and_percentages() -> None:
     )
     converted = convert_xlsx(xlsx({"Port": rows}, shared=["Ship"]), "a.xlsx")
     assert converted.content == (
-        "# Port\n\nShips in port\n\nShip: Anna; Arrival: 2024-01-01; Load: 25 %; Left: 2024-01-01 12:00:00\n\n"
+        "# Port\n\nShips in port\n\nShip: Anna; Arrival: 2024-01-01; Load: 25 %; Left: 2024-01-01 12:00\n\n"
         "Ship: Bella; Load: 0.3; Left: TRUE\n\nLoad: 1200\n"
     )
     assert [place[:4] for place in places(converted)] == [("sheet", "Port", n, n) for n in (1, 4, 5, 6)]
@@ -129,6 +129,109 @@ def test_a_merged_cell_counts_for_each_of_its_rows() -> None:
     merged = '<mergeCells count="1"><mergeCell ref="A2:A3"/></mergeCells>'
     content = convert_xlsx(xlsx({"S": rows}, merged=merged), "a.xlsx").content
     assert content == "# S\n\nPort: Oslo; Ship: Ship 2\n\nPort: Oslo; Ship: Ship 3\n\nShip: Ship 4\n"
+
+
+def lines(csv: str) -> list[str]:
+    return convert_csv(csv.encode(), "a.csv").content.strip().split("\n\n")
+
+
+def test_a_second_table_has_its_own_columns() -> None:
+    assert lines("Ship,Load\nAnna,12\n\nCity,People\nOslo,700\n") == [
+        "Ship: Anna; Load: 12",
+        "City: Oslo; People: 700",
+    ]
+    # Below a title, with other columns, and without a number in the first.
+    assert lines("Ship,Port\nAnna,Oslo\n\nPeople of cities\nCity,Land,People\nOslo,Norway,700\n") == [
+        "Ship: Anna; Port: Oslo",
+        "People of cities",
+        "City: Oslo; Land: Norway; People: 700",
+    ]
+    assert lines("Ship,Port\nAnna,Oslo\n\n\nWord,Meaning\nbow,front\n")[1] == "Word: bow; Meaning: front"
+    assert lines("Ship,Port\nAnna,Oslo\n\nCity,People\nOslo,700\n")[1] == "City: Oslo; People: 700"
+
+    assert lines("Ship,Load\nAnna,12\n\n1,Oslo,5\n2,Bergen,6\n")[1:] == ["1; Oslo; 5", "2; Bergen; 6"]
+
+    assert lines("Ship,Load\nAnna,12\nNote\n1,Oslo,5,6,7\n")[1:] == ["Ship: Note", "1; Oslo; 5; 6; 7"]
+
+
+def test_rows_below_a_gap_that_go_on_keep_their_columns() -> None:
+    assert lines("Ship,Port\nAnna,Oslo\n\nBella,Bergen\n")[1] == "Ship: Bella; Port: Bergen"
+    assert lines("Ship,Load\nAnna,12\n\nBella,13\n\nTotal,25")[1:] == [
+        "Ship: Bella; Load: 13",
+        "Ship: Total; Load: 25",
+    ]
+    assert lines("Ship,Load\nAnna,12\n\nBella,n/a\nClara,5\n")[1:] == [
+        "Ship: Bella; Load: n/a",
+        "Ship: Clara; Load: 5",
+    ]
+    assert lines("Ship,Load\nAnna,12\n\nIn winter\nBella,13\n")[1:] == ["In winter", "Ship: Bella; Load: 13"]
+
+
+def test_names_of_columns_may_be_signs_and_years() -> None:
+    assert lines("#,Ship,%\n1,Anna,5\n") == ["#: 1; Ship: Anna; %: 5"]
+    assert lines("Land,2019,2020\nNorway,5,6\n") == ["Land: Norway; 2019: 5; 2020: 6"]
+    assert lines("1,2\n3,4\n") == ["1; 2", "3; 4"]
+
+
+def test_two_rows_of_names_with_merged_cells_are_one() -> None:
+    rows = (
+        row(1, text_cell("A1", "Ship"), text_cell("B1", "Load"), text_cell("D1", "Crew"))
+        + row(
+            2,
+            *(text_cell(f"{column}2", text) for column, text in zip("BCDE", ["in", "out"] * 2, strict=True)),
+        )
+        + row(3, text_cell("A3", "Anna"), *(number_cell(f"{column}3", "5") for column in "BCDE"))
+    )
+    merged = (
+        '<mergeCells><mergeCell ref="A1:A2"/><mergeCell ref="B1:C1"/><mergeCell ref="D1:E1"/></mergeCells>'
+    )
+    content = convert_xlsx(xlsx({"S": rows}, merged=merged), "a.xlsx").content
+    assert content == "# S\n\nShip: Anna; Load in: 5; Load out: 5; Crew in: 5; Crew out: 5\n"
+
+
+def test_a_merged_name_above_texts_names_its_first_column() -> None:
+    rows = row(1, text_cell("A1", "Name"), text_cell("C1", "City")) + row(
+        2, text_cell("A2", "Ann"), text_cell("B2", "Lee"), text_cell("C2", "Oslo")
+    )
+    merged = '<mergeCells><mergeCell ref="A1:B1"/></mergeCells>'
+    content = convert_xlsx(xlsx({"S": rows}, merged=merged), "a.xlsx").content
+    assert content == "# S\n\nName: Ann; Lee; City: Oslo\n"
+
+
+def test_a_formula_without_a_value_is_shown() -> None:
+    rows = row(1, '<c r="A1"><f>SUM(B1:C1)</f></c>', '<c r="B1"><f>1+1</f><v>2</v></c>')
+    converted = convert_xlsx(xlsx({"S": rows}), "a.xlsx")
+    assert converted.content == "# S\n\n=SUM(B1:C1); 2\n"
+    assert converted.warnings == ("formulas without a value in the file are in the text: 1",)
+
+
+@pytest.mark.parametrize(
+    ("code", "number", "text"),
+    [
+        ("General", 0.1 + 0.2, "0.3"),
+        ("0.00", 1234.5678, "1234.57"),
+        ('"$"#,##0.00', -1234.5, "-$1234.50"),
+        ("#,##0.00\\ [$€-407]", 5.5, "5.50 €"),
+        ("_($* #,##0.00_);_($* (#,##0.00)", 3, "$3.00"),
+        ('0.0" kg"', 12.34, "12.3 kg"),
+        ("0.0%", 0.256, "25.6 %"),
+        ("0%", 0.025, "3 %"),
+        ("0.##", 1.5, "1.5"),
+        ('#,##0,"K"', 12345, "12K"),
+        ("0000", 7, "0007"),
+        ('"Q"0', 3, "Q3"),
+        ("0.00E+00", 1234567, "1234567"),
+        ("# ?/?", 0.5, "0.5"),
+        ("dd.mm.yyyy", 45292, "2024-01-01"),
+        ("mmm-yy", 45292, "2024-01"),
+        ("h:mm AM/PM", 45292.75, "18:00"),
+        ("[h]:mm", 1.5, "36:00"),
+        ("mm:ss", 0.01, "00:14:24"),
+        ("0.000000000000000000000000", 1e300, "1e+300"),
+    ],
+)
+def test_numbers_are_as_people_see_them(code: str, number: float, text: str) -> None:
+    assert spreadsheets._read_format(code).text(number, spreadsheets._EPOCH) == text
 
 
 @pytest.mark.parametrize(("n_single", "n_places"), [(100, 100), (30, 34), (0, 6)])
