@@ -149,8 +149,6 @@ def test_a_second_table_has_its_own_columns() -> None:
     assert lines("Ship,Port\nAnna,Oslo\n\n\nWord,Meaning\nbow,front\n")[1] == "Word: bow; Meaning: front"
     assert lines("Ship,Port\nAnna,Oslo\n\nCity,People\nOslo,700\n")[1] == "City: Oslo; People: 700"
 
-    assert lines("Ship,Load\nAnna,12\n\n1,Oslo,5\n2,Bergen,6\n")[1:] == ["1; Oslo; 5", "2; Bergen; 6"]
-
     assert lines("Ship,Load\nAnna,12\nNote\n1,Oslo,5,6,7\n")[1:] == ["Ship: Note", "1; Oslo; 5; 6; 7"]
 
 
