@@ -22,14 +22,14 @@ _LARGE = 1.15
 _SMALLEST = 0.95
 _MAX_HEADING_CHARS = 200
 _MAX_HEADING_LINES = 4
-# More large lines than this share of all are no headings, but text in large letters.
+# More large lines than this share of all are no headings, but text in large letters, as on slides.
 _MAX_HEADING_SHARE = 0.25
 _LEAST_PURITY = 0.5
 """Share of the lines of a style that may be headings."""
 _LEAST_LEADING = 0.5
 """Share of the headings of a style that have text below them."""
 _TEXT_CHARS = 25  # a line with fewer is no text, unless others follow it
-_MAX_GAP_BELOW = 4  # usual distances between lines
+_MAX_GAP_BELOW = 4  # usual distances between lines, or sizes of the letters
 _LEAST_ORDER = 0.8
 """Share of the numbers of a style that follow the one before them."""
 # Distances between lines, of the usual one of the body, and of the size of the letters.
@@ -83,11 +83,9 @@ def find_headings(
     headings = _outline_headings(pages, outline)
     trusts_outline = 2 * len({number for _, number in headings.values()}) >= len(outline) > 0
     groups, n_lines = _candidates(pages, headings, body, leading)
-    n_large = sum(len(group.lines) for group in groups if group.style.size >= _LARGE * body)
-    largest = _LARGE * body
-    if n_large > max(_MAX_HEADING_SHARE * sum(map(len, pages)), 2 * len(pages)):
-        largest = float("inf")
-        groups = [group for group in groups if group.style.size < _LARGE * body]
+    large = _LARGE * body
+    largest = _least_large_size(groups, large, max(_MAX_HEADING_SHARE * sum(map(len, pages)), 2 * len(pages)))
+    groups = [group for group in groups if not large <= group.style.size < largest]
     by_style: dict[_Style, list[_Group]] = defaultdict(list)
     for group in groups:
         by_style[group.style].append(group)
@@ -103,6 +101,21 @@ def find_headings(
         if not (trusts_outline and level > 1):
             headings.update((id(line), (level, number)) for line in group.lines)
     return headings
+
+
+def _least_large_size(groups: Sequence[_Group], large: float, max_lines: float) -> float:
+    """Return the least size from `large` on that has at most `max_lines` lines with those of larger sizes."""
+    n_lines: Counter[float] = Counter()
+    for group in groups:
+        if group.style.size >= large:
+            n_lines[group.style.size] += len(group.lines)
+    least = float("inf")
+    for size in sorted(n_lines, reverse=True):
+        max_lines -= n_lines[size]
+        if max_lines < 0:
+            return least
+        least = size
+    return large
 
 
 def _title(groups: Sequence[_Group], kept: Sequence[_Group], large: float) -> list[_Group]:
@@ -167,9 +180,12 @@ def _candidates(
             first, last = runs[i][0], runs[i][-1]
             if i + 1 < len(runs):
                 below = runs[i + 1]
-                is_below = 0.1 * last.size < last.bottom - below[0].bottom < _MAX_GAP_BELOW * leading
-                is_text = len(below) > 1 or len(below[0].text) >= _TEXT_CHARS
-                leads = (is_below and is_text) if not may_be[i + 1] else (is_below and leads)
+                is_below = (
+                    0.1 * last.size < last.bottom - below[0].bottom < _MAX_GAP_BELOW * max(leading, last.size)
+                )
+                is_smaller = not may_be[i + 1] or below[0].size < last.size
+                is_text = is_smaller and (len(below) > 1 or len(below[0].text) >= _TEXT_CHARS)
+                leads = is_below and (is_text or (may_be[i + 1] and leads))
             if not may_be[i]:
                 continue
             gap = runs[i - 1][-1].bottom - first.bottom if i else 0.0

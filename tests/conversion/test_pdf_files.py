@@ -126,6 +126,19 @@ def test_labels_captions_and_bold_prose_are_no_headings() -> None:
     assert headings(page, prose(PROSE)) == ["# 1 Introduction", "# 2 Harbours"]
 
 
+def test_titles_of_slides_are_headings_though_most_letters_are_large() -> None:
+    points = ["come on board", "bring them there", "pull the ship in"]
+    slides = [
+        [
+            Text(72, 500, f"{name} of the harbour", 32),
+            *prose([f"{name.lower()} {point}" for point in points], y=400, leading=30, size=22),
+        ]
+        for name in ("Pilots", "Boats", "Tides", "Tugs")
+    ]
+    notes = prose(PROSE * 2)
+    assert len(headings(*slides, notes)) == 4
+
+
 def test_a_numbered_title_that_runs_into_its_paragraph_is_a_heading() -> None:
     lines: list[Text] = []
     for i, title in enumerate(("Pilots.", "Boats and crews.", "Tides.")):
