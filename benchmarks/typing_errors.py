@@ -34,15 +34,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from shoal.index.near_terms import TWO_EDITS_FROM, near_terms
 
 from benchmarks.judged_library import DEPTH, JudgedLibrary
 from shoal.index.building import IndexedDocument, Profiles, Words, segment_bytes
+from shoal.index.forms import TWO_EDITS_FROM, near_forms
 from shoal.index.index import Index
 from shoal.index.segment import Segment
 from shoal.search import near_words
 from shoal.words.terms import TERMS
-from shoal.words.typed import stems_of
 
 SHORTEST = 4
 N_SEGMENTS, N_LARGE = 4, 200
@@ -190,19 +189,19 @@ def measure_large(n_terms: int, seed: int) -> None:
     """Print the time of finding near terms in a large vocabulary."""
     generator = random.Random(seed)
     index, words = large_index(n_terms, generator)
-    near_terms(index, "warmup", 5)
+    near_forms(index, "warmup", 5)
     rows: dict[str, list[float]] = {"one edit": [], "two edits": []}
     n_right = 0
     for word in generator.sample(words, N_LARGE):
         n_edits = 2 if len(word) >= TWO_EDITS_FROM else 1
         started = time.thread_time()
-        near = near_terms(index, damaged(word, n_edits, generator), 5)
+        near = near_forms(index, damaged(word, n_edits, generator), 5)
         rows["two edits" if n_edits > 1 else "one edit"].append(1000 * (time.thread_time() - started))
-        n_right += stems_of([word])[0] in {each.stem for each in near}
+        n_right += word in {each.form for each in near}
     print(
         json.dumps(
             {
-                "what": f"near terms among {sum(part.segment.text.n_terms for part in index.parts):,}",
+                "what": f"near forms among {sum(part.segment.text.n_terms for part in index.parts):,}",
                 "found %": round(100 * n_right / N_LARGE, 1),
                 "p50 ms of the processor": {
                     k: round(float(np.percentile(v, 50)), 2) for k, v in rows.items()
