@@ -15,11 +15,13 @@ import io
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.index import kernels
-from shoal.index.building import IndexedDocument, Profiles, Words, segment_bytes
+from shoal.index.building import NEXT, IndexedDocument, Profiles, Words, segment_bytes
 from shoal.index.index import Index
 from shoal.index.lexical import Bm25, WeightedTerm, scores
 from shoal.index.matching import IndexTerm, find
@@ -39,6 +41,12 @@ N_STOP_WORDS = 100
 N_RESULTS = 100
 
 Query = tuple[list[str], dict[int, float]]
+
+
+def words_of_forms(forms: Sequence[str], ids: NDArray[Any], starts: NDArray[Any]) -> Words:
+    """Return words that each have a position of their own, none with a capital letter."""
+    advances = np.full(len(ids), NEXT, dtype=np.uint8)
+    return Words(forms, ids, advances, starts, np.zeros(len(ids), dtype=np.bool_))
 
 
 class Library:
@@ -66,15 +74,22 @@ class Library:
             yield IndexedDocument(
                 document_id=start // CHUNKS_PER_DOCUMENT + 1,
                 chunk_ids=np.arange(start, start + n) + 1,
-                words=Words([self.vocabulary[i] for i in distinct], ids, np.append(0, np.cumsum(lengths))),
-                title=[self.vocabulary[i] for i in words[:5]],
+                words=words_of_forms(
+                    [self.vocabulary[i] for i in distinct], ids, np.append(0, np.cumsum(lengths))
+                ),
+                title=self._unit(words[:5]),
                 sections=np.arange(n) // 10,
-                headings={key: [self.vocabulary[i] for i in words[key : key + 3]] for key in range(5)},
+                headings={key: self._unit(words[key : key + 3]) for key in range(5)},
                 profiles=Profiles(
                     np.arange(n + 1) * REEFS_PER_CHUNK, reef_ids, rng.integers(256, 4096, len(reef_ids))
                 ),
                 confidence=rng.random(n),
             )
+
+    def _unit(self, numbers: NDArray[Any]) -> Words:
+        forms = [self.vocabulary[number] for number in dict.fromkeys(numbers.tolist())]
+        ids = [forms.index(self.vocabulary[number]) for number in numbers]
+        return words_of_forms(forms, np.array(ids), np.array([0, len(ids)]))
 
     def queries(self, n: int) -> list[Query]:
         rng = np.random.default_rng(self.seed + 1)

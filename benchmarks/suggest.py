@@ -80,7 +80,7 @@ def measure(words: Sequence[str], n: int, seed: int) -> dict[str, Any]:
             cpu_times.append(1000 * (time.thread_time() - cpu_started))
         with engine.database.snapshot() as snapshot:
             library = engine._library.index.of(snapshot)
-            n_terms = sum(part.segment.text.n_terms for part in library.index.parts)
+            n_terms = sum(len(part.segment.text.terms) for part in library.index.parts)
             return {
                 "documents": n,
                 "passages": library.n_chunks,

@@ -35,8 +35,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.index_speed import words_of_forms
 from benchmarks.judged_library import DEPTH, JudgedLibrary
-from shoal.index.building import IndexedDocument, Profiles, Words, segment_bytes
+from shoal.index.building import NO_WORDS, IndexedDocument, Profiles, segment_bytes
 from shoal.index.forms import TWO_EDITS_FROM, near_forms
 from shoal.index.index import Index
 from shoal.index.segment import Segment
@@ -174,8 +175,8 @@ def large_index(n_terms: int, generator: random.Random) -> tuple[Index, list[str
         document = IndexedDocument(
             document_id=number + 1,
             chunk_ids=np.arange(2_000) + number * 2_000 + 1,
-            words=Words(forms, np.arange(len(forms)), bounds),
-            title=(),
+            words=words_of_forms(forms, np.arange(len(forms)), bounds),
+            title=NO_WORDS,
             sections=np.zeros(2_000, dtype=np.int64),
             headings={},
             profiles=Profiles(np.zeros(2_001, dtype=np.int64), np.empty(0, np.uint8), np.empty(0, np.uint16)),
@@ -201,7 +202,7 @@ def measure_large(n_terms: int, seed: int) -> None:
     print(
         json.dumps(
             {
-                "what": f"near forms among {sum(part.segment.text.n_terms for part in index.parts):,}",
+                "what": f"near forms among {sum(len(part.segment.text.terms) for part in index.parts):,}",
                 "found %": round(100 * n_right / N_LARGE, 1),
                 "p50 ms of the processor": {
                     k: round(float(np.percentile(v, 50)), 2) for k, v in rows.items()
