@@ -295,6 +295,11 @@ class Draft:
         if text:
             self._block(text)
 
+    def markdown(self, text: str) -> None:
+        """Add blocks that are Markdown already."""
+        if text.strip():
+            self._block(text.strip())
+
     def continue_paragraph(self, text: str, *, joiner: str = " ") -> None:
         """Add text to the last block, as at a page break within a paragraph."""
         text = cleaned_line(text)

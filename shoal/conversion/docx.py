@@ -7,13 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from shoal.conversion.converted import Converted, Draft
+from shoal.conversion.converted import ConversionError, Converted, Draft, escaped
+from shoal.conversion.drawings import write_drawing
 from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
+from shoal.conversion.recognition import recognise
+from shoal.conversion.rtf import convert_rtf
+from shoal.conversion.texts import decode_markup, decode_text
+from shoal.conversion.web_pages import convert_mhtml, render_page
 
 _HEADING_STYLE = re.compile(r"heading (\d)", re.IGNORECASE)
 _CONTENTS_STYLE = re.compile(r"(?:toc \d|table of figures|index \d)\Z", re.IGNORECASE)
+_ENTRY = re.compile(r"(?:^|\S)\s*(?:\d{1,5}|[ivxlc]{1,8}|[A-Z]-\d{1,4})\s*\Z")  # ends with its page
+_PAGE_NUMBER = re.compile(r"\W*(?:\w{1,6}\.?\s)?[\divxlc]{1,6}(?:\s?\S{1,3}\s?\d{1,5})?\W*", re.IGNORECASE)
 _BODY_LEVEL = 9  # the outline level of text that is no heading
 _MAX_STYLE_CHAIN = 20
+_MAX_DEPTH = 2  # of documents in each other
 _BULLET_FORMATS = frozenset({"bullet", "none", ""})
 # Parts of a paragraph without text of the document: deleted text, instructions of fields, and the copies of
 # drawings for old programs.
@@ -37,45 +45,50 @@ class _Style:
 
 @dataclass(slots=True)
 class _Text:
-    """The text of a paragraph, and the text boxes anchored in it."""
+    """The text of a paragraph, and the text boxes and drawings anchored in it."""
 
     parts: list[str] = field(default_factory=list)
     boxes: list[Element] = field(default_factory=list)
+    drawings: list[str] = field(default_factory=list)  # ids of relations to charts and diagrams
 
     def joined(self) -> str:
         return "".join(self.parts)
 
 
 def convert_docx(data: bytes, name: str) -> Converted:
-    """Convert a DOCX file. Comments and deleted text are left out; footnotes come after the text."""
+    """Convert a DOCX file. Deleted text is left out; footnotes and comments come after the text."""
+    return _converted(data, 0)
+
+
+def _converted(data: bytes, depth: int) -> Converted:
+    """`depth`: of documents in each other."""
     package = Package(data)
     main = package.main_part("word/document.xml")
     with nesting_errors():
-        return _Reader(package, main).convert()
+        return _Reader(package, main, depth).convert()
 
 
 class _Reader:
-    def __init__(self, package: Package, main: str) -> None:
-        self.package, self.main = package, main
+    def __init__(self, package: Package, main: str, depth: int) -> None:
+        self.package, self.main, self.depth = package, main, depth
         self.draft = Draft()
         self.parts: dict[str, list[str]] = {}
-        for kind, target in package.relations(main).values():
+        self.relations = package.relations(main)
+        self.of_first_page: list[str] = []  # headers and footers that are on no other
+        for kind, target in self.relations.values():
             self.parts.setdefault(kind, []).append(target)
         self.styles = self._styles()
         self.bullets = self._bulleted_lists()
         self.counters: dict[str, list[int]] = {}
         self.notes_used: list[tuple[str, str]] = []
+        self.chunks_read: set[str] = set()
 
     def convert(self) -> Converted:
         for element in self.package.children(self.main, "body"):
             self._block(element)
         self._notes()
-        for kind in ("header", "footer"):
-            for part in self.parts.get(kind, ()):
-                for paragraph in self._paragraphs_of(part):
-                    self.draft.remove(f"repeated {kind}", paragraph)
-        if self._paragraphs_of(*self.parts.get("comments", ())):
-            self.draft.warn("the comments of the document are left out")
+        self._headers()
+        self._comments()
         return self.draft.converted(self.package.title())
 
     # Blocks
@@ -86,9 +99,50 @@ class _Reader:
             self._paragraph(element)
         elif name == "tbl":
             self._table(element)
+        elif name == "altChunk":
+            self._chunk(self._target(attribute(element, "id")))
+        elif name == "sectPr":
+            self._section(element)
         elif name in _BLOCKS:
             for inner in element:
                 self._block(inner)
+
+    def _target(self, relation: str) -> str:
+        """Return the part that a relation of the document leads to; empty if there is none."""
+        return self.relations.get(relation, ("", ""))[1]
+
+    def _chunk(self, part: str) -> None:
+        """Write a document of another format that is a part of this one."""
+        if part not in self.package or part in self.chunks_read:
+            return
+        self.chunks_read.add(part)
+        data = self.package.read(part)
+        try:
+            match recognise(data, part).id:
+                case "docx" if self.depth < _MAX_DEPTH:
+                    content = _converted(data, self.depth + 1).content
+                case "html":
+                    content = render_page(decode_markup(data), whole=True).markdown
+                case "mhtml":
+                    content = convert_mhtml(data, part).content
+                case "rtf":
+                    content = convert_rtf(data, part).content
+                case "text" | "markdown":
+                    content = escaped(decode_text(data))
+                case _:
+                    content = ""
+        except ConversionError:
+            content = ""
+        self.draft.markdown(content)
+        if not content:
+            self.draft.warn(f"a part of the document cannot be read and is left out: {part[:200]}")
+
+    def _section(self, properties: Element) -> None:
+        if child(properties, "titlePg") is None:
+            return
+        for reference in properties:
+            if local(reference).endswith("Reference") and attribute(reference, "type") == "first":
+                self.of_first_page.append(self._target(attribute(reference, "id")))
 
     def _paragraph(self, element: Element) -> None:
         text = _Text()
@@ -100,7 +154,7 @@ class _Reader:
         list_style = _list_style(properties, style.list_style)
         if not content.strip():
             pass
-        elif style.is_contents:
+        elif style.is_contents and (_ENTRY.search(content) or _has_link(element)):
             self.draft.remove("table of contents", content)
         elif level is not None and 1 <= level <= _BODY_LEVEL:
             self.draft.heading(level, content)
@@ -111,6 +165,10 @@ class _Reader:
         for box in text.boxes:
             for inner in box:
                 self._block(inner)
+        for relation in text.drawings:
+            write_drawing(self.draft, self.package, self._target(relation))
+        if (section := child(properties, "sectPr")) is not None:
+            self._section(section)
 
     def _table(self, table: Element) -> None:
         rows = list(_rows(table))
@@ -120,16 +178,25 @@ class _Reader:
                 for inner in row[0]:
                     self._block(inner)
             return
-        self.draft.table([list(self._cells(row)) for row in rows])
+        above: dict[int, str] = {}
+        self.draft.table([self._cells(row, above) for row in rows])
 
-    def _cells(self, row: list[Element]) -> Iterator[str]:
+    def _cells(self, row: list[Element], above: dict[int, str]) -> list[str]:
+        """Return the texts of a row. `above`: the texts of cells that may go on in it, by their column."""
+        texts: list[str] = []
         for cell in row:
             properties = child(cell, "tcPr")
             merge = child(properties, "vMerge")
-            continues = merge is not None and attribute(merge, "val") in ("", "continue")
-            yield "" if continues else " ".join(self._texts(cell))
+            text = " ".join(self._texts(cell))
+            if merge is None:
+                above.pop(len(texts), None)
+            elif attribute(merge, "val") in ("", "continue"):
+                text = above.get(len(texts), "")
+            else:
+                above[len(texts)] = text
             span = whole_number(_value(child(properties, "gridSpan")), 1, least=1, most=100)
-            yield from [""] * (span - 1)
+            texts += [text, *[""] * (span - 1)]
+        return texts
 
     def _texts(self, element: Element) -> Iterator[str]:
         """Yield the text of every paragraph inside an element, with those of tables and boxes."""
@@ -160,6 +227,10 @@ class _Reader:
                 text.parts.append(self._note_mark(name.removesuffix("Reference"), attribute(inner, "id")))
             elif name == "txbxContent":
                 text.boxes.append(inner)
+            elif name == "chart":
+                text.drawings.append(attribute(inner, "id"))
+            elif name == "relIds":
+                text.drawings.append(attribute(inner, "dm"))
             elif name not in _PASSED_OVER:
                 self._collect(inner, text)
 
@@ -222,9 +293,46 @@ class _Reader:
             if texts.get(key):
                 self.draft.paragraph(f"[^{number}] {texts[key]}")
 
+    def _headers(self) -> None:
+        """Report headers and footers, and write those of the first page alone, such as a letterhead."""
+        first = [
+            text
+            for part in self.of_first_page
+            for text in self._paragraphs_of(part)
+            if not _PAGE_NUMBER.fullmatch(text)
+        ]
+        for kind in ("header", "footer"):
+            for part in self.parts.get(kind, ()):
+                if part not in self.of_first_page:
+                    for paragraph in self._paragraphs_of(part):
+                        self.draft.remove(f"repeated {kind}", paragraph)
+        if first:
+            self.draft.heading(1, "Header and footer of the first page")
+        for text in dict.fromkeys(first):
+            self.draft.paragraph(text)
+
+    def _comments(self) -> None:
+        comments = [
+            (attribute(comment, "author"), text)
+            for part in self.parts.get("comments", ())
+            if (root := self.package.optional_xml(part)) is not None
+            for comment in root
+            if (text := " ".join(self._texts(comment)).strip())
+        ]
+        if comments:
+            self.draft.heading(1, "Comments")
+        for author, text in comments:
+            self.draft.paragraph(f"{author}: {text}" if author else text)
+
     def _paragraphs_of(self, *parts: str) -> list[str]:
         roots = [self.package.optional_xml(part) for part in parts]
         return [text for root in roots if root is not None for text in self._texts(root) if text.strip()]
+
+
+def _has_link(paragraph: Element) -> bool:
+    """Whether a paragraph is mostly a link, as an entry of a table of contents."""
+    linked = sum(len(text) for inner in paragraph if local(inner) == "hyperlink" for text in inner.itertext())
+    return linked > 0 and 2 * linked >= sum(map(len, paragraph.itertext()))
 
 
 def _value(element: Element | None) -> str:

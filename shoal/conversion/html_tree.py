@@ -70,8 +70,8 @@ _IMPLIED_ENDS = {
     "body": (frozenset({"head"}), frozenset({"html"})),
 }
 _WANTED = words_of(
-    "class id role style hidden aria-hidden colspan start alt alttext type href name content epub:type "
-    "open lang src property"
+    "class id role style hidden aria-hidden colspan rowspan start alt alttext type href name content "
+    "epub:type open lang src property"
 )
 _TABLE_PARTS = frozenset({"td", "th", "tr", "tbody", "thead", "tfoot", "table", "caption"})
 

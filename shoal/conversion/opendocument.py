@@ -35,9 +35,9 @@ _MAX_SPACES = 100
 _MAX_REPEATED = 100  # rows or columns with text; empty ones are only counted
 _PASSED_OVER = frozenset(
     {
-        "annotation", "annotation-end", "tracked-changes", "change", "sequence-decls", "forms",
+        "annotation-end", "tracked-changes", "change", "sequence-decls", "forms",
         "variable-decls", "user-field-decls", "note-citation", "desc", "binary-data", "event-listeners",
-        "settings", "shapes", "object", "ruby-text",
+        "settings", "object", "ruby-text",
     }
 )  # fmt: skip
 _INDEXES = frozenset(
@@ -69,13 +69,14 @@ def _convert(package: Package) -> Converted:
 
 
 def _convert_odt(package: Package) -> Converted:
-    """Convert a text. Comments and deleted text are left out; notes come after the text."""
+    """Convert a text. Deleted text is left out; notes and comments come after the text."""
     draft = Draft()
     writer = _TextWriter(draft, package)
     for element in package.children(_CONTENT, "text"):
         writer.block(element)
     writer.notes()
-    _remove_headers(package, draft)
+    _write_headers(package, draft)
+    writer.comments()
     return draft.converted(_title(package))
 
 
@@ -99,7 +100,8 @@ def _convert_ods(package: Package) -> Converted:
         if writer.cells_left <= 0:
             draft.warn(f"the sheet {sheet} is left out: only {MAX_CELLS:,} cells of a file are read")
             continue
-        writer.write(sheet, _values(row for _, row in rows))
+        comments: list[tuple[int, str]] = []
+        writer.write(sheet, _values((row for _, row in rows), comments), comments)
     return draft.converted(_title(package))
 
 
@@ -120,13 +122,21 @@ def _title(package: Package) -> str:
     return meaningful_title(_plain(title)) if title is not None else ""
 
 
-def _remove_headers(package: Package, draft: Draft) -> None:
+def _write_headers(package: Package, draft: Draft) -> None:
+    """Report headers and footers, and write those of the first page alone, such as a letterhead."""
     pages = child(package.optional_xml(_STYLES), "master-styles")
+    first: list[str] = []
     for page in pages if pages is not None else ():
         for element in page:
-            for kind in ("header", "footer"):
-                if local(element).startswith(kind):
-                    draft.remove(f"repeated {kind}", _plain(element))
+            name = local(element)
+            if name in ("header-first", "footer-first"):
+                first += filter(None, [_plain(element)])
+            elif name.startswith(("header", "footer")):
+                draft.remove(f"repeated {name[:6]}", _plain(element))
+    if first:
+        draft.heading(1, "Header and footer of the first page")
+    for text in dict.fromkeys(first):
+        draft.paragraph(text)
 
 
 @dataclass(slots=True)
@@ -141,6 +151,7 @@ class _TextWriter:
     def __init__(self, draft: Draft, package: Package) -> None:
         self.draft = draft
         self._notes: list[str] = []
+        self._comments: list[str] = []
         self._numbered, self._titles = _styles(package)
 
     def block(self, element: Element) -> None:
@@ -154,8 +165,10 @@ class _TextWriter:
             self._list(element, attribute(element, "style-name"), 0)
         elif name == "table":
             self._table(element)
-        elif name in _INDEXES:
+        elif name in _INDEXES and _is_index(element):
             self.draft.remove("table of contents", _plain(element))
+        elif name == "annotation":
+            self._comment(element)
         elif name not in _PASSED_OVER:
             for inner in element:
                 self.block(inner)
@@ -163,6 +176,25 @@ class _TextWriter:
     def notes(self) -> None:
         for number, note in enumerate(self._notes, 1):
             self.draft.paragraph(f"[^{number}] {note}")
+
+    def comments(self) -> None:
+        """Write the comments as a section of their own."""
+        comments = self.take_comments()
+        if comments:
+            self.draft.heading(1, "Comments")
+        for comment in comments:
+            self.draft.paragraph(comment)
+
+    def take_comments(self) -> list[str]:
+        """Return the comments that were read since the last call."""
+        taken, self._comments = self._comments, []
+        return taken
+
+    def _comment(self, annotation: Element) -> None:
+        author, text = child(annotation, "creator"), _plain_paragraphs(annotation)
+        name = cleaned_line("".join(author.itertext())) if author is not None else ""
+        if text:
+            self._comments.append(f"{name}: {text}" if name else text)
 
     def _paragraph(self, element: Element, *, level: int | None = None) -> None:
         text = _Text()
@@ -199,10 +231,17 @@ class _TextWriter:
                     self.block(inner)
 
     def _table(self, table: Element) -> None:
-        rows = [
-            [_cell_text(cell, self._inner_text) for cell in cells]
-            for _, cells in _numbered(_table_rows(table))
-        ]
+        above: dict[int, tuple[int, str]] = {}
+        rows: list[list[str]] = []
+        for number, cells in _numbered(_table_rows(table)):
+            rows.append([])
+            for column, cell in enumerate(cells):
+                rows[-1].append(_cell_text(cell, self._inner_text))
+                span = whole_number(attribute(cell, "number-rows-spanned"), 1, least=1, most=MAX_ROWS)
+                if span > 1:
+                    above[column] = (number + span - 1, rows[-1][-1])
+                elif local(cell) == "covered-table-cell" and number <= above.get(column, (0, ""))[0]:
+                    rows[-1][-1] = above[column][1]
         self.draft.table(rows)
 
     def _inner_text(self, element: Element) -> str:
@@ -229,6 +268,8 @@ class _TextWriter:
                 text.parts.append(f"[^{len(self._notes)}]")
             elif name in ("text-box", "table"):
                 text.frames.append(inner)
+            elif name == "annotation":
+                self._comment(inner)
             elif name not in _PASSED_OVER:
                 self._collect(inner, text)
             text.parts.append(inner.tail or "")
@@ -271,6 +312,8 @@ def _write_slide(page: Element, number: int, writer: _TextWriter) -> None:
         writer.block(frame)
     for note in filter(None, notes):
         draft.paragraph(f"Notes: {note}")
+    for comment in writer.take_comments():
+        draft.paragraph(f"Comment: {comment}")
 
 
 def _frames(page: Element | None) -> Iterator[Element]:
@@ -284,12 +327,25 @@ def _frames(page: Element | None) -> Iterator[Element]:
 
 def _plain(element: Element) -> str:
     """Return the text of all paragraphs of an element as one line."""
-    paragraphs = [
-        inner for inner in element.iter() if isinstance(inner.tag, str) and local(inner) in ("p", "h")
-    ]
-    if not paragraphs:
-        return cleaned_line("".join(element.itertext()))
-    return cleaned_line(" ".join("".join(paragraph.itertext()) for paragraph in paragraphs))
+    return _plain_paragraphs(element) or cleaned_line("".join(element.itertext()))
+
+
+def _plain_paragraphs(element: Element) -> str:
+    return cleaned_line(" ".join("".join(paragraph.itertext()) for paragraph in _paragraphs(element)))
+
+
+def _paragraphs(element: Element) -> list[Element]:
+    return [inner for inner in element.iter() if isinstance(inner.tag, str) and local(inner) in ("p", "h")]
+
+
+def _is_index(element: Element) -> bool:
+    """Whether most lines of what is said to be an index are its title, or end with the number of a page or
+    are a link."""
+    lines = [paragraph for paragraph in _paragraphs(element) if "".join(paragraph.itertext()).strip()]
+    n_entries = sum(
+        "".join(line.itertext()).rstrip()[-1].isdigit() or child(line, "a") is not None for line in lines
+    )
+    return 2 * (n_entries + 1) > len(lines)
 
 
 # Tables
@@ -331,7 +387,8 @@ def _cell_text(cell: Element, inner_text: Callable[[Element], str]) -> str:
     return "" if local(cell) == "covered-table-cell" else inner_text(cell)
 
 
-def _values(rows: Iterable[Element]) -> Iterator[NumberedRow]:
+def _values(rows: Iterable[Element], comments: list[tuple[int, str]]) -> Iterator[NumberedRow]:
+    """Yield the rows with text. Comments are added to `comments`, each with its row."""
     carried: dict[int, tuple[int, str]] = {}  # by column: the last row of a merged cell, and its text
     for number, cells in _numbered(rows):
         row: dict[int, str] = {}
@@ -340,6 +397,8 @@ def _values(rows: Iterable[Element]) -> Iterator[NumberedRow]:
         for cell in cells:
             times = whole_number(attribute(cell, "number-columns-repeated"), 1, least=1, most=MAX_COLUMNS)
             text = _value(cell)
+            if (comment := child(cell, "annotation")) is not None and (words := _plain_paragraphs(comment)):
+                comments.append((number, f"Comment: {words}"))
             if local(cell) == "covered-table-cell" and not text:
                 last, above = carried.get(column, (0, ""))
                 text = above if number <= last else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shoal.conversion.converted import Converted, Draft, cleaned_line
+from shoal.conversion.drawings import write_drawing
 from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
 from shoal.models.files import LocatorKind
 
@@ -68,16 +69,20 @@ class _Slide:
         self.first_text = next(filter(None, texts), "")
         has_text = title or any(_has_text(shape) for shape in shapes)
         notes = list(self._notes())
-        if has_text or notes or self._diagrams(shapes):
+        comments = list(self._comments())
+        drawings = list(self._drawings(shapes))
+        if has_text or notes or drawings or comments:
             self.draft.place(LocatorKind.slide, title, self.number)
             # Without a heading, its text would belong to the slide before it.
             self.draft.heading(1, title or f"Slide {self.number}")
             for shape in shapes:
                 self._shape(shape)
-            for text in self._diagrams(shapes):
-                self.draft.item(0, text)
+            for part in drawings:
+                write_drawing(self.draft, self.package, part)
             for i, text in enumerate(notes):
                 self.draft.paragraph(f"Notes: {text}" if i == 0 else text)
+            for text in comments:
+                self.draft.paragraph(f"Comment: {text}")
         return attribute(self.root, "show") in ("0", "false")
 
     def _shape(self, shape: Element) -> None:
@@ -89,8 +94,7 @@ class _Slide:
             return
         if local(shape) == "graphicFrame":
             for table in _all(shape, "tbl"):
-                rows = [element for element in table if local(element) == "tr"]
-                self.draft.table([[_plain(cell) for cell in row if local(cell) == "tc"] for row in rows])
+                self.draft.table(_rows(table))
             return
         bodies = [element for element in shape if local(element) == "txBody"]
         paragraphs = [element for body in bodies for element in body if local(element) == "p"]
@@ -109,15 +113,23 @@ class _Slide:
             else:
                 self.draft.item(depth, text)
 
-    def _diagrams(self, shapes: list[Element]) -> list[str]:
-        """The texts of drawings that are lists of terms (SmartArt)."""
-        if not any(_all(shape, "relIds") for shape in shapes if local(shape) == "graphicFrame"):
-            return []
-        found: list[str] = []
+    def _drawings(self, shapes: list[Element]) -> Iterator[str]:
+        """Yield the parts of charts and of lists of terms (SmartArt)."""
+        for shape in shapes:
+            for name, key in (("chart", "id"), ("relIds", "dm")):
+                for drawing in _all(shape, name):
+                    part = self.relations.get(attribute(drawing, key), ("", ""))[1]
+                    if part in self.package:
+                        yield part
+
+    def _comments(self) -> Iterator[str]:
         for kind, target in self.relations.values():
-            root = self.package.optional_xml(target) if kind == "diagramData" else None
-            found += map(_plain, _all(root, "pt") if root is not None else ())
-        return list(filter(None, found))
+            root = self.package.optional_xml(target) if kind == "comments" else None
+            for comment in root if root is not None else ():
+                text = child(comment, "text")
+                yield from filter(
+                    None, [cleaned_line(text.text or "") if text is not None else _plain(comment)]
+                )
 
     def _notes(self) -> Iterator[str]:
         for kind, target in self.relations.values():
@@ -135,6 +147,20 @@ def _shapes(root: Element) -> Iterator[Element]:
             yield element
         elif name not in _PASSED_OVER:
             yield from _shapes(element)
+
+
+def _rows(table: Element) -> list[list[str]]:
+    """Return the cells of a table; the text of a cell counts for each of its rows."""
+    rows: list[list[str]] = []
+    for element in table:
+        if local(element) == "tr":
+            cells = [cell for cell in element if local(cell) == "tc"]
+            texts = [_plain(cell) for cell in cells]
+            for i, cell in enumerate(cells):
+                if attribute(cell, "vMerge") in ("1", "true") and rows and i < len(rows[-1]):
+                    texts[i] = texts[i] or rows[-1][i]
+            rows.append(texts)
+    return rows
 
 
 def _placeholder(shape: Element) -> str | None:

@@ -30,19 +30,27 @@ _PASSED_OVER = frozenset(
         "fonttbl", "colortbl", "stylesheet", "listtable", "listoverridetable", "revtbl", "rsidtbl",
         "generator", "themedata", "colorschememapping", "latentstyles", "datastore", "xmlnstbl",
         "filetbl", "pict", "object", "objdata", "fldinst", "pn", "bkmkstart",
-        "bkmkend", "annotation", "atnid", "atnauthor", "atndate", "atnref", "nonshppict", "mmathPr",
+        "bkmkend", "atnid", "atnauthor", "atndate", "atnref", "nonshppict", "mmathPr",
         "info", "private", "fontemb", "fontfile", "xe", "tc", "template", "datafield", "formfield",
         "panose", "pgdsctbl", "ftnsep", "ftnsepc", "aftnsep", "aftnsepc", "ftncn", "aftncn", "userprops",
         "docvar", "listpicture", "background", "sp", "sn", "sv", "picprop", "blipuid", "falt", "fname",
         "staticval", "keycode", "stylerestrictions", "factoidname",
     }
 )  # fmt: skip
+# Texts that come after the document, each kind below its heading.
+_APPENDED = {
+    "headerf": "Header and footer of the first page",
+    "footerf": "Header and footer of the first page",
+    "annotation": "Comments",
+}
 _DATA = frozenset({"pict", "objdata"})
 _HEADERS = {
-    **dict.fromkeys(("header", "headerl", "headerr", "headerf"), "repeated header"),
-    **dict.fromkeys(("footer", "footerl", "footerr", "footerf"), "repeated footer"),
+    **dict.fromkeys(("header", "headerl", "headerr"), "repeated header"),
+    **dict.fromkeys(("footer", "footerl", "footerr"), "repeated footer"),
 }
-_KEPT_STARRED = frozenset({"shpinst", "shptxt", "footnote", "fldrslt", "nesttableprops", "shppict"})
+_KEPT_STARRED = frozenset(
+    {"annotation", "shpinst", "shptxt", "footnote", "fldrslt", "nesttableprops", "shppict"}
+)
 _CHARACTERS = {
     "tab": "\t", "line": "\n", "lbr": "\n", "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘",
     "rquote": "’", "ldblquote": "“", "rdblquote": "”", "emspace": " ", "enspace": " ", "qmspace": " ",
@@ -106,6 +114,7 @@ class _Reader:
         self.notes: list[list[str]] = []
         self.title: list[str] = []
         self.removed: list[str] = []
+        self.appended: dict[str, list[str]] = {}
         self.collected: list[str] = []  # in the tables of fonts and styles
         self.fonts: dict[int, str] = {}
         self.default_encoding = "cp1252"
@@ -144,9 +153,18 @@ class _Reader:
             self.draft.warn("the end of the file is missing")
         self._end_paragraph()
         self._end_table()
+        self._append_notes()
+        return self.draft.converted("".join(self.title))
+
+    def _append_notes(self) -> None:
+        """Write footnotes, and the texts that come after the document."""
         for i, note in enumerate(self.notes, 1):
             self.draft.paragraph(f"[^{i}] {' '.join(''.join(note).split())}")
-        return self.draft.converted("".join(self.title))
+        for title, texts in self.appended.items():
+            if any(text.strip() for text in texts):
+                self.draft.heading(1, title)
+            for text in texts:
+                self.draft.paragraph(text)
 
     # Groups
 
@@ -173,8 +191,12 @@ class _Reader:
         if ended.destination == "styles":
             self._end_style()
         if ended.destination == "removed" and state.group.destination != "removed":
-            self.draft.remove(ended.reason, "".join(self.removed))
+            text = "".join(self.removed)
             self.removed = []
+            if ended.reason in _APPENDED.values():
+                self.appended.setdefault(ended.reason, []).append(text)
+            else:
+                self.draft.remove(ended.reason, text)
         return bool(state.groups)
 
     def _enter(self, destination: str, reason: str = "") -> None:
@@ -214,6 +236,8 @@ class _Reader:
             self.state.group = replace(self.state.group, destination="title")
         elif word in _HEADERS and begins_group:
             self._enter("removed", _HEADERS[word])
+        elif word in _APPENDED and begins_group:
+            self._enter("removed", _APPENDED[word])
         elif word == "footnote":
             if self.state.group.destination == "text":
                 self.notes.append([])

@@ -17,6 +17,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from shoal.conversion.converted import ConversionError, Converted, Draft, broken, cleaned_line, report
+from shoal.conversion.drawings import write_drawing
 from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
 from shoal.conversion.pptx import attribute_of_relation
 from shoal.errors import ShoalError
@@ -119,7 +120,7 @@ class _Reader:
         for sheet in sheets if sheets is not None else ():
             name = attribute(sheet, "name")
             _, part = self.relations.get(attribute_of_relation(sheet), ("", ""))
-            if "chartsheet" in part or part in read:
+            if part in read:
                 continue
             read.add(part)
             if part not in self.package:
@@ -130,7 +131,9 @@ class _Reader:
             if writer.cells_left <= 0:
                 self.draft.warn(f"the sheet {name} is left out: only {MAX_CELLS:,} cells of a file are read")
                 continue
-            writer.write(name, self._rows(part))
+            is_chart = "chartsheet" in part
+            writer.write(name, () if is_chart else self._rows(part), self._notes(part))
+            self._write_drawings(name, part, writer)
         if self.n_without_value:
             self.draft.warn(f"formulas without a value in the file are in the text: {self.n_without_value:,}")
         return self.draft.converted(self.package.title())
@@ -154,6 +157,46 @@ class _Reader:
                 elif not cells.get(column):
                     cells[column] = carried.get((first_row, first_column), "")
             yield NumberedRow(number, dict(sorted(cells.items())), spans.get(number, {}))
+
+    def _notes(self, part: str) -> Iterator[tuple[int, str]]:
+        """Yield the comments and the text boxes of a sheet, each with its row."""
+        for kind, target in self.package.relations(part).values():
+            root = self.package.optional_xml(target) if kind == "comments" else None
+            for comment in _all(root, "comment"):
+                place = _REFERENCE.match(attribute(comment, "ref"))
+                text = _inline_text(child(comment, "text")).strip()
+                if text.startswith("[Threaded comment]"):
+                    text = text.partition("Comment:")[2].strip()
+                if place and text:
+                    number = whole_number(place.group(2), 1, least=1, most=MAX_ROWS)
+                    yield number, cell_text(f"Comment on {place.group()}: {text}")
+        for row, anchor, _ in self._anchors(part):
+            for body in _all(anchor, "txBody"):
+                for paragraph in _all(body, "p"):
+                    if text := cell_text("".join(run.text or "" for run in _all(paragraph, "t"))):
+                        yield row, text
+
+    def _write_drawings(self, sheet: str, part: str, writer: SheetWriter) -> None:
+        """Write the charts and diagrams of a sheet, each with the row where it stands."""
+        for row, anchor, relations in self._anchors(part):
+            for name, key in (("chart", "id"), ("relIds", "dm")):
+                for drawing in _all(anchor, name):
+                    target = relations.get(attribute(drawing, key), ("", ""))[1]
+                    if target in self.package:
+                        writer.begin(sheet)
+                        self.draft.place(LocatorKind.sheet, sheet, row)
+                        write_drawing(self.draft, self.package, target)
+                        self.draft.end_place()
+
+    def _anchors(self, part: str) -> Iterator[tuple[int, Element, dict[str, tuple[str, str]]]]:
+        """Yield what stands on a sheet: its row, its element, and the relations of the drawing it is in."""
+        for kind, target in self.package.relations(part).values():
+            root = self.package.optional_xml(target) if kind == "drawing" else None
+            relations = self.package.relations(target) if root is not None else {}
+            for anchor in root if root is not None else ():
+                row = child(anchor, "from", "row")
+                text = (row.text or "").strip() if row is not None else ""
+                yield whole_number(text, most=MAX_ROWS - 1) + 1, anchor, relations
 
     def _merged_cells(
         self, part: str
@@ -276,6 +319,13 @@ def _read_format(code: str) -> _Format:
     decimals = len(fraction) if not fraction.strip("0") else -len(fraction)
     width = min(whole.count("0"), _MAX_DECIMALS)
     return _Format("", decimals, max(width, 1), scale, before.lstrip(), after.rstrip())
+
+
+def _all(element: Element | None, name: str) -> Iterator[Element]:
+    """Yield the elements of a name below another."""
+    for inner in element.iter() if element is not None else ():
+        if isinstance(inner.tag, str) and local(inner) == name:
+            yield inner
 
 
 def _inline_text(element: Element | None) -> str:
@@ -430,17 +480,21 @@ class SheetWriter:
         self.draft = draft
         self.cells_left = MAX_CELLS
         self.single_rows_left = MAX_SINGLE_ROWS
+        self._name = ""  # of the last sheet
 
-    def write(self, name: str, rows: Iterable[NumberedRow]) -> None:
-        """Write a sheet. The heading is left out if `name` is empty."""
+    def write(self, name: str, rows: Iterable[NumberedRow], notes: Iterable[tuple[int, str]] = ()) -> None:
+        """Write a sheet, with a heading unless `name` is empty; one without any text is passed over.
+
+        `notes`: texts outside of the cells, each with its row; they come after the rows, and are read then.
+        """
         ahead = deque(islice(limited := self._limited(name, _without_empty(rows)), _ROWS_AHEAD))
-        if not ahead:
+        notes = notes if ahead else list(notes)
+        if not (ahead or notes):
             return
-        self.draft.end_place()
-        self.draft.heading(1, name)
+        self.begin(name)
         place = _Place(self, name)
         table = _Table(ahead)
-        last = ahead[0].number
+        last = ahead[0].number if ahead else 0
         while ahead:
             if ahead[0].number > last + 1 and table.is_ended(ahead, ahead[0].number - last - 1):
                 table = _Table(ahead)
@@ -450,7 +504,16 @@ class SheetWriter:
             if (text := table.line(row, after_gap=row.number > last + 1)) is not None:
                 place.add(row.number, text)
             last = row.number
+        for number, text in notes:
+            place.add(number, text)
         place.end()
+
+    def begin(self, name: str) -> None:
+        """Write the heading of a sheet, unless it is that of the last one."""
+        self.draft.end_place()
+        if name != self._name:
+            self.draft.heading(1, name)
+        self._name = name
 
     def _limited(self, name: str, rows: Iterable[NumberedRow]) -> Iterator[NumberedRow]:
         for row in rows:

@@ -436,6 +436,10 @@ class _Renderer:
                 return one_line(tree.text_of(at))
         return one_line(tree.attribute(node, "alttext") or tree.text_of(node))
 
+    def _span(self, cell: int, name: str) -> int:
+        text = self._tree.attribute(cell, name)[:4]
+        return min(max(int(text), 1), _MAX_SPAN) if text.isascii() and text.isdigit() else 1
+
     def _caption(self, node: int) -> str:
         tree = self._tree
         for at in range(node + 1, min(node + 5, tree.ends[node])):
@@ -447,6 +451,7 @@ class _Renderer:
         """Return the cells of a table of data; None for one that only arranges a page."""
         tree = self._tree
         rows: list[list[str]] = []
+        going_on: dict[int, tuple[int, str]] = {}  # by column: rows that a cell above still has, and its text
         at, end = node + 1, tree.ends[node]
         while at < end:
             name = tree.names[at]
@@ -457,6 +462,7 @@ class _Renderer:
                 return None
             if name == "tr":
                 rows.append([])
+                _go_on(rows[-1], going_on)
             elif name in ("td", "th"):
                 if any(tree.names[inner] in _TABLE_BLOCKS for inner in range(at + 1, tree.ends[at])):
                     return None
@@ -465,9 +471,12 @@ class _Renderer:
                     return None
                 if not rows:
                     rows.append([])
-                span = tree.attribute(at, "colspan")[:4]
-                n_columns = min(int(span), _MAX_SPAN) if span.isascii() and span.isdigit() else 1
+                column = len(rows[-1])
+                n_columns, n_rows = self._span(at, "colspan"), self._span(at, "rowspan")
                 rows[-1] += [text, *[""] * (n_columns - 1)]
+                if n_rows > 1:
+                    going_on |= {column + i: (n_rows - 1, text if i == 0 else "") for i in range(n_columns)}
+                _go_on(rows[-1], going_on)
                 at = tree.ends[at]
                 continue
             elif name == "caption":
@@ -478,6 +487,17 @@ class _Renderer:
         if len(rows) < 2 or max(map(len, rows)) < 2:
             return None
         return rows
+
+
+def _go_on(row: list[str], going_on: dict[int, tuple[int, str]]) -> None:
+    """Add the cells of rows above that stand next in a row, and count the row for them."""
+    while (cell := going_on.get(len(row))) is not None:
+        n_rows, text = cell
+        if n_rows > 1:
+            going_on[len(row)] = (n_rows - 1, text)
+        else:
+            del going_on[len(row)]
+        row.append(text)
 
 
 def _joined(pieces: list[str]) -> str:

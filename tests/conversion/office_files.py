@@ -45,6 +45,33 @@ def relations(*rows: tuple[str, str, str]) -> str:
     return _RELATIONS.format("".join(_RELATION.format(*row) for row in rows))
 
 
+def chart() -> str:
+    """A chart of ships by port: two series of three values, of which one is missing."""
+
+    def series(name: str, *values: str) -> str:
+        ports = "".join(
+            f'<c:pt idx="{i}"><c:v>{port}</c:v></c:pt>' for i, port in enumerate(("Oslo", "Bergen"))
+        )
+        points = "".join(f'<c:pt idx="{i}"><c:v>{v}</c:v></c:pt>' for i, v in enumerate(values) if v)
+        return (
+            f"<c:ser><c:tx><c:strRef><c:strCache><c:pt idx='0'><c:v>{name}</c:v></c:pt></c:strCache></c:strRef></c:tx>"
+            f"<c:cat><c:strRef><c:strCache>{ports}</c:strCache></c:strRef></c:cat>"
+            f"<c:val><c:numRef><c:numCache>{points}</c:numCache></c:numRef></c:val></c:ser>"
+        )
+
+    title = "<c:title><c:tx><c:rich><a:p><a:r><a:t>Ships by port</a:t></a:r></a:p></c:rich></c:tx></c:title>"
+    plot = series("In", "5", "0.30000000000000004") + series("Out", "", "7")
+    return f'<c:chartSpace xmlns:c="c" {_A}><c:chart>{title}<c:plotArea>{plot}</c:plotArea></c:chart></c:chartSpace>'
+
+
+CHART_TEXT = "Ships by port\n\n|  | In | Out |\n| --- | --- | --- |\n| Oslo | 5 |  |\n| Bergen | 0.3 | 7 |"
+
+
+def diagram(*terms: str) -> str:
+    points = "".join(f"<d:pt><d:t><a:p><a:r><a:t>{term}</a:t></a:r></a:p></d:t></d:pt>" for term in terms)
+    return f'<d:dataModel xmlns:d="d" {_A}><d:ptLst>{points}</d:ptLst></d:dataModel>'
+
+
 # Word
 
 
@@ -114,8 +141,16 @@ def slide_table(rows: Sequence[Sequence[str]]) -> str:
     return f"<p:graphicFrame><a:graphic><a:graphicData><a:tbl>{cells}</a:tbl></a:graphicData></a:graphic></p:graphicFrame>"
 
 
-def pptx(slides: Sequence[str], notes: str = "", properties: str = "<p/>") -> bytes:
-    """A presentation; `notes` belong to the first slide. The order of the show is that of `slides`."""
+def pptx(
+    slides: Sequence[str],
+    notes: str = "",
+    properties: str = "<p/>",
+    parts_of_first: Mapping[str, tuple[str, str]] | None = None,
+) -> bytes:
+    """A presentation; `notes` belong to the first slide. The order of the show is that of `slides`.
+
+    `parts_of_first`: kind and content of further parts of the first slide, by the ids of their relations.
+    """
     n_slides = len(slides)
     ids = "".join(f'<p:sldId id="{256 + i}" r:id="s{i}"/>' for i in range(n_slides))
     parts: dict[str, str | bytes] = {
@@ -127,8 +162,10 @@ def pptx(slides: Sequence[str], notes: str = "", properties: str = "<p/>") -> by
             *((f"s{i}", "slide", f"slides/slide{n_slides - i}.xml") for i in range(n_slides))
         ),
         f"ppt/slides/_rels/slide{n_slides}.xml.rels": relations(
-            ("n1", "notesSlide", "../notesSlides/n1.xml")
+            ("n1", "notesSlide", "../notesSlides/n1.xml"),
+            *((id_, kind, f"../{id_}.xml") for id_, (kind, _) in (parts_of_first or {}).items()),
         ),
+        **{f"ppt/{id_}.xml": content for id_, (_, content) in (parts_of_first or {}).items()},
         "ppt/notesSlides/n1.xml": f"<p:notes {_A}><p:cSld><p:spTree>{notes}</p:spTree></p:cSld></p:notes>",
     }
     for i, slide in enumerate(slides):
@@ -141,7 +178,12 @@ def pptx(slides: Sequence[str], notes: str = "", properties: str = "<p/>") -> by
 # Excel
 
 
-def xlsx(sheets: Mapping[str, str], shared: Sequence[str] = (), merged: str = "") -> bytes:
+def xlsx(
+    sheets: Mapping[str, str],
+    shared: Sequence[str] = (),
+    merged: str = "",
+    more: Mapping[str, str | bytes] | None = None,
+) -> bytes:
     """A workbook of sheets given as rows in XML. Style 1 is a date, 2 a percentage, 3 a date and time."""
     names = "".join(f'<sheet name="{name}" sheetId="{i}" r:id="s{i}"/>' for i, name in enumerate(sheets))
     parts: dict[str, str | bytes] = {
@@ -159,7 +201,7 @@ def xlsx(sheets: Mapping[str, str], shared: Sequence[str] = (), merged: str = ""
         parts[f"xl/worksheets/sheet{i}.xml"] = (
             f"<worksheet {_S}><sheetData>{rows}</sheetData>{merged}</worksheet>"
         )
-    return package(parts)
+    return package({**parts, **(more or {})})
 
 
 def row(number: int, *cells: str) -> str:

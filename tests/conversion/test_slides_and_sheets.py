@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 from office_files import (
+    CHART_TEXT,
+    chart,
+    diagram,
     number_cell,
     opendocument,
     pptx,
+    relations,
     row,
     shape,
     slide_table,
@@ -57,6 +61,29 @@ def test_groups_are_opened_and_empty_slides_have_no_place() -> None:
     converted = convert_pptx(pptx(slides), "a.pptx")
     assert converted.content == "# Slide 1\n\nInside\n\n# שלום\n"
     assert [place.first for place in converted.locators] == [1, 3]
+
+
+def test_a_slide_has_its_charts_diagrams_comments_and_merged_cells() -> None:
+    frame = "<p:graphicFrame><a:graphic><a:graphicData>{}</a:graphicData></a:graphic></p:graphicFrame>"
+    cell = "<a:tc {}><a:txBody><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:txBody></a:tc>"
+    rows = [["Ship", "Load"], ["Anna", "1"], ["", "2"]]
+    table = "".join(
+        "<a:tr>" + "".join(cell.format("" if text else 'vMerge="1"', text) for text in texts) + "</a:tr>"
+        for texts in rows
+    )
+    slide = (
+        frame.format('<c:chart xmlns:c="c" r:id="x1"/>')
+        + frame.format('<d:relIds xmlns:d="d" r:dm="x2"/>')
+        + frame.format(f"<a:tbl>{table}</a:tbl>")
+    )
+    parts = {
+        "x1": ("chart", chart()),
+        "x2": ("diagramData", diagram("One")),
+        "x3": ("comments", '<p:cmLst xmlns:p="p"><p:cm><p:text>Really?</p:text></p:cm></p:cmLst>'),
+    }
+    content = convert_pptx(pptx([slide, shape("title", "B")], parts_of_first=parts), "a.pptx").content
+    merged = "| Ship | Load |\n| --- | --- |\n| Anna | 1 |\n| Anna | 2 |"
+    assert content == f"# Slide 1\n\n{merged}\n\n{CHART_TEXT}\n\n- One\n\nComment: Really?\n\n# B\n"
 
 
 @pytest.mark.parametrize("declared", ["PowerPoint Presentation", "Slide 1", "Präsentation2", "Binder1.pdf"])
@@ -194,6 +221,60 @@ def test_a_merged_name_above_texts_names_its_first_column() -> None:
     merged = '<mergeCells><mergeCell ref="A1:B1"/></mergeCells>'
     content = convert_xlsx(xlsx({"S": rows}, merged=merged), "a.xlsx").content
     assert content == "# S\n\nName: Ann; Lee; City: Oslo\n"
+
+
+def drawn(anchors: str, sheet: str = "worksheets/sheet0") -> dict[str, str | bytes]:
+    """The parts of a sheet with a comment on B2, and of its drawing."""
+    folder, _, name = sheet.rpartition("/")
+    comment = '<comment ref="B2"><text><r><t>In tons.</t></r></text></comment>'
+    space = 'xmlns:a="a" xmlns:x="x" xmlns:r="r" xmlns:c="c"'
+    return {
+        f"xl/{folder}/_rels/{name}.xml.rels": relations(
+            ("d1", "drawing", "../drawings/d.xml"), ("k1", "comments", "../comments.xml")
+        ),
+        "xl/comments.xml": f"<comments><commentList>{comment}</commentList></comments>",
+        "xl/drawings/d.xml": f"<x:wsDr {space}>{anchors}</x:wsDr>",
+        "xl/drawings/_rels/d.xml.rels": relations(("g1", "chart", "../charts/c.xml")),
+        "xl/charts/c.xml": chart(),
+    }
+
+
+ANCHORS = (
+    "<x:anchor><x:from><x:row>6</x:row></x:from><x:sp><x:txBody><a:p><a:r><a:t>A </a:t></a:r><a:r><a:t>box.</a:t></a:r>"
+    "</a:p></x:txBody></x:sp></x:anchor><x:anchor><x:from><x:row>8</x:row></x:from><x:graphicFrame>"
+    '<c:chart r:id="g1"/></x:graphicFrame></x:anchor>'
+)
+
+
+def test_comments_text_boxes_and_charts_of_a_sheet_have_its_rows() -> None:
+    rows = row(1, text_cell("A1", "Ship"), text_cell("B1", "Load")) + row(
+        2, text_cell("A2", "Anna"), number_cell("B2", "5")
+    )
+    converted = convert_xlsx(xlsx({"S": rows, "T": ""}, more=drawn(ANCHORS)), "a.xlsx")
+    assert [place[1:] for place in places(converted)] == [
+        ("S", 2, 2, "Ship: Anna; Load: 5"),
+        ("S", 2, 2, "Comment on B2: In tons."),
+        ("S", 7, 7, "A box."),
+        ("S", 9, 9, CHART_TEXT),
+    ]
+    only_drawn = convert_xlsx(
+        xlsx(
+            {"S": rows, "T": ""},
+            more=drawn(ANCHORS[ANCHORS.index("</x:anchor>") + 11 :], "worksheets/sheet1"),
+        ),
+        "a.xlsx",
+    )
+    assert only_drawn.content.endswith(f"Load: 5\n\n# T\n\nComment on B2: In tons.\n\n{CHART_TEXT}\n")
+
+
+def test_a_comment_on_a_cell_of_ods_has_its_row() -> None:
+    cells = "<table:table-cell><text:p>Anna</text:p><office:annotation><text:p>Really?</text:p></office:annotation></table:table-cell>"
+    body = f'<table:table table:name="S"><table:table-row/><table:table-row>{cells}</table:table-row></table:table>'
+    converted = convert_opendocument(opendocument("spreadsheet", body), "a.ods")
+    assert [place[1:] for place in places(converted)] == [
+        ("S", 2, 2, "Anna"),
+        ("S", 2, 2, "Comment: Really?"),
+    ]
 
 
 def test_a_formula_without_a_value_is_shown() -> None:

@@ -208,3 +208,23 @@ def test_deep_elements_become_siblings() -> None:
         node, depth = tree.parents[node], depth + 1
     assert depth <= 151
     assert tree.parents[tree.texts.index("after")] == tree.names.index("p")
+
+
+def test_cells_over_several_rows_keep_the_columns_of_the_others() -> None:
+    rows = (
+        "<th rowspan=2>Ship</th><th colspan=2>Load</th>",
+        "<th>in</th><th>out</th>",
+        "<td rowspan='2'>Anna</td><td>1</td><td rowspan=3>2</td>",
+        "<td>3</td>",
+        "<td>Bella</td><td>4</td>",
+    )
+    table = "".join(f"<tr>{row}</tr>" for row in rows)
+    content = convert_html(f"<p>Text.</p><table>{table}</table>".encode(), "a.html").content
+    assert content.split("\n\n")[1].split("\n") == [
+        "| Ship | Load |  |",
+        "| --- | --- | --- |",
+        "| Ship | in | out |",
+        "| Anna | 1 | 2 |",
+        "| Anna | 3 | 2 |",
+        "| Bella | 4 | 2 |",
+    ]

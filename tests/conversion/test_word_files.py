@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from office_files import docx, heading, opendocument, package, paragraph
+from office_files import (
+    CHART_TEXT,
+    chart,
+    diagram,
+    docx,
+    heading,
+    opendocument,
+    package,
+    paragraph,
+    relations,
+)
 
 from shoal.conversion import package as limits
 from shoal.conversion.converted import ConversionError
@@ -55,13 +65,80 @@ def test_lists_keep_their_depth_and_numbers() -> None:
     assert word(body) == "- one\n   - inner\n\n1. first\n2. second\n\nEnd.\n"
 
 
-def test_tables_become_tables_with_merged_cells_left_empty() -> None:
+def test_a_merged_cell_of_a_table_counts_for_each_of_its_rows() -> None:
     merged = (
         f'<w:tr><w:tc><w:tcPr><w:vMerge w:val="restart"/></w:tcPr>{paragraph("Anna")}</w:tc><w:tc>{paragraph("a | b")}</w:tc></w:tr>'
         f"<w:tr><w:tc><w:tcPr><w:vMerge/></w:tcPr>{paragraph('old')}</w:tc><w:tc>{paragraph('2')}</w:tc></w:tr>"
     )
     table = f"<w:tbl>{cells('Ship', 'Load')}{merged}</w:tbl>"
-    assert word(table) == "| Ship | Load |\n| --- | --- |\n| Anna | a \\| b |\n|  | 2 |\n"
+    assert word(table) == "| Ship | Load |\n| --- | --- |\n| Anna | a \\| b |\n| Anna | 2 |\n"
+
+
+def test_what_only_its_style_calls_contents_stays() -> None:
+    style = '<w:pStyle w:val="Contents"/>'
+    entry = f"<w:p><w:pPr>{style}</w:pPr><w:hyperlink><w:r><w:t>Arrivals</w:t></w:r></w:hyperlink></w:p>"
+    body = paragraph("Ships come at night.", style) + entry + paragraph("Arrivals\tiv", style)
+    converted = convert_docx(docx(body), "a.docx")
+    assert converted.content == "Ships come at night.\n"
+    assert [r.text for r in converted.removed[:2]] == ["Arrivals", "Arrivals iv"]
+
+
+def with_parts(body: str, *parts: tuple[str, str, str, str | bytes]) -> str:
+    """Return the text of a Word file with parts: id and kind of the relation, name and content."""
+    related = relations(*((id_, kind, name) for id_, kind, name, _ in parts))
+    files: dict[str, str | bytes] = {f"word/{name}": content for _, _, name, content in parts}
+    return convert_docx(docx(body, {**files, "word/_rels/document.xml.rels": related}), "a.docx").content
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "text"),
+    [
+        (
+            "a.html",
+            "<html><body><nav>Menu</nav><h2>Inner</h2><p>Text.</p></body></html>",
+            "Menu\n\n## Inner\n\nText.",
+        ),
+        ("a.rtf", "{\\rtf1 Text.\\par}", "Text."),
+        ("a.txt", "Text.\n\n# no heading", "Text.\n\n\\# no heading"),
+        ("a.docx", docx(paragraph("Text.")), "Text."),
+    ],
+)
+def test_a_document_within_the_document_is_read(name: str, data: str | bytes, text: str) -> None:
+    body = paragraph("Before.") + '<w:altChunk w:id="c1"/><w:altChunk w:id="c1"/>' + paragraph("After.")
+    assert with_parts(body, ("c1", "aFChunk", name, data)) == f"Before.\n\n{text}\n\nAfter.\n"
+
+
+def test_documents_within_each_other_end() -> None:
+    data = docx(paragraph("Text."))
+    for _ in range(4):
+        related = relations(("c1", "aFChunk", "a.docx"))
+        data = docx('<w:altChunk w:id="c1"/>', {"word/a.docx": data, "word/_rels/document.xml.rels": related})
+    with pytest.raises(ConversionError):
+        convert_docx(data, "a.docx")
+
+
+def test_charts_and_diagrams_stand_where_they_are_shown() -> None:
+    body = (
+        '<w:p><w:r><w:t>Before.</w:t><w:drawing><w:chart w:id="x1"/></w:drawing></w:r></w:p>'
+        '<w:p><w:drawing><w:relIds w:dm="x2"/></w:drawing></w:p>' + paragraph("After.")
+    )
+    parts = [("x1", "chart", "chart1.xml", chart()), ("x2", "diagramData", "d.xml", diagram("One", "Two"))]
+    assert with_parts(body, *parts) == f"Before.\n\n{CHART_TEXT}\n\n- One\n- Two\n\nAfter.\n"
+
+
+def test_comments_and_the_header_of_the_first_page_come_last() -> None:
+    section = '<w:sectPr><w:titlePg/><w:headerReference w:type="first" w:id="h1"/></w:sectPr>'
+    comments = f'<w:c xmlns:w="{W}"><w:comment w:author="Ann">{paragraph("Really?")}</w:comment></w:c>'
+    letterhead = f'<w:hdr xmlns:w="{W}">{paragraph("Harbour office, Oslo")}{paragraph("Page 1 of 2")}</w:hdr>'
+    running = f'<w:hdr xmlns:w="{W}">{paragraph("Ships")}</w:hdr>'
+    text = with_parts(
+        paragraph("Text.") + section,
+        ("h1", "header", "h1.xml", letterhead),
+        ("h2", "header", "h2.xml", running),
+        ("c1", "comments", "comments.xml", comments),
+    )
+    first = "# Header and footer of the first page\n\nHarbour office, Oslo"
+    assert text == f"Text.\n\n{first}\n\n# Comments\n\nAnn: Really?\n"
 
 
 def test_a_table_of_one_column_is_a_frame_around_text() -> None:
@@ -235,6 +312,12 @@ def test_rtf_words_in_the_middle_of_a_group_take_nothing_away(word: str) -> None
     assert rtf(r"One {\*\unknown two}{\xe three}{\*\pict 00}{\v four}five\par") == "One five\n"
 
 
+def test_rtf_comments_and_the_header_of_the_first_page_come_last() -> None:
+    body = r"{\headerf Harbour office}Text.{\*\atnid A}{\*\annotation{\*\atnref 1}\pard Really?\par}\par"
+    first = "# Header and footer of the first page\n\nHarbour office"
+    assert rtf(body) == f"Text.\n\n{first}\n\n# Comments\n\nReally?\n"
+
+
 def test_rtf_that_is_cut_says_so() -> None:
     assert convert_rtf(rb"{\rtf1 Some text", "a.rtf").warnings == ("the end of the file is missing",)
     for data in (b"", b"plain text", b"PK\x03\x04"):
@@ -272,6 +355,43 @@ def test_odt_headings_lists_tables_and_notes() -> None:
         "# Arrivals\n\nShips come.[^1]\n\n- one\n   - inner\n\n1. first\n\nA table:\n\n"
         "| Ship | Load |\n| --- | --- |\n| Anna | 12 |\n\n[^1] Except in winter.\n"
     )
+
+
+def test_odt_comments_and_the_header_of_the_first_page_come_last() -> None:
+    styles = (
+        '<o:document-styles xmlns:o="o" xmlns:style="s" xmlns:text="t"><o:master-styles><style:master-page>'
+        "<style:header><text:p>Ships</text:p></style:header>"
+        "<style:header-first><text:p>Harbour office</text:p></style:header-first>"
+        "</style:master-page></o:master-styles></o:document-styles>"
+    )
+    comment = '<office:annotation><x:creator xmlns:x="dc">Ann</x:creator><text:p>Really?</text:p></office:annotation>'
+    body = f"<text:p>Text{comment}.</text:p>"
+    converted = convert_opendocument(opendocument("text", body, parts={"styles.xml": styles}), "a.odt")
+    first = "# Header and footer of the first page\n\nHarbour office"
+    assert converted.content == f"Text.\n\n{first}\n\n# Comments\n\nAnn: Really?\n"
+    assert converted.removed == (Removed("repeated header", "Ships", 1),)
+
+
+def test_odt_text_that_is_only_called_an_index_stays() -> None:
+    def index(*lines: str) -> str:
+        body = "".join(f"<text:p>{line}</text:p>" for line in lines)
+        return f"<text:table-of-content><text:index-body>{body}</text:index-body></text:table-of-content>"
+
+    body = index("Contents", "Arrivals 1", "<text:a>Night</text:a>") + index(
+        "Ships come.", "They go.", "At night."
+    )
+    assert odt(body) == "Ships come.\n\nThey go.\n\nAt night.\n"
+
+
+def test_odt_merged_cells_count_for_each_of_their_rows() -> None:
+    def cell(text: str, more: str = "") -> str:
+        return f"<table:table-cell {more}><text:p>{text}</text:p></table:table-cell>"
+
+    rows = (cell("Ship") + cell("Load"), cell("Anna", 'table:number-rows-spanned="2"') + cell("1"))
+    rows += ("<table:covered-table-cell/>" + cell("2"), "<table:covered-table-cell/>" + cell("3"))
+    table = "".join(f"<table:table-row>{row}</table:table-row>" for row in rows)
+    lines = odt(f"<table:table>{table}</table:table>").strip().split("\n")
+    assert lines[2:] == ["| Anna | 1 |", "| Anna | 2 |", "|  | 3 |"]
 
 
 def test_an_encrypted_or_foreign_odt_is_refused() -> None:
