@@ -33,8 +33,7 @@ import numpy as np
 
 from benchmarks.hybrid import FeedbackOptions, by_ranks, collection_folders, falls, feedback_profiles, show
 from benchmarks.judged_library import Doubles, JudgedLibrary, of_best
-from shoal.encoders.contract import Encoder, TextKind
-from shoal.encoders.opening import open_encoder
+from shoal.encoders.encoder import Encoder, TextKind, open_encoder
 from shoal.search.query_profile import MAX_REEFS_WITH_WORDS
 from shoal.search.query_vectors import FLOOR_DEVIATIONS, UNRELATED
 from shoal.search.signals import REEFS_BESIDE_VECTORS

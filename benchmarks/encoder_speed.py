@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 
-from shoal.encoders.contract import TextKind
+from shoal.encoders.encoder import TextKind
 from shoal.encoders.local_model import LocalEncoder, _LocalModel
 from shoal.settings import Settings
 

@@ -42,8 +42,7 @@ import numpy as np
 
 from benchmarks.hybrid import collection_folders
 from benchmarks.judged_library import Doubles, JudgedLibrary
-from shoal.encoders.contract import Encoder, TextKind
-from shoal.encoders.opening import open_encoder
+from shoal.encoders.encoder import Encoder, TextKind, open_encoder
 from shoal.engine import Engine
 from shoal.index.vectors import quantised
 from shoal.models.search import SearchResult

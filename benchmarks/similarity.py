@@ -42,8 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import lagoon
-from shoal.encoders.opening import open_encoder
-from shoal.encoders.vector_cache import VectorCache
+from shoal.encoders.encoder import VectorCache, open_encoder
 from shoal.notes import opposites, similarity
 from shoal.notes.note_vectors import with_vectors
 from shoal.notes.similarity import SAME, TextFeatures, Weights, similarities

@@ -24,8 +24,7 @@ import numpy as np
 
 from benchmarks.hybrid import FeedbackOptions, default_blend, feedback_profiles
 from benchmarks.judged_library import Doubles, JudgedLibrary, of_best
-from shoal.encoders.contract import Encoder, Floats, TextKind
-from shoal.encoders.opening import open_encoder
+from shoal.encoders.encoder import Encoder, Floats, TextKind, open_encoder
 from shoal.index.vectors import SCALE_BYTES, code_bytes, dequantised, quantised
 from shoal.settings import Settings
 from shoal.storage.vectors import embedded_text

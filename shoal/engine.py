@@ -32,7 +32,7 @@ from shoal.settings import Settings
 from shoal.storage import migrate, read_tokens
 
 if TYPE_CHECKING:
-    from shoal.encoders.contract import Encoder, PairScorer
+    from shoal.encoders.encoder import Encoder, PairScorer
     from shoal.grounding.references import CitedPassage
     from shoal.jobs.in_process import IngestSession
     from shoal.jobs.jobs import Jobs
@@ -63,7 +63,7 @@ class Engine:
     Creates or migrates the database at once; loads lagoon's data on first use. `settings` default to the
     environment; `db_path` or `database_url` (`sqlite:///PATH`) override them. `scorer` is any object with
     lagoon's public methods; without it, the data in `lagoon_data_dir` is loaded (None: the packaged data).
-    `encoder` is any `shoal.encoders.contract.Encoder`; without it, that of the settings, if any.
+    `encoder` is any `shoal.encoders.encoder.Encoder`; without it, that of the settings, if any.
     `pair_scorer` is any `PairScorer` there, a cross-encoder that reranks in place of the encoder.
 
     Raises SettingsError, SchemaError (a newer or foreign database) or DatabaseUnavailableError.
@@ -210,7 +210,7 @@ class Engine:
 
         Raises InvalidFieldError, and ReplicaBehindError or IndexBehindError after two seconds.
         """
-        from shoal.library.read_after_write import await_written
+        from shoal.library.state import await_written
 
         await_written(self._library, token)
 

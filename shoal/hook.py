@@ -288,7 +288,7 @@ def detected(data: bytes, event: str) -> bytes:
 
     from shoal.notes.environment import Environment, detect
     from shoal.notes.hook_input import parse_hook_input
-    from shoal.support.folder_patterns import parse_path_tags
+    from shoal.support.patterns import parse_path_tags
 
     cwd = parse_hook_input(data, event).cwd  # type: ignore[arg-type]
     path_tags = parse_path_tags(os.environ.get("SHOAL_NOTE_PATH_TAGS", ""))

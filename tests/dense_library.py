@@ -9,7 +9,7 @@ import numpy as np
 from fake_encoder import FakeEncoder
 from fake_scorer import FakeScorer
 
-from shoal.encoders.contract import Floats, TextKind
+from shoal.encoders.encoder import Floats, TextKind
 from shoal.engine import Engine
 from shoal.search.library_index import DenseScores, LibraryIndex
 from shoal.settings import Settings

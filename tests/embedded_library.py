@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 from fake_encoder import FakeEncoder
 
-from shoal.encoders.contract import TextKind
+from shoal.encoders.encoder import TextKind
 from shoal.index.upkeep import update_index
 from shoal.index.vectors import quantised
 from shoal.search.library_index import IndexCache, LibraryIndex

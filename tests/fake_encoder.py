@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shoal.encoders.contract import EncoderIdentity, Floats, TextKind, unit_vectors
+from shoal.encoders.encoder import EncoderIdentity, Floats, TextKind, unit_vectors
 
 
 class FakeEncoder:

@@ -36,7 +36,7 @@ from shoal.access.rights import (
 from shoal.collections.catalog import Catalog
 from shoal.errors import CollectionNotFoundError, StorageError
 from shoal.models.keys import Right
-from shoal.service.sites import is_for_this_machine, is_same_site
+from shoal.service.addresses import is_for_this_machine, is_same_site
 from shoal.settings import Settings
 from shoal.support.collection_names import MAIN, shown
 from shoal.support.request_context import KEY_NAME

@@ -13,7 +13,7 @@ from shoal.errors import InvalidFieldError
 from shoal.notes import hooks
 from shoal.notes.environment import Environment
 from shoal.notes.hook_input import EVENT_NAMES, HookInput, hook_input_of
-from shoal.service.listen_address import is_loopback
+from shoal.service.addresses import is_loopback
 from shoal.settings import Settings
 from shoal_api import access, service
 from shoal_api.openapi import Blueprint

@@ -17,7 +17,7 @@ from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.wrappers import Response
 
 from shoal import errors
-from shoal.service.open_files import TOO_MANY_FILES
+from shoal.service.process_setup import TOO_MANY_FILES
 from shoal_api.trace import trace_id
 
 CONTENT_TYPE = "application/problem+json"

@@ -19,8 +19,8 @@ from waitress.parser import HTTPRequestParser
 from waitress.receiver import ChunkedReceiver
 
 from shoal.errors import StorageError
-from shoal.service.open_files import TOO_MANY_FILES
-from shoal.service.request_head import MAX_HEADER, status_of_head
+from shoal.service.connection_limits import MAX_HEADER, status_of_head
+from shoal.service.process_setup import TOO_MANY_FILES
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB
 from shoal_api.access import Gate

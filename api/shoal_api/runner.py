@@ -23,9 +23,9 @@ import structlog
 
 from shoal.access.key_store import has_keys
 from shoal.errors import ShoalError
-from shoal.service import log_setup
-from shoal.service.listen_address import check_listen_address
-from shoal.service.open_files import fit_connections
+from shoal.service import process_setup
+from shoal.service.addresses import check_listen_address
+from shoal.service.process_setup import fit_connections
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.opening import open_database
@@ -58,7 +58,7 @@ def serve(settings: Settings) -> None:
     A second signal stops it without waiting for requests in progress.
     """
     check_listen_address(settings, has_keys=has_keys(settings))
-    log_setup.configure(settings, service="api")
+    process_setup.configure(settings, service="api")
     settings = fit_connections(settings, n_collections=settings.open_collections, service="shoal.api")
     listener = bind(settings.host, settings.port, is_shared=settings.api_processes > 1)
     _prepare_database(settings)

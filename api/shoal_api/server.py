@@ -24,14 +24,14 @@ from waitress.task import ErrorTask, ThreadedTaskDispatcher
 from shoal.service import connection_limits
 from shoal.service.connection_limits import (
     MAINTENANCE_SECONDS,
+    MAX_HEAD,
     ConnectionLimits,
     Phase,
     Progress,
     is_overdue,
     longest_idle,
 )
-from shoal.service.open_files import TOO_MANY_FILES, SpareFile
-from shoal.service.request_head import MAX_HEAD
+from shoal.service.process_setup import TOO_MANY_FILES, SpareFile
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB
 from shoal_api.access import Gate

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.charts.palette import OTHER, UNKNOWN, island_colours
+from shoal.charts.reef_map import OTHER, UNKNOWN, island_colours
 from shoal.errors import NotFoundError
 from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot

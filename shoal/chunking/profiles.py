@@ -1,4 +1,6 @@
-"""Build chunks from segments: offsets and lines, the packed profile and what follows from it."""
+"""Build chunks from segments: offsets and lines, places in the original file, the packed profile and its
+labels.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.keys import code_points
-from shoal.chunking.file_places import file_places
 from shoal.models.documents import Chunk, SentenceSpan
 from shoal.models.files import FilePlace, Locator, LocatorKind
 from shoal.models.reefs import Reef
@@ -114,3 +115,36 @@ def profiles_of(topics: Sequence[Topic], reefs: Sequence[Reef]) -> Iterator[Prof
             top_reef_name=None if reef is None else reefs[reef].name,
             top_reef_probability=0.0 if record is None else int(record["probability"]) / PROBABILITY_STEPS,
         )
+
+
+def file_places(locators: Sequence[Locator], spans: Sequence[tuple[int, int]]) -> list[FilePlace | None]:
+    """Return the place of each span, given by start and end in code points; None if no locator covers any of
+    it.
+
+    Locators and spans are in order, and neither overlap. A span over several units has the first and the
+    last of them, and their name if all have the same. Sheets of other names are not joined: a span belongs
+    to the first one.
+    """
+    places: list[FilePlace | None] = []
+    at = 0
+    for start, end in spans:
+        while at < len(locators) and locators[at].end_char <= start:
+            at += 1
+        # The last locator of this span may be the first of the next.
+        last = at
+        while last < len(locators) and locators[last].start_char < end:
+            last += 1
+        places.append(_joined(locators[at:last]))
+    return places
+
+
+def _joined(locators: Sequence[Locator]) -> FilePlace | None:
+    if not locators:
+        return None
+    kind, name = locators[0].kind, locators[0].name
+    same = [one for one in locators if one.kind is kind]
+    if kind is LocatorKind.sheet:
+        same = [one for one in same if one.name == name]
+    elif any(one.name != name for one in same):
+        name = ""
+    return FilePlace.of(kind, name, min(one.first for one in same), max(one.last for one in same))

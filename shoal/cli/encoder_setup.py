@@ -40,8 +40,8 @@ def check(session: Session) -> None:
     \b
         SHOAL_ENCODER=local:minilm shoal encoder check
     """
-    from shoal.encoders.checking import MIN_SEPARATION, check_encoder
-    from shoal.encoders.opening import open_encoder, open_pair_scorer
+    from shoal.encoders.conversion import MIN_SEPARATION, check_encoder
+    from shoal.encoders.encoder import open_encoder, open_pair_scorer
 
     settings = session.library_settings()
     encoder = open_encoder(settings)

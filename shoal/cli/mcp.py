@@ -93,9 +93,9 @@ def mcp(
         raise ShoalError("the MCP server needs the package mcp: `pip install 'shoal[mcp]'`")
     if address is not None:
         _check_address(settings, address[0])
-    from shoal.service import log_setup
+    from shoal.service import process_setup
 
-    log_setup.configure(settings, service="mcp")
+    process_setup.configure(settings, service="mcp")
     with _backend(session, server, key) as backend:
         from shoal.mcp.server import ServerOptions, make_server
 
@@ -142,7 +142,7 @@ def _check_address(settings: Settings, host: str) -> None:
     import dataclasses
 
     from shoal.access.key_store import has_keys
-    from shoal.service.listen_address import check_listen_address
+    from shoal.service.addresses import check_listen_address
 
     check_listen_address(
         dataclasses.replace(settings, host=host), program="`shoal mcp --http`", has_keys=has_keys(settings)
@@ -152,7 +152,7 @@ def _check_address(settings: Settings, host: str) -> None:
 def _environment_here(settings: Settings) -> Environment:
     """Return the environment of the folder in which an agent started this command."""
     from shoal.notes.environment import detect
-    from shoal.support.folder_patterns import parse_path_tags
+    from shoal.support.patterns import parse_path_tags
 
     return detect(Path.cwd(), path_tags=parse_path_tags(settings.note_path_tags))
 

@@ -563,6 +563,6 @@ def _environment(session: Session, here: bool) -> Environment | None:
     if not here:
         return None
     from shoal.notes.environment import detect
-    from shoal.support.folder_patterns import parse_path_tags
+    from shoal.support.patterns import parse_path_tags
 
     return detect(Path.cwd(), path_tags=parse_path_tags(session.settings().note_path_tags))

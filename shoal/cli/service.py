@@ -74,7 +74,7 @@ def up(
     """
     from shoal.access.key_store import has_keys
     from shoal.cli.supervisor import Supervisor, environment_of, reserve_port
-    from shoal.service.listen_address import check_listen_address
+    from shoal.service.addresses import check_listen_address
 
     overrides = {"workers": workers, "host": host, "api_processes": api_processes}
     settings = session.settings(port=port, **overrides)
@@ -97,7 +97,7 @@ def up(
 def _run(session: Session, supervisor: Supervisor, settings: Settings) -> None:
     """Run the service until it is stopped, and say where it listens."""
     from shoal.cli.supervisor import reachable
-    from shoal.service.address_file import announced
+    from shoal.service.addresses import announced
 
     free_port = settings.port
     with supervisor.running():

@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from shoal.collections.catalog import Collection
-from shoal.collections.open_libraries import Lease, OpenLibraries
-from shoal.collections.registry import Registry
+from shoal.collections.registry import Lease, OpenLibraries, Registry
 from shoal.engine import Engine
 from shoal.errors import CollectionNotFoundError
 from shoal.settings import Settings

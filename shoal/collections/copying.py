@@ -13,8 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from shoal.collections.backup import all_collections
-from shoal.collections.catalog import Catalog, Collection
-from shoal.collections.catalog_database import catalog_url
+from shoal.collections.catalog import Catalog, Collection, catalog_url
 from shoal.collections.registry import Registry
 from shoal.errors import CollectionNotFoundError, CopyError
 from shoal.maintenance.copying import CopyResult, CopyStep, copy_library, holds_library, library_state

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from shoal.errors import FetchError, InvalidFieldError
 from shoal.settings import Settings
-from shoal.support.host_patterns import canonical_host, parse_hosts
+from shoal.support.patterns import canonical_host, parse_hosts
 
 if TYPE_CHECKING:
     import httpx

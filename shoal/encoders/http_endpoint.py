@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.encoders import texts as texts_of_encoders
-from shoal.encoders.contract import EncoderIdentity, Floats, TextKind, unit_vectors
+from shoal.encoders import encoder as texts_of_encoders
+from shoal.encoders.encoder import EncoderIdentity, Floats, TextKind, unit_vectors
 from shoal.errors import EncoderError, EncoderUnavailableError
 from shoal.settings import Settings
 from shoal.support.http_endpoints import (
@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 
 class HttpEncoder:
-    """An encoder behind an endpoint; see `shoal.encoders.contract.Encoder`. Asks it on first use."""
+    """An encoder behind an endpoint; see `shoal.encoders.encoder.Encoder`. Asks it on first use."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.encoders import texts as texts_of_encoders
-from shoal.encoders.contract import EncoderIdentity, Floats, TextKind, unit_vectors
+from shoal.encoders import encoder as texts_of_encoders
+from shoal.encoders.encoder import EncoderIdentity, Floats, TextKind, unit_vectors
 from shoal.encoders.model_folder import ModelFolder, Pooling, read_model_folder
 from shoal.errors import EncoderError, EncoderUnavailableError
 from shoal.settings import Settings
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 class LocalEncoder:
-    """An encoder from a folder; see `shoal.encoders.contract.Encoder`. Loads the model on first use."""
+    """An encoder from a folder; see `shoal.encoders.encoder.Encoder`. Loads the model on first use."""
 
     def __init__(self, path: Path, settings: Settings) -> None:
         self._model = _LocalModel(path, settings)
@@ -93,7 +93,7 @@ class LocalEncoder:
 
 
 class LocalPairScorer:
-    """A cross-encoder from a folder; see `shoal.encoders.contract.PairScorer`. Loads it on first use.
+    """A cross-encoder from a folder; see `shoal.encoders.encoder.PairScorer`. Loads it on first use.
 
     Its score is the sigmoid of the single number that the model returns.
     """

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shoal.encoders.contract import TextKind
+from shoal.encoders.encoder import TextKind
 from shoal.errors import EncoderError, EncoderUnavailableError
 
 DESCRIPTION = "encoder.json"

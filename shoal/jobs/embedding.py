@@ -23,7 +23,7 @@ from shoal.storage import index_tables, vectors
 from shoal.storage.database import Database
 
 if TYPE_CHECKING:
-    from shoal.encoders.contract import Encoder
+    from shoal.encoders.encoder import Encoder
 
 MOST_FAILED = 1000
 """Maximum number of failed documents that a result names."""

@@ -21,8 +21,7 @@ from shoal.storage.database import Database
 from shoal.storage.opening import SQLITE, open_database
 
 if TYPE_CHECKING:
-    from shoal.encoders.contract import Encoder, PairScorer
-    from shoal.encoders.vector_cache import VectorCache
+    from shoal.encoders.encoder import Encoder, PairScorer, VectorCache
     from shoal.index.follower import IndexFollower
     from shoal.jobs.in_process import IngestSession
     from shoal.jobs.stages.contract import Handlers
@@ -86,7 +85,7 @@ class Library:
             return self._shared.encoder
         if self._encoder is not None:
             return self._encoder
-        from shoal.encoders.opening import open_encoder
+        from shoal.encoders.encoder import open_encoder
 
         return open_encoder(self.settings)
 
@@ -97,7 +96,7 @@ class Library:
             return self._shared.pair_scorer
         if self._pair_scorer is not None:
             return self._pair_scorer
-        from shoal.encoders.opening import open_pair_scorer
+        from shoal.encoders.encoder import open_pair_scorer
 
         return open_pair_scorer(self.settings)
 
@@ -124,7 +123,7 @@ class Library:
         if self._shared is not None:
             # It depends on encoder and text alone.
             return self._shared._vector_cache
-        from shoal.encoders.vector_cache import VectorCache
+        from shoal.encoders.encoder import VectorCache
 
         return VectorCache()
 

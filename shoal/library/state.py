@@ -1,12 +1,14 @@
-"""Counts, versions and sizes of an open library."""
+"""Counts, versions and sizes of an open library, and waiting until searches see what was written."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 
+from shoal.errors import IndexBehindError, ReplicaBehindError
 from shoal.library.library import Library
 from shoal.models.responses import Status
-from shoal.storage import migrate, totals, vectors
+from shoal.storage import migrate, read_tokens, totals, vectors
 from shoal.storage.statistics import get_counts
 from shoal.support.presets import all_presets
 
@@ -46,3 +48,28 @@ def count_embedded(library: Library) -> tuple[int, int] | None:
         if not (has_vectors or library.settings.embed):
             return None
         return vectors.count(snapshot) if has_vectors else 0, snapshot.value(totals.N_CHUNKS) or 0
+
+
+MAX_SECONDS = 2.0
+"""Longest wait of a search for what its caller has written."""
+POLL_SECONDS = 0.02
+
+
+def await_written(library: Library, token: str) -> None:
+    """Wait until searches see what a token of `shoal.storage.read_tokens` stands for.
+
+    Raises InvalidFieldError, and ReplicaBehindError or IndexBehindError after MAX_SECONDS.
+    """
+    read_tokens.check_token(token, is_sqlite=library.database.is_sqlite)
+    until = time.monotonic() + MAX_SECONDS
+    while True:
+        with library.read_database.snapshot() as snapshot:
+            if read_tokens.has(snapshot, token):
+                break
+        if time.monotonic() > until:
+            raise ReplicaBehindError(MAX_SECONDS)
+        time.sleep(POLL_SECONDS)
+    while library.follower is not None and not library.index.is_complete():
+        if time.monotonic() > until:
+            raise IndexBehindError(*library.follower.measure())
+        time.sleep(POLL_SECONDS)

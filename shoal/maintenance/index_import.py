@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.encoders.contract import EncoderIdentity, TextKind, unit_vectors
+from shoal.encoders.encoder import EncoderIdentity, TextKind, unit_vectors
 from shoal.errors import DocumentError, EncoderError, EncoderMismatchError, InvalidFieldError, ShoalError
 from shoal.formats.drafts import make_draft
 from shoal.index.upkeep import update_index
@@ -41,7 +41,7 @@ from shoal.storage.database import IDS_PER_STATEMENT
 from shoal.support.byte_units import MIB
 
 if TYPE_CHECKING:
-    from shoal.encoders.contract import Encoder
+    from shoal.encoders.encoder import Encoder
     from shoal.jobs.in_process import Watcher
 
 

@@ -1,4 +1,4 @@
-"""Results as numbered, quoted citations, for agents to read.
+"""Results as numbered, quoted citations, and facets, for agents to read.
 
 [1] my_paper.pdf — Section 2 > Method (lines 120–170)
     "The proposed architecture uses a transformer backbone..."
@@ -14,11 +14,10 @@ from pathlib import PurePosixPath
 
 from shoal.formats.headings import headings_below
 from shoal.mcp.backend import Backend
-from shoal.mcp.document_results import Citation
-from shoal.mcp.quoting import NOTICE, quoted
+from shoal.mcp.results import NOTICE, Citation, FacetCount, FacetCounts, quoted
 from shoal.models.recordings import Modality, ShownEvidence
-from shoal.models.search import SearchResult
-from shoal.support.quoting import INDENT, clean, in_line
+from shoal.models.search import SearchResponse, SearchResult
+from shoal.support.plain_text import INDENT, clean, in_line
 
 
 def citations_of(results: Iterable[SearchResult], backend: Backend) -> list[Citation]:
@@ -108,3 +107,32 @@ def citation_list(citations: Sequence[Citation]) -> str:
 def _block(citation: Citation) -> str:
     quotations = citation.evidence or [quoted(citation.text)]
     return "\n".join([f"[{citation.number}] {citation.citation}", *(INDENT + line for line in quotations)])
+
+
+def facets_of(response: SearchResponse) -> list[FacetCounts]:
+    """The facets of a search, if it has any."""
+    return [
+        FacetCounts(
+            field=in_line(facet.field),
+            values=[
+                FacetCount(value=in_line(str(each.name or each.value)), n_documents=each.count)
+                for each in facet.values
+            ],
+        )
+        for facet in response.facets or ()
+    ]
+
+
+def facet_lines(facets: Sequence[FacetCounts]) -> list[str]:
+    """Facets in words, one a line."""
+    return (
+        [
+            "\n".join(
+                f"Documents by {facet.field}: "
+                + ", ".join(f"{each.value} {each.n_documents}" for each in facet.values)
+                for facet in facets
+            )
+        ]
+        if facets
+        else []
+    )

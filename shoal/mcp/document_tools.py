@@ -10,10 +10,10 @@ from pydantic import Field
 
 from shoal.declared.arguments import MAX_ID
 from shoal.declared.search import MAX_PER_DOCUMENT, MAX_RERANK
-from shoal.mcp.answers import answer
 from shoal.mcp.backend import Backend
-from shoal.mcp.citations import citation_list, citations_of, head, name_of
-from shoal.mcp.document_results import (
+from shoal.mcp.citations import citation_list, citations_of, facet_lines, facets_of, head, name_of
+from shoal.mcp.results import (
+    NOTICE,
     DocumentList,
     ExplainedResult,
     FoundPassages,
@@ -26,15 +26,17 @@ from shoal.mcp.document_results import (
     RetrievedPassages,
     ScorePart,
     SharedTopic,
+    answer,
+    clean_value,
+    count,
+    shortened,
 )
-from shoal.mcp.facets import facet_lines, facets_of
-from shoal.mcp.quoting import NOTICE, clean_value, count, shortened
 from shoal.models.explanations import Explanation, Target
 from shoal.models.search import ContextChunk
 from shoal.models.stored import ChunkDetail, StoredDocument
 from shoal.search.request import BEST_FIRST
 from shoal.search.retrieval import MAX_TOP_K, PLAIN, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
-from shoal.support.quoting import clean, in_line, indented
+from shoal.support.plain_text import clean, in_line, indented
 
 MAX_NEIGHBOURS = 10
 MAX_LISTED = 200

@@ -18,9 +18,9 @@ from pydantic import Field
 
 from shoal.declared.arguments import MAX_ID
 from shoal.errors import NoteError
-from shoal.mcp.answers import answer
 from shoal.mcp.backend import Backend
-from shoal.mcp.note_results import (
+from shoal.mcp.results import (
+    NOTICE,
     AddedNoteView,
     CategoryView,
     ChangedNote,
@@ -38,13 +38,17 @@ from shoal.mcp.note_results import (
     RememberedItem,
     RememberedItems,
     SimilarNoteView,
+    answer,
+    clean_value,
+    count,
+    quoted,
+    shortened,
 )
-from shoal.mcp.quoting import NOTICE, clean_value, count, quoted, shortened
 from shoal.models.notes import AddedNote, MergeProposal, Note, NoteOutcome
 from shoal.notes.drafts import checked_categories
 from shoal.notes.environment import Environment
 from shoal.notes.merging import AGENT
-from shoal.support.quoting import clean, in_line
+from shoal.support.plain_text import clean, in_line
 
 NOTE_ID = "note_id"
 PREFIX = "note"

@@ -28,19 +28,16 @@ from pydantic import ValidationError
 
 from shoal.access.rights import RIGHT_NEEDED, Access, Needed, Verdict, judge, needs_right
 from shoal.errors import NotFoundError, QueryError, ShoalError
-from shoal.mcp.answers import READS, writes
 from shoal.mcp.backend import Backend
 from shoal.mcp.document_tools import DocumentTools
 from shoal.mcp.note_tools import PREFIX, NoteTools, with_id_name
-from shoal.mcp.prompts import add_prompts
-from shoal.mcp.query_tools import QueryTools
-from shoal.mcp.quoting import NOTICE
-from shoal.mcp.research_tools import ResearchTools
-from shoal.mcp.resources import add_resources
+from shoal.mcp.research_tools import QueryTools, ResearchTools
+from shoal.mcp.resources import add_prompts, add_resources
+from shoal.mcp.results import NOTICE, READS, writes
 from shoal.notes.environment import Environment
 from shoal.search.retrieval import own_name
 from shoal.support.other_names import meant_name
-from shoal.support.quoting import in_line
+from shoal.support.plain_text import in_line
 from shoal.version import __version__
 
 ACCESS = "shoal.access"

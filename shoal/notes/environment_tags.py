@@ -12,7 +12,7 @@ from pathlib import Path
 
 from shoal.errors import DocumentError
 from shoal.notes import dependencies
-from shoal.support.folder_patterns import matches
+from shoal.support.patterns import matches
 from shoal.support.regular_files import read_file
 
 MAX_ENTRIES = 2000

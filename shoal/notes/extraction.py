@@ -31,7 +31,7 @@ from shoal.notes.session_rows import ExtractionState, SessionRows
 from shoal.notes.transcripts import MAX_NEW_BYTES, TranscriptPart, read_head, read_part
 from shoal.storage.database import Transaction
 from shoal.support.clock import timestamp, timestamp_at
-from shoal.support.folder_patterns import parse_path_tags
+from shoal.support.patterns import parse_path_tags
 
 MIN_TRANSCRIPT_BYTES = 10 * 1024
 MIN_NEW_CHARS = 50

@@ -18,7 +18,7 @@ from shoal.notes.hook_answer import hook_answer
 from shoal.notes.hook_input import HookInput, is_skipped, without_secrets
 from shoal.notes.notes import MAX_SHOWN, OwnerNotes
 from shoal.settings import Settings
-from shoal.support.folder_patterns import parse_path_tags
+from shoal.support.patterns import parse_path_tags
 
 LOST_CONTEXT = ("clear", "compact")
 """Values of `source` at the start of a session whose earlier context is gone."""

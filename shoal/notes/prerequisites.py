@@ -21,7 +21,7 @@ from typing import Any
 
 from shoal.errors import InvalidFieldError
 from shoal.notes.environment import Environment, checked_tags, normalized_os, text_list
-from shoal.support import folder_patterns
+from shoal.support import patterns
 
 MAX_VALUES = 50
 """Most values of one gate."""
@@ -76,7 +76,7 @@ class Prerequisites:
         holds = {
             "os": not self.os or environment.os in self.os,
             "repos": not self.repos or any(name.casefold() == repo for name in self.repos),
-            "paths": not self.paths or any(folder_patterns.matches(environment.cwd, p) for p in self.paths),
+            "paths": not self.paths or any(patterns.matches(environment.cwd, p) for p in self.paths),
             "mcp_servers": set(self.mcp_servers) <= set(environment.mcp_servers),
         }
         return tuple(gate for gate in GATES if not holds[gate])
@@ -123,7 +123,7 @@ def _united(gates: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _checked(value: Any, gate: str, field: str) -> tuple[str, ...]:
-    max_chars = folder_patterns.MAX_CHARS if gate == "paths" else MAX_CHARS
+    max_chars = patterns.MAX_CHARS if gate == "paths" else MAX_CHARS
     values = text_list(value, field, MAX_VALUES, max_chars)
     return tuple(sorted({normalized_os(name) for name in values} if gate == "os" else set(values)))
 

@@ -40,7 +40,7 @@ from shoal.notes.texts import all_features
 from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot
 from shoal.storage.profiles import Profiles
-from shoal.support.quoting import in_line
+from shoal.support.plain_text import in_line
 
 MAX_COMPARED = 50
 """Best notes whose similarity is computed where a threshold or an order by similarity asks for it."""

@@ -12,8 +12,7 @@ from shoal.formats.headings import headings_below
 from shoal.models.prompts import Prompt, Reference, TokenUse
 from shoal.models.recordings import ShownEvidence
 from shoal.models.search import SearchResult, TextMode
-from shoal.support.plain_text import line_range
-from shoal.support.quoting import in_line, indented
+from shoal.support.plain_text import in_line, indented, line_range
 from shoal.support.token_estimate import TOKENIZER, count_tokens
 
 WORD_SNAP = 24

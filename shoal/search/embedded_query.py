@@ -16,7 +16,7 @@ from shoal.settings import Settings
 from shoal.support.presets import all_presets
 
 if TYPE_CHECKING:
-    from shoal.encoders.contract import EncoderIdentity
+    from shoal.encoders.encoder import EncoderIdentity
     from shoal.search.query_vectors import QueryVector, QueryVectors
     from shoal.storage.vectors import StoredEncoder
 

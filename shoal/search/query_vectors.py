@@ -17,8 +17,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.encoders.contract import Encoder, EncoderIdentity, TextKind, unit_vectors
-from shoal.encoders.vector_cache import VectorCache, cache_key
+from shoal.encoders.encoder import Encoder, EncoderIdentity, TextKind, VectorCache, cache_key, unit_vectors
 from shoal.errors import EncoderError, EncoderUnavailableError
 from shoal.search.encoder_pause import EncoderPause
 

@@ -17,15 +17,16 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from shoal.encoders.contract import (
+from shoal.encoders.encoder import (
     Encoder,
     EncoderIdentity,
     Floats,
     PairScorer,
     TextKind,
+    VectorCache,
+    cache_key,
     unit_vectors,
 )
-from shoal.encoders.vector_cache import VectorCache, cache_key
 from shoal.errors import EncoderError, EncoderUnavailableError
 from shoal.index.vectors import dequantised
 from shoal.models.scores import RerankFallback, RerankInfo, RerankParts

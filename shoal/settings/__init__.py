@@ -18,16 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import SettingsError
-from shoal.settings.input_limits import InputLimits
-from shoal.settings.jobs import JobSettings
-from shoal.settings.learning import LearningSettings
-from shoal.settings.logs import LogSettings
-from shoal.settings.models import ModelSettings
-from shoal.settings.notes import NoteSettings
-from shoal.settings.queries import QuerySettings
-from shoal.settings.scoring import ScoringSettings
-from shoal.settings.service import ServiceSettings
-from shoal.settings.sources import SourceSettings
+from shoal.settings.library import (
+    InputLimits,
+    LearningSettings,
+    ModelSettings,
+    ScoringSettings,
+    SourceSettings,
+)
+from shoal.settings.service import JobSettings, LogSettings, NoteSettings, QuerySettings, ServiceSettings
 
 PREFIX = "SHOAL_"
 

@@ -1,10 +1,11 @@
-"""Checks of settings: each returns what is wrong with a value, or None.
+"""How a setting is declared, and checks of settings: each returns what is wrong with a value, or None.
 
 Parsers are imported late: most commands run without these variables.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Callable
@@ -88,7 +89,7 @@ def check_token_range(value: str) -> str | None:
 
 
 def check_path_tags(value: str) -> str | None:
-    from shoal.support.folder_patterns import parse_path_tags
+    from shoal.support.patterns import parse_path_tags
 
     return _error_of(parse_path_tags, value)
 
@@ -100,7 +101,7 @@ def check_presets(value: str) -> str | None:
 
 
 def check_hosts(value: str) -> str | None:
-    from shoal.support.host_patterns import parse_hosts
+    from shoal.support.patterns import parse_hosts
 
     return _error_of(parse_hosts, value)
 
@@ -154,3 +155,9 @@ def check_file_in_folder(value: str) -> str | None:
     if value and path.is_dir():
         return "must be a file, and is a folder"
     return None if path.parent.is_dir() else "is in a folder that does not exist"
+
+
+def setting(default: Any, meaning: str, check: Check | None = None, *, secret: bool = False) -> Any:
+    """Declare a setting: its default, meaning and check. The value of a `secret` is never shown."""
+    metadata = {"meaning": meaning, "check": check, "secret": secret}
+    return dataclasses.field(default=default, metadata=metadata, repr=not secret)

@@ -1,4 +1,4 @@
-"""Settings of the service."""
+"""Settings of what runs: the service, its logs, jobs, notes, saved searches and the query log."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from shoal.settings.checks import (
     check_broker_url,
     check_collection_name,
     check_database_url,
+    check_file_in_folder,
+    check_hosts,
+    check_http_url,
     check_optional_database_url,
+    check_owner_name,
+    check_path_tags,
     check_queue_name,
+    one_of,
+    setting,
 )
-from shoal.settings.declaration import setting
-from shoal.support.byte_units import GIB
+from shoal.support.byte_units import GIB, MIB
 
 MIN_CONNECTIONS = 8
 
@@ -143,4 +149,213 @@ class ServiceSettings:
         3600.0,
         "an event stream ends after this many seconds; browsers reconnect automatically",
         at_least(0.1),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """Logs, and the audit log of searches."""
+
+    log_level: str = setting(
+        "info", "debug, info, warning or error", one_of("debug", "info", "warning", "error")
+    )
+    log_format: str = setting(
+        "auto", "json, console, or auto (console in a terminal)", one_of("auto", "json", "console")
+    )
+
+    audit: str = setting(
+        "off",
+        "audit log, a line of JSON for every search: off, summary (without the query's text), or full "
+        "(docs/audit.md)",
+        one_of("off", "summary", "full"),
+    )
+    audit_file: str = setting(
+        "", "file that the audit log is appended to; empty: stderr", check_file_in_folder
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSettings:
+    """Jobs and the workers that process them."""
+
+    wave_bytes: int = setting(
+        64 * MIB, "size of a wave, bytes; a large job goes through the stages in several waves", at_least(1)
+    )
+    batch_bytes: int = setting(MIB, "largest batch of small documents, bytes", at_least(1))
+    batch_items: int = setting(256, "most documents in a batch", at_least(1))
+    lease_seconds: float = setting(
+        300.0, "a worker's claim expires after this many seconds without a heartbeat", at_least(1)
+    )
+    reconcile_seconds: float = setting(
+        2.0, "interval at which a worker looks for work whose message was lost, seconds", at_least(0.05)
+    )
+    max_attempts: int = setting(
+        3,
+        "an item fails after it has killed its worker this often while running alone, or after so many "
+        "fetches that failed for a time",
+        at_least(1),
+    )
+    worker_memory_bytes: int = setting(
+        0,
+        "most private memory of a worker process, bytes; 0: no limit. A document of 32 MiB takes 2.2 GB",
+        lambda value: None if value == 0 or value >= 256 * MIB else f"must be 0 or at least {256 * MIB}",
+    )
+    item_time_limit: float = setting(
+        600.0,
+        "a worker process that works longer on a document of 32 MiB is killed, seconds. The limit is "
+        "proportional to the size of the document, but at least a fifth of this",
+        at_least(1),
+    )
+    task_time_limit: float = setting(
+        3600.0, "a worker process that learns from a wave for longer is killed, seconds", at_least(10)
+    )
+    upload_timeout: float = setting(
+        3600.0, "an upload without progress for this many seconds is dropped", at_least(1)
+    )
+    job_retention: float = setting(
+        30 * 86_400.0, "finished jobs are deleted after this many seconds; 0: never", at_least(0)
+    )
+    max_wait_seconds: float = setting(60.0, "longest `Prefer: wait` and `?wait=`, seconds", between(0, 600))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoteSettings:
+    """Notes of agents and the hooks that show them.
+
+    Where no other reason is given, 002 (engrams) names the value.
+    """
+
+    note_index_bytes: int = setting(
+        256 * MIB,
+        "memory of the indexes of notes that a process keeps, bytes, about; those of the owners whose last "
+        "search is longest ago are dropped",
+        at_least(0),
+    )
+    note_owner: str = setting(
+        "default",
+        "whose notes hooks, commands and the MCP server use unless they name an owner",
+        check_owner_name,
+    )
+    note_path_tags: str = setting(
+        "",
+        "tags of environments by folder, `PATTERN=TAG` separated by commas, such as `/work/acme/*=acme`. `*` "
+        "stands for a part of a name, `**` for any folders, `~` for the home folder of any user",
+        check_path_tags,
+    )
+    # Not specified: 15 matches pin a note there, and 11 do not.
+    note_pin_matches: int = setting(
+        15, "a note is pinned where a tag holds with which it was matched this often", at_least(1)
+    )
+    # Not specified. With 0.3, three equal judgements in a row bring a score from 0 to 0.66.
+    note_relevance_smoothing: float = setting(
+        0.3, "weight of the newest judgement in the relevance of a note for a tag", between(0.01, 1)
+    )
+    note_relevance_weight: float = setting(
+        0.01, "weight of the relevance of a note, relative to its rank score", between(0, 1)
+    )
+    note_filter_min_evals: int = setting(
+        3, "fewest judgements before a note is left out or unpinned", at_least(1)
+    )
+    note_filter_score: float = setting(
+        -0.1, "a note whose average relevance is lower is left out", between(-1, 1)
+    )
+    note_pin_relevance: float = setting(
+        0.6, "a note whose average relevance is higher is pinned", between(-1, 1)
+    )
+    # Not specified ("enough evidence").
+    note_pin_min_evals: int = setting(5, "fewest judgements before relevance pins a note", at_least(1))
+    # Not specified. Below the limit for pins, so that one bad judgement does not unpin.
+    note_unpin_relevance: float = setting(
+        0.0, "an automatic pin ends when the average relevance is lower", between(-1, 1)
+    )
+    note_merge_similarity: float = setting(
+        0.85, "notes that are at least this similar are proposed as duplicates", between(0.5, 1)
+    )
+    note_candidate_similarity: float = setting(
+        0.5, "the chat endpoint judges notes that are at least this similar", between(0.1, 1)
+    )
+    # Not specified. What a model is less sure of is proposed to a person or an agent instead.
+    note_merge_confidence: float = setting(
+        0.7, "notes are merged if the chat endpoint is at least this confident", between(0, 1)
+    )
+    # Not specified.
+    note_dedup_passes: int = setting(
+        5, "most passes through the notes that wait to be compared, in one run", between(1, 100)
+    )
+    # Not specified. About 3,000 tokens, which a small local model can read.
+    note_dedup_chars: int = setting(
+        12_000, "characters of notes in one request to the chat endpoint, about", at_least(500)
+    )
+
+    # Hooks of agents
+    server: str = setting(
+        "",
+        "address of the service that hooks ask; empty: the one that `shoal up` runs for the database, else "
+        "the database itself",
+        check_http_url,
+    )
+    # Not specified: tools that only look around or keep lists.
+    hook_skip_tools: str = setting(
+        "AskUserQuestion,ExitPlanMode,Glob,Grep,LS,Read,TodoWrite",
+        "names of tools, separated by commas, before whose use the hook shows no notes",
+    )
+    hook_notes: int = setting(3, "most notes that a hook shows for a prompt or a tool", between(1, 50))
+    # benchmarks/hook_relevance.py: precision 0.22 and recall 0.83 with 0, 0.85 and 0.61 with 0.02.
+    hook_min_similarity: float = setting(
+        0.02,
+        "lowest similarity of a note to the prompt or the tool at which a hook shows it, 0 to 1",
+        between(0, 1),
+    )
+    hook_event_days: int = setting(
+        90, "events of hooks are deleted after this many days; 0: never", at_least(0)
+    )
+    agent_session_days: int = setting(
+        180,
+        "sessions of agents, what they were shown, and counts of requests to the chat endpoint are deleted "
+        "this many days after the last change; 0: never",
+        at_least(0),
+    )
+    note_dedup_hours: int = setting(
+        0,
+        "hours between two jobs that compare the waiting notes of all owners; 0: only on request",
+        at_least(0),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuerySettings:
+    """Queries that are kept: saved searches with their webhooks, and the query log."""
+
+    webhook_hosts: str = setting(
+        "",
+        "hosts that webhooks of saved searches may be sent to, in the form of `fetch_urls`. Empty: none, and "
+        "searches cannot be saved",
+        check_hosts,
+    )
+    webhook_private: str = setting(
+        "",
+        "those of these hosts that may have an address of this machine or of a private network, in the same "
+        "form; ports do not matter",
+        check_hosts,
+    )
+    webhook_seconds: float = setting(
+        10.0,
+        "longest delivery of a webhook, seconds; a receiver should answer first, then work",
+        between(0.1, 60),
+    )
+    # Pauses of 10 s, four times as long after each try, at most 6 h: eight tries take about 10 hours.
+    webhook_attempts: int = setting(8, "a webhook is given up after this many tries", between(1, 20))
+    webhook_days: int = setting(
+        30, "deliveries of webhooks that have ended are deleted after this many days", between(1, 3650)
+    )
+
+    # Query log
+    query_log: str = setting(
+        "off",
+        "`queries` stores every query with its first results, and clicks that programs report "
+        "(docs/query-log.md); off stores nothing",
+        one_of("off", "queries"),
+    )
+    query_log_days: int = setting(
+        90, "logged queries and clicks are deleted after this many days", between(1, 3650)
     )

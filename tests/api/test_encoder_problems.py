@@ -9,7 +9,7 @@ import pytest
 from fake_encoder import FakeEncoder
 from fake_scorer import FakeScorer
 
-from shoal.encoders.contract import Floats, TextKind
+from shoal.encoders.encoder import Floats, TextKind
 from shoal.engine import Engine
 from shoal.errors import EncoderError, EncoderMismatchError, EncoderUnavailableError
 from shoal.settings import Settings

@@ -10,7 +10,7 @@ from surface import API, VOLCANO, assert_problem
 
 from shoal.engine import Engine
 from shoal.errors import SettingsError
-from shoal.service.listen_address import check_listen_address
+from shoal.service.addresses import check_listen_address
 from shoal.settings import Settings
 from shoal_api import create_app
 

@@ -24,7 +24,7 @@ from shoal.models.stored import StoredSection
 from shoal.settings import Settings
 from shoal_api import create_app
 from shoal_api.console.figures import EXCERPT_CHARS, SNAP_CHARS, Run, excerpt
-from shoal_api.console.jobs import FAILED, ITEMS
+from shoal_api.console.installation import FAILED, ITEMS
 from shoal_api.console.library import SECTIONS, contents
 
 

@@ -16,7 +16,7 @@ from surface import API, UNREAD, VOLCANO, assert_problem
 
 from shoal.engine import Engine
 from shoal.errors import SettingsError
-from shoal.service.listen_address import check_listen_address
+from shoal.service.addresses import check_listen_address
 from shoal.settings import Settings
 from shoal.support.api_keys import hash_key, parse_keys
 from shoal_api import access, create_app

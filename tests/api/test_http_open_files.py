@@ -18,10 +18,10 @@ FILES = 64
 LIMITED_PROGRAM = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES}))
-from shoal.service import open_files
+from shoal.service import process_setup
 from shoal.settings import Settings
 from shoal_api import runner
-open_files.OWN_FILES = {{own_files}}
+process_setup.OWN_FILES = {{own_files}}
 runner.serve(Settings.from_environment())
 """
 BLIND = -10_000
@@ -35,7 +35,7 @@ def started(folder: Path, own_files: object) -> Running:
     )
 
 
-@pytest.fixture(params=["open_files.OWN_FILES", BLIND], ids=["fitting", "running out"])
+@pytest.fixture(params=["process_setup.OWN_FILES", BLIND], ids=["fitting", "running out"])
 def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
     running = started(tmp_path, request.param)
     try:
@@ -80,7 +80,7 @@ def test_connections_above_the_descriptors_are_refused(service: Running) -> None
 
 
 def test_the_log_says_what_to_do(tmp_path: Path) -> None:
-    running = started(tmp_path, "open_files.OWN_FILES")
+    running = started(tmp_path, "process_setup.OWN_FILES")
     try:
         running.wait()
         [warning] = [line for line in running.log() if "SHOAL_MAX_CONNECTIONS" in line["event"]]

@@ -45,7 +45,7 @@ def test_a_token_holds_in_every_collection_and_after_a_swap(client: FlaskClient,
 
 
 def test_a_search_says_that_a_replica_is_behind(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.library.read_after_write.MAX_SECONDS", 0.05)
+    monkeypatch.setattr("shoal.library.state.MAX_SECONDS", 0.05)
     monkeypatch.setattr(read_tokens, "has", lambda *_: False)
     token = client.get(f"{API}/jobs").headers["Shoal-Written"]
     refused = client.post(f"{API}/search", json=QUERY, headers={"Shoal-Read-After": token})

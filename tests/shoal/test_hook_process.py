@@ -20,8 +20,8 @@ from scripted_service import BROKEN, scripted
 
 from shoal import Engine, hook
 from shoal.errors import SchemaError
-from shoal.service import address_file
-from shoal.service.address_file import announced
+from shoal.service import addresses
+from shoal.service.addresses import announced
 from shoal.storage.opening import open_database
 
 SCRIPT = "from shoal.cli import main; main()"  # the console script
@@ -150,7 +150,7 @@ def test_database_of_another_version_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_running_service_of_the_database_is_asked(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(address_file, "ATTEMPTS", 1)
+    monkeypatch.setattr(addresses, "ATTEMPTS", 1)
     with scripted() as service:
         service.will_respond((200, {}, ANSWER))
         with announced(database, service.url):

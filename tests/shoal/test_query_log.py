@@ -16,7 +16,7 @@ from shoal import Engine
 from shoal.errors import DiskFullError, NotFoundError, QueryError
 from shoal.maintenance.evaluation import Configuration, read_judged_queries
 from shoal.query_log import query_log
-from shoal.query_log import recorder as recording
+from shoal.query_log import query_log as recording
 from shoal.settings import Settings
 from shoal.storage import query_log as rows
 

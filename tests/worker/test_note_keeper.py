@@ -11,7 +11,7 @@ from fake_scorer import FakeScorer
 from shoal import Engine
 from shoal.models.jobs import JobKind
 from shoal.settings import Settings
-from shoal_worker.note_keeper import NoteKeeper
+from shoal_worker.keepers import NoteKeeper
 
 
 def test_worker_compares_notes_when_due_and_deletes_old_sessions(

@@ -15,7 +15,7 @@ from shoal.saved_searches.matching import Matcher
 from shoal.search.library_index import IndexCache
 from shoal.search.searcher import Searcher
 from shoal.settings import Settings
-from shoal_worker.saved_search_keeper import SavedSearchKeeper
+from shoal_worker.keepers import SavedSearchKeeper
 
 SEARCH = {"query": "lava", "mode": "lexical", "min_relevance": 0.0}
 N_SEARCHES = 25

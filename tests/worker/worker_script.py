@@ -23,7 +23,7 @@ from typing import Any
 from fake_encoder import FakeEncoder
 from fake_scorer import FakeScorer
 
-from shoal.encoders import opening
+from shoal.encoders import encoder
 from shoal.jobs.transport import filesystem_transport, rabbitmq_consumer, redis_transport
 from shoal.settings import Settings
 from shoal.storage import migrate
@@ -69,7 +69,7 @@ if __name__ == "__main__":
     if "patient" in sys.argv:
         reconciler.IDLE_CLAIM_SECONDS = math.inf
     if "embedding" in sys.argv:
-        opening.open_encoder = lambda _: FakeEncoder()
+        encoder.open_encoder = lambda _: FakeEncoder()
     if "hurried" in sys.argv:
         process.STOP_SECONDS = 2
     if "unhurried" in sys.argv:

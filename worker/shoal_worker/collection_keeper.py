@@ -18,7 +18,7 @@ from shoal.jobs.queue.claims import has_claimable_work
 from shoal.jobs.queue.dedup_items import submit_due_dedup
 from shoal.jobs.queue.metrics import Counters
 from shoal.settings import Settings
-from shoal_worker.background import repeat
+from shoal_worker.keepers import repeat
 from shoal_worker.libraries import Libraries, WorkerLibrary
 from shoal_worker.reconciler import recover
 

@@ -2,20 +2,30 @@
 
 For container health checks. The heartbeat is a database row that every worker process renews, so a healthy
 result also means that the database is reachable. `--ready`: also check that the worker is not outdated.
+
+When a newer version has migrated the database, a worker does nothing until it is stopped. It would restart
+and fail in a loop if it ended, and a failing health check would make others restart it.
 """
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
+import threading
 from contextlib import closing
 
-from shoal.errors import ShoalError
+import structlog
+
+from shoal.errors import ShoalError, StorageError
 from shoal.jobs.queue import statements
 from shoal.settings import Settings
+from shoal.storage import migrate
 from shoal.storage.opening import open_database
-from shoal_worker.outdated import ADVICE, is_outdated
 from shoal_worker.reconciler import HEARTBEAT_SECONDS, worker_host
+
+log = structlog.get_logger(__name__)
+
 
 MISSED_HEARTBEATS = 3
 """Heartbeats that may be missing: one may wait for the write lock and for the preceding reconciliation."""
@@ -60,3 +70,32 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+CHECK_SECONDS = 5.0
+"""Interval at which an idle worker looks whether the schema is its own again."""
+ADVICE = "start workers of the version that migrated it, and stop this one"
+
+
+def is_outdated(settings: Settings) -> bool:
+    """Whether a newer version has migrated the database. Raises StorageError."""
+    with closing(open_database(settings.database_url, settings.data_path)) as database:
+        return migrate.is_outdated(database)
+
+
+def wait_while_outdated(settings: Settings) -> None:
+    """Wait until SIGTERM or Ctrl-C, or until the database has this version's schema again.
+
+    Call it in the main thread, in a process that does not fork any more.
+    """
+    log.critical("worker outdated: it claims and stores nothing", schema=migrate.HEAD, advice=ADVICE)
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, lambda *_: stopped.set())
+    while not stopped.wait(CHECK_SECONDS):
+        try:
+            if not is_outdated(settings):
+                log.warning("the database has the schema of this version again; the worker ends")
+                return
+        except StorageError as error:
+            log.warning("the schema cannot be read", reason=str(error))

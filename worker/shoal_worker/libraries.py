@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
-from shoal.collections.open_libraries import OpenLibraries
-from shoal.collections.registry import Registry
+from shoal.collections.registry import OpenLibraries, Registry
 from shoal.jobs.embedding import EmbeddingStarter
 from shoal.jobs.queue import statements
 from shoal.jobs.stages.contract import Handlers
@@ -24,11 +23,10 @@ from shoal.storage.database import Database
 from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
 from shoal.support.collection_names import MAIN
-from shoal_worker.note_keeper import NoteKeeper
-from shoal_worker.saved_search_keeper import SavedSearchKeeper
+from shoal_worker.keepers import NoteKeeper, SavedSearchKeeper
 
 if TYPE_CHECKING:
-    from shoal.encoders.contract import Encoder
+    from shoal.encoders.encoder import Encoder
 
 OPEN_SHARE = 4
 """A worker process keeps `open_collections` / OPEN_SHARE collections open: it works in one at a time."""

@@ -26,22 +26,21 @@ from shoal.jobs.queue.claims import has_claimable_work
 from shoal.jobs.queue.metrics import Counters
 from shoal.jobs.transport.broker import TASK_WORK, make_celery, worker_notifier
 from shoal.scorer import Scorer
-from shoal.service import log_setup
+from shoal.service import process_setup
 from shoal.service.garbage_collection import reduce_collections
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.opening import open_database
 from shoal.support.collection_names import MAIN
 from shoal_worker.collection_keeper import CollectionKeeper
+from shoal_worker.health import is_outdated, wait_while_outdated
 from shoal_worker.libraries import Libraries
-from shoal_worker.listener import WorkListener
-from shoal_worker.outdated import is_outdated, wait_while_outdated
 from shoal_worker.reconciler import Reconciler, worker_name
 from shoal_worker.watchdog import Slots, WatchdogProcess
-from shoal_worker.work import process_next_batch
+from shoal_worker.work import WorkListener, process_next_batch
 
 if TYPE_CHECKING:
-    from shoal.encoders.contract import Encoder
+    from shoal.encoders.encoder import Encoder
 
 QUIET_LOGGERS = ("celery.app.trace", "celery.worker.strategy", "celery.pool")
 """Celery loggers that write a line for every task; the worker logs its batches itself."""
@@ -70,7 +69,7 @@ def main(settings: Settings | None = None, *, scorer: Scorer | None = None) -> i
     pages. Raises ShoalError if the settings, the database or the data cannot be used.
     """
     settings = settings or Settings.from_environment()
-    log_setup.configure(settings, service="worker")
+    process_setup.configure(settings, service="worker")
     if is_outdated(settings):
         wait_while_outdated(settings)
         return 0
@@ -310,7 +309,7 @@ class _Child:
     def _encoder(self) -> Encoder | None:
         """The encoder of the settings, which all libraries of this process share."""
         if not self._encoders:
-            from shoal.encoders.opening import open_encoder
+            from shoal.encoders.encoder import open_encoder
 
             self._encoders.append(open_encoder(self._settings))
         return self._encoders[0]

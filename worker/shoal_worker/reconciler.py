@@ -25,7 +25,7 @@ from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal.support.clock import timestamp
-from shoal_worker.background import block_sigterm
+from shoal_worker.keepers import block_sigterm
 
 FORGET_SECONDS = 86_400.0
 """A worker without a heartbeat for a day is no longer listed."""

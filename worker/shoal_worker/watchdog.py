@@ -22,7 +22,7 @@ from shoal.cli.supervisor import environment_of
 from shoal.collections.registry import Registry
 from shoal.errors import DatabaseUnavailableError, StorageError
 from shoal.jobs.queue.watchdog import Watchdog, round_seconds
-from shoal.service import log_setup
+from shoal.service import process_setup
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
@@ -151,7 +151,7 @@ def main(file: int, parent: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     settings = Settings.from_environment()
-    log_setup.configure(settings, service="worker")
+    process_setup.configure(settings, service="worker")
     slots, watchdogs = Slots(file), Watchdogs(settings)
     while os.getppid() == parent:
         watchdogs.watch(slots.owners())

@@ -1,14 +1,16 @@
-"""Layout of the console's pages: frame, headers and access.
+"""Layout of the console's pages: frame, headers, access, and query parameters.
 
 The first page is rendered whole. Its scripts then fetch only the main part of the next page (`Shoal-Part:
 main`), with the key that the user entered. If the service has keys, a request without one gets only the
-frame, which asks for a key."""
+frame, which asks for a key. Invalid parameters raise a QueryError that names the parameter.
+"""
 
 from __future__ import annotations
 
+import enum
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlencode
 
 import flask
@@ -19,8 +21,83 @@ from shoal.access.rights import SERVICE
 from shoal.errors import EncoderError, NoteError, NotFoundError, QueryError
 from shoal.support.collection_names import MAIN
 from shoal_api import access, request_collection, service
-from shoal_api.console import query_params
 from shoal_api.problems import for_error
+from shoal_api.schemas.unknown import parameter_hint
+
+MAX_PAGES = 1_000_000
+"""Far beyond the last page of any list; a search has a lower limit."""
+LIST_SEPARATOR = ","
+MAX_VALUES = 100
+"""Most values of a parameter. The page shows a link for each, to remove it."""
+MAX_DIGITS = 18
+"""Most digits of an integer; SQLite's largest has 19."""
+SHOWN_CHARS = 40
+"""Most characters of an invalid value in a message."""
+
+Choice = TypeVar("Choice", bound=enum.StrEnum)
+
+
+def check_known(names: Sequence[str]) -> None:
+    """Raise a QueryError for a query parameter with another name, which the page would ignore."""
+    for name in flask.request.args:
+        if name not in names:
+            raise QueryError(name[:SHOWN_CHARS], parameter_hint(name, names))
+
+
+def page_number() -> int:
+    """Return the number of the page of a list, from 1."""
+    number = whole("page", 1)
+    if not 1 <= number <= MAX_PAGES:
+        raise QueryError("page", f"must be between 1 and {MAX_PAGES:,}")
+    return number
+
+
+def whole(name: str, default: int) -> int:
+    """Return a non-negative integer."""
+    given = flask.request.args.get(name)
+    return _whole(name, given) if given else default
+
+
+def wholes(name: str) -> list[int]:
+    """Return comma-separated integers."""
+    return [_whole(name, text) for text in texts(name)]
+
+
+def texts(name: str) -> list[str]:
+    """Return comma-separated texts without duplicates."""
+    given = flask.request.args.get(name, "").split(LIST_SEPARATOR)
+    if len(given) > MAX_VALUES:
+        raise QueryError(name, f"has more than {MAX_VALUES} values, which is the limit")
+    return list(dict.fromkeys(text.strip() for text in given if text.strip()))
+
+
+def number(name: str) -> float | None:
+    """Return a number, None if absent."""
+    given = flask.request.args.get(name)
+    if not given:
+        return None
+    try:
+        return float(given)
+    except ValueError:
+        raise QueryError(name, "must be a number") from None
+
+
+def choice(name: str, choices: type[Choice], what: str) -> Choice | None:
+    """Return a member of an enumeration, None if absent; `what` names the enumeration in the message."""
+    given = flask.request.args.get(name)
+    if not given:
+        return None
+    try:
+        return choices(given)
+    except ValueError:
+        raise QueryError(name, f"{given[:SHOWN_CHARS]!r} is not a {what}") from None
+
+
+def _whole(name: str, given: str) -> int:
+    if not given.isascii() or not given.isdigit() or len(given) > MAX_DIGITS:
+        raise QueryError(name, "must be a whole number")
+    return int(given)
+
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -93,7 +170,7 @@ def page(*parameters: str) -> Callable[[View[Arguments]], Callable[Arguments, Re
             if access.shows_frame_only():
                 return respond("locked.html", {})
             try:
-                query_params.check_known(parameters)
+                check_known(parameters)
                 drawn = view(*args, **kwargs)
             except NotFoundError as error:
                 return respond("missing.html", {"message": str(error)}, status=404)

@@ -1,4 +1,4 @@
-"""Pages of the library and its documents, with the topics of a document as a chart."""
+"""Pages of the library: documents, their topics as charts, the map of reefs, single reefs, learned words."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from typing import Any, NamedTuple
 import flask
 from markupsafe import Markup
 
+from shoal.charts.reef_map import island_colours, lay_out, map_svg
 from shoal.charts.ribbon import NO_SUBJECT, NOT_SCORED, Piece, row_svg, strip_svg
 from shoal.conversion.file_kinds import READ_SUFFIXES
+from shoal.errors import NotFoundError
 from shoal.models.documents import DocumentSort
+from shoal.models.search import SearchMode
 from shoal.models.stored import StoredSection
+from shoal.models.vocabulary import LearnedWord
+from shoal.search.matched_terms import Highlighter, find_highlights
 from shoal.search.similar_chunks import SimilarChunk
+from shoal.words.typed import folded
 from shoal_api import service
-from shoal_api.console import query_params
+from shoal_api.console import layout
 from shoal_api.console.layout import blueprint, page
 from shoal_api.paths import ID
 
@@ -48,7 +54,7 @@ class Entry(NamedTuple):
 def library() -> tuple[str, Mapping[str, Any]]:
     """List the documents, with a form for uploads."""
     engine = service.current().engine
-    number = query_params.page_number()
+    number = layout.page_number()
     tag, q = flask.request.args.get("tag") or None, flask.request.args.get("q") or None
     sort = flask.request.args.get("sort") or DocumentSort.newest
     found = engine.documents.list(tag=tag, q=q, sort=sort, limit=DOCUMENTS, offset=(number - 1) * DOCUMENTS)
@@ -81,7 +87,7 @@ def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
     detail = engine.documents.get(document_id)
     is_chosen = "chunk" in flask.request.args
     last = max(0, detail.document.n_chunks - 1)
-    wanted = min(query_params.whole("chunk", 0), last)
+    wanted = min(layout.whole("chunk", 0), last)
     first = max(0, wanted - BEFORE) if is_chosen else 0
     chunks = engine.documents.chunks(document_id, limit=CHUNKS, offset=first, n_reefs=0).chunks
     ribbon = engine.documents.ribbon(document_id)
@@ -137,3 +143,94 @@ def contents(sections: Sequence[StoredSection], chunk: int) -> list[Entry]:
         Entry(heading, depth, min(first, max(0, at - 1)), place == here)
         for place, heading, depth, first in entries[start : start + SECTIONS]
     ]
+
+
+CHUNKS_OF_REEF = 10
+WORDS = 50
+PASSAGES = 8
+"""Passages shown as evidence of a learned word."""
+
+
+@blueprint.get("/reefs")
+@page()
+def reefs() -> tuple[str, Mapping[str, Any]]:
+    """Show the map of reefs."""
+    engine = service.current().engine
+    counts = {reef.id: reef.n_chunks for reef in engine.vocabulary.reefs().reefs}
+    scorer = engine.scorer
+    address = flask.url_for("console.reef", reef_id=0)[:-1] + "{}"
+    by_island = {
+        island.id: sorted(
+            ((reef, counts[reef.id]) for reef in scorer.reefs if reef.island_id == island.id),
+            key=lambda pair: (-pair[1], pair[0].name),
+        )
+        for island in scorer.islands
+    }
+    sizes = {island: sum(n for _, n in members) for island, members in by_island.items()}
+    return "reefs.html", {
+        "map": Markup(map_svg(lay_out(scorer, counts), address)),  # noqa: S704 - escaped there
+        "archipelagos": scorer.archipelagos,
+        "islands": sorted(scorer.islands, key=lambda island: (-sizes[island.id], island.name)),
+        "by_island": by_island,
+        "sizes": sizes,
+        "colours": island_colours(scorer.islands),
+        "largest": max(sizes.values(), default=0),
+        "most": max(counts.values(), default=0),
+        "n_chunks": sum(counts.values()),
+    }
+
+
+@blueprint.get("/reefs/<int:reef_id>")
+@page()
+def reef(reef_id: int) -> tuple[str, Mapping[str, Any]]:
+    """Show a reef: its typical words and the chunks about it."""
+    engine = service.current().engine
+    scorer = engine.scorer
+    shown = next((candidate for candidate in scorer.reefs if candidate.id == reef_id), None)
+    if shown is None:
+        raise NotFoundError(f"there is no reef {reef_id}")
+    best = engine.vocabulary.reef_chunks(reef_id, CHUNKS_OF_REEF)
+    island = next(candidate for candidate in scorer.islands if candidate.id == shown.island_id)
+    return "reef.html", {
+        "reef": shown,
+        "island": island,
+        "colour": island_colours(scorer.islands)[island.id],
+        "archipelago": next(group for group in scorer.archipelagos if group.id == island.archipelago_id),
+        "neighbours": [
+            other for other in scorer.reefs if other.island_id == island.id and other.id != reef_id
+        ],
+        "best": best,
+    }
+
+
+@blueprint.get("/vocabulary")
+@page("q", "page")
+def vocabulary() -> tuple[str, Mapping[str, Any]]:
+    """List the learned words."""
+    number = layout.page_number()
+    q = flask.request.args.get("q") or None
+    found = service.current().engine.vocabulary.list(
+        q=q, limit=WORDS, offset=(number - 1) * WORDS, documents=False
+    )
+    return "vocabulary.html", {"found": found, "q": q, "page": number, "per_page": WORDS}
+
+
+@blueprint.get("/vocabulary/<word>")
+@page()
+def word(word: str) -> tuple[str, Mapping[str, Any]]:
+    """Show a learned word: its reefs and its evidence."""
+    engine = service.current().engine
+    learned = engine.vocabulary.get(word)
+    passages = engine.vocabulary.word_chunks(learned.word, PASSAGES)
+    spans = find_highlights([passage.text for passage in passages], _highlighter(learned))
+    return "word.html", {
+        "word": learned,
+        "passages": list(zip(passages, spans, strict=True)),
+        "awaiting": engine.documents.awaiting_rescore([passage.document_id for passage in passages]),
+        "lexical": SearchMode.lexical.value,
+    }
+
+
+def _highlighter(word: LearnedWord) -> Highlighter:
+    words = tuple(map(folded, word.word.split()))
+    return Highlighter(frozenset(), (words,)) if len(words) > 1 else Highlighter(frozenset(words), ())

@@ -19,7 +19,7 @@ from shoal.notes.notes import OwnerNotes
 from shoal.notes.prerequisites import GATES
 from shoal.search.matched_terms import Highlighter, find_highlights
 from shoal.words.typed import folded
-from shoal_api.console import query_params
+from shoal_api.console import layout
 from shoal_api.console.figures import Share, bar
 from shoal_api.console.layout import blueprint, page, respond
 from shoal_api.notes import notes_of
@@ -98,8 +98,8 @@ def notes() -> tuple[str, Mapping[str, Any]]:
 
 
 def _listed(of_owner: OwnerNotes, _query: str, filters: Filters) -> Mapping[str, Any]:
-    number = query_params.page_number()
-    state = query_params.choice("state", State, "state of notes")
+    number = layout.page_number()
+    state = layout.choice("state", State, "state of notes")
     listed = of_owner.list(
         category=filters.category,
         kind=filters.kind,
@@ -261,7 +261,7 @@ def typed_prerequisites(form: Form) -> dict[str, list[str]]:
 
 
 def split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(query_params.LIST_SEPARATOR) if part.strip()]
+    return [part.strip() for part in text.split(layout.LIST_SEPARATOR) if part.strip()]
 
 
 def environment_given() -> Mapping[str, Any] | None:
@@ -269,8 +269,8 @@ def environment_given() -> Mapping[str, Any] | None:
     args = flask.request.args
     given = {
         **{name: args.get(name, "").strip() for name in ("os", "repo", "cwd")},
-        "mcp_servers": query_params.texts("mcp_servers"),
-        "tags": query_params.texts("env_tags"),
+        "mcp_servers": layout.texts("mcp_servers"),
+        "tags": layout.texts("env_tags"),
     }
     return {name: value for name, value in given.items() if value} or None
 

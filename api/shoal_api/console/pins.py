@@ -13,7 +13,7 @@ from shoal.errors import PinConflictError, PinError
 from shoal.library.pins import MAX_CHARS
 from shoal.models.pins import PinMatch
 from shoal_api import service
-from shoal_api.console import query_params
+from shoal_api.console import layout
 from shoal_api.console.layout import blueprint, page, respond
 from shoal_api.paths import ID
 
@@ -59,7 +59,7 @@ def delete_pin_entry(pin_id: int) -> Response:
 
 
 def _values(given: Mapping[str, str]) -> dict[str, Any]:
-    number, q = query_params.page_number(), flask.request.args.get("q") or None
+    number, q = layout.page_number(), flask.request.args.get("q") or None
     listed = service.current().engine.pins.list(q=q, limit=ENTRIES, offset=(number - 1) * ENTRIES)
     return {
         "listed": listed,

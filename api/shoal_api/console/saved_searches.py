@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 from shoal.errors import QueryError
 from shoal.models.saved_searches import DeliveryStatus
 from shoal_api import service
-from shoal_api.console import query_params
+from shoal_api.console import layout
 from shoal_api.console.layout import blueprint, page, respond
 from shoal_api.paths import ID
 
@@ -54,8 +54,8 @@ def create_saved_search() -> Response:
 @page("page", "status")
 def saved_search(search_id: int) -> tuple[str, Mapping[str, Any]]:
     """Show a saved search and its webhooks."""
-    number = query_params.page_number()
-    status = query_params.choice("status", DeliveryStatus, "status of a webhook")
+    number = layout.page_number()
+    status = layout.choice("status", DeliveryStatus, "status of a webhook")
     searches = service.current().engine.saved_searches
     listed = searches.deliveries(search_id, status=status, limit=DELIVERIES, offset=(number - 1) * DELIVERIES)
     return "saved_search.html", {
@@ -97,8 +97,8 @@ def redeliver(search_id: int, delivery_id: str) -> Response:
 @page("page", "empty")
 def queries() -> tuple[str, Mapping[str, Any]]:
     """List logged queries, and those that never had a result."""
-    number = query_params.page_number()
-    only_empty = query_params.whole("empty", 0) == 1
+    number = layout.page_number()
+    only_empty = layout.whole("empty", 0) == 1
     log = service.current().engine.queries
     return "queries.html", {
         "is_on": log.recorder is not None,
@@ -112,7 +112,7 @@ def queries() -> tuple[str, Mapping[str, Any]]:
 
 
 def _list_values() -> dict[str, Any]:
-    number = query_params.page_number()
+    number = layout.page_number()
     here = service.current()
     return {
         "listed": here.engine.saved_searches.list(limit=SEARCHES, offset=(number - 1) * SEARCHES),

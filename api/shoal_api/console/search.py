@@ -1,4 +1,4 @@
-"""The search page: results with explanations."""
+"""The search page: results with explanations, and facets, which add conditions to the filter."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from werkzeug.wrappers import Response
 from shoal.declared.search import LIKELY, MAX_OFFSET, is_weak
 from shoal.engine import Engine
 from shoal.errors import FilterError, NotFoundError, QueryError
+from shoal.filters.objects import make_filter
+from shoal.filters.tree import Node, text_of
 from shoal.models.documents import DocFormat
 from shoal.models.explanations import Explanation, Word
+from shoal.models.facets import Facet, FacetValue
 from shoal.models.search import Expand, GroupBy, Pins, SearchMode, SearchResult, Synonyms, Syntax, Typos
+from shoal.search.facets.own_conditions import toggled
+from shoal.search.facets.requests import make_facets
 from shoal.search.near_words import TYPO
 from shoal.support.clock import timestamp
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
 from shoal.support.presets import all_presets
 from shoal_api import service
-from shoal_api.console import query_params
-from shoal_api.console.facets import asked_facets, shown_facets
+from shoal_api.console import layout
 from shoal_api.console.layout import blueprint, here, page, respond
 from shoal_api.trace import trace_id
 
@@ -167,10 +171,10 @@ def _label(field: str) -> str:
 
 
 def _results(engine: Engine, query: str) -> Mapping[str, Any]:
-    number = query_params.page_number()
+    number = layout.page_number()
     size = min(RESULTS, engine.settings.max_top_k)
     offset = (number - 1) * size
-    mode = query_params.choice("mode", SearchMode, "mode") or SearchMode.hybrid
+    mode = layout.choice("mode", SearchMode, "mode") or SearchMode.hybrid
     response, explanation = engine.search_and_explain(
         query,
         trace_id=trace_id(),
@@ -182,8 +186,8 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         filter=flask.request.args.get("filter"),
         mode=mode,
         preset=flask.request.args.get("preset") or DEFAULT_PRESET,
-        rerank=query_params.whole("rerank", 0) if flask.request.args.get("rerank") else None,
-        shortlist=query_params.whole("shortlist", 0) if flask.request.args.get("shortlist") else 0,
+        rerank=layout.whole("rerank", 0) if flask.request.args.get("rerank") else None,
+        shortlist=layout.whole("shortlist", 0) if flask.request.args.get("shortlist") else 0,
         facets=asked_facets(),
         typos=flask.request.args.get("typos") or Typos.auto.value,
         syntax=flask.request.args.get("syntax") or Syntax.simple.value,
@@ -191,10 +195,10 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         # Reading sentences takes an encoder longer than the search, so the page asks for them afterwards.
         nearest_sentences="nearest" in flask.request.args,
         **_order(),
-        group_by=query_params.choice("group_by", GroupBy, "group_by") or GroupBy.chunk,
+        group_by=layout.choice("group_by", GroupBy, "group_by") or GroupBy.chunk,
         fold_similar=bool(flask.request.args.get("fold_similar")),
-        pins=query_params.choice("pins", Pins, "pins") or Pins.on,
-        min_relevance=query_params.number("min_relevance") or 0.0,
+        pins=layout.choice("pins", Pins, "pins") or Pins.on,
+        min_relevance=layout.number("min_relevance") or 0.0,
     )
     near_words = response.query_info.near_words
     service.current().metrics.observe_search(mode.value, response.took_ms / 1000, near_words)
@@ -261,7 +265,7 @@ def _awaited(engine: Engine, results: Iterable[SearchResult]) -> frozenset[int]:
 @page("q", "chunks")
 def nearest_sentences() -> tuple[str, Mapping[str, Any]]:
     """Show the sentences of passages that are nearest to a query, for the script of the search page."""
-    chunk_ids = query_params.wholes("chunks")
+    chunk_ids = layout.wholes("chunks")
     query = flask.request.args.get("q", "").strip()
     return "nearest.html", {
         "nearest": service.current().engine.nearest_sentences(query, chunk_ids),
@@ -334,11 +338,11 @@ def _filters() -> dict[str, Any]:
     """Return the filters set in the form. Raises QueryError."""
     args = flask.request.args
     given = {
-        "tags": query_params.texts("tags"),
+        "tags": layout.texts("tags"),
         "format": args.get("format"),
-        "archipelago": query_params.whole("archipelago", 0) if args.get("archipelago") else None,
-        "document_ids": query_params.wholes("document"),
-        "min_confidence": query_params.number("min_confidence"),
+        "archipelago": layout.whole("archipelago", 0) if args.get("archipelago") else None,
+        "document_ids": layout.wholes("document"),
+        "min_confidence": layout.number("min_confidence"),
     }
     return {name: value for name, value in given.items() if value not in (None, "", [])}
 
@@ -357,7 +361,7 @@ def _active(engine: Engine) -> Iterator[Active]:
     args = flask.request.args
     yield from _active_options(engine, args)
     yield from _active_order(args)
-    tags = query_params.texts("tags")
+    tags = layout.texts("tags")
     for tag in tags:
         yield Active(f"tag {tag}", _without("tags", tags, tag))
     if args.get("archipelago"):
@@ -367,7 +371,7 @@ def _active(engine: Engine) -> Iterator[Active]:
     for name, prefix in ACTIVE_VALUES.items():
         if args.get(name, "").strip():
             yield Active(prefix + args[name], here(**{name: None}))
-    documents = query_params.texts("document")
+    documents = layout.texts("document")
     for document in documents:
         yield Active(_title(engine, document), _without("document", documents, document))
 
@@ -404,7 +408,7 @@ def _active_order(args: Mapping[str, str]) -> Iterator[Active]:
 
 
 def _without(name: str, values: list[str], removed: str) -> str:
-    left = query_params.LIST_SEPARATOR.join(value for value in values if value != removed)
+    left = layout.LIST_SEPARATOR.join(value for value in values if value != removed)
     return here(**{name: left or None})
 
 
@@ -413,3 +417,79 @@ def _title(engine: Engine, document: str) -> str:
         return f"only {engine.documents.get(int(document)).document.title}"
     except (ValueError, NotFoundError):
         return f"document {document}"
+
+
+NAMES: Mapping[str, str] = {
+    "tags": "Tags",
+    "reef": "Topics",
+    "file_type": "Types",
+    "folder": "Folders",
+    "date": "Years",
+}
+DEFAULTS = ("tags", "reef", "file_type", "folder", "date:year")
+"""Facets of every search; `facets` in the address adds others."""
+FEW, MORE = 8, 100
+"""Values of a facet at first, and of the one that `more` in the address names."""
+
+
+class ShownValue(NamedTuple):
+    """A value, and the address of the page after a click on it."""
+
+    text: str
+    n_documents: int
+    address: str
+    is_selected: bool
+
+
+class ShownFacet(NamedTuple):
+    """A facet that can narrow the results. `more`: the address of the page with more values, if there are."""
+
+    name: str
+    values: Sequence[ShownValue]
+    n_more: int
+    more: str | None
+
+
+def asked_facets() -> list[dict[str, Any]]:
+    """Return the facets of this page, as the engine takes them. Raises QueryError."""
+    more = flask.request.args.get("more")
+    names = list(dict.fromkeys((*DEFAULTS, *layout.texts("facets"))))
+    return [
+        {
+            "field": facet.field.text,
+            "interval": None if facet.interval is None else facet.interval.shown,
+            "limit": MORE if name == more else FEW if facet.interval is None else MORE,
+        }
+        for name, facet in zip(names, make_facets(names), strict=True)
+    ]
+
+
+def shown_facets(facets: Iterable[Facet], expression: str | None) -> list[ShownFacet]:
+    """Return the facets that can narrow the results, or do."""
+    tree = make_filter(expression)
+    shown = []
+    for facet in facets:
+        values = [value for value in facet.values if value.filter is not None]
+        can_narrow = any(value.count < facet.n_documents or value.is_selected for value in values)
+        if can_narrow:
+            n_more = facet.n_values - len(facet.values)
+            name = facet.field if facet.interval is None else f"{facet.field}:{facet.interval}"
+            more = here(more=name) if n_more and len(facet.values) < MORE else None
+            links = [_shown_value(facet, value, tree) for value in values]
+            shown.append(ShownFacet(NAMES.get(facet.field, facet.field), links, n_more, more))
+    return shown
+
+
+def _shown_value(facet: Facet, value: FacetValue, tree: Node | None) -> ShownValue:
+    chosen = make_filter(value.filter)
+    assert chosen is not None, "the value has a filter"
+    after = toggled(tree, chosen, () if value.name is None else (value.value,))
+    text = value.name or (value.value if isinstance(value.value, str) else _json(value.value))
+    if isinstance(facet.interval, int | float) and isinstance(value.value, int | float):
+        text = f"{text} to {_json(round(value.value + facet.interval, 6))}"
+    address = here(filter=None if after is None else text_of(after), more=None)
+    return ShownValue(text, value.count, address, value.is_selected)
+
+
+def _json(value: Any) -> str:
+    return flask.json.dumps(value)

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 from shoal.errors import SynonymConflictError, SynonymError
 from shoal.library.synonyms import MAX_CHARS, MAX_GROUP
 from shoal_api import service
-from shoal_api.console import query_params
+from shoal_api.console import layout
 from shoal_api.console.layout import blueprint, page, respond
 from shoal_api.paths import ID
 
@@ -65,7 +65,7 @@ def decide_acronym(acronym_id: int, decision: str) -> Response:
 
 def _values() -> dict[str, Any]:
     vocabulary = service.current().engine.vocabulary
-    number, q = query_params.page_number(), flask.request.args.get("q") or None
+    number, q = layout.page_number(), flask.request.args.get("q") or None
     return {
         "listed": vocabulary.synonyms.list(q=q, limit=ENTRIES, offset=(number - 1) * ENTRIES),
         "proposed": vocabulary.acronyms.list(limit=ACRONYMS),

@@ -19,9 +19,8 @@ from shoal.search.matched_terms import Highlighter, Spans, find_highlights
 from shoal.words.typed import folded, tokens_of
 from shoal_api import service
 from shoal_api.console.figures import Run, runs
-from shoal_api.console.layout import blueprint, page, respond
+from shoal_api.console.layout import SHOWN_CHARS, blueprint, page, respond
 from shoal_api.console.notes import typed_text
-from shoal_api.console.query_params import SHOWN_CHARS
 from shoal_api.trace import trace_id
 
 MAX_CHARS = 100_000

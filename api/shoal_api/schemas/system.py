@@ -6,7 +6,7 @@ import functools
 
 from marshmallow import fields
 
-from shoal.encoders.contract import EncoderIdentity
+from shoal.encoders.encoder import EncoderIdentity
 from shoal.models.responses import Readiness, Reefs, Status
 from shoal_api.schemas.common import Record, RecordMap, Schema
 from shoal_api.schemas.records import record_schema

@@ -31,7 +31,7 @@ from shoal.storage.database import IDS_PER_STATEMENT, Database, Transaction
 from shoal.storage.vectors import ChunkText, StoredEncoder
 
 if TYPE_CHECKING:
-    from shoal.encoders.contract import Encoder
+    from shoal.encoders.encoder import Encoder
 
 FIRST_PAUSE, MAX_PAUSE = 5.0, 600.0
 """Seconds before an encoder that did not answer is asked again; the pause doubles with each failure."""
@@ -92,7 +92,7 @@ class Embedding(ItemHandler):
     def _encoder(self) -> Encoder | None:
         if self._open is not None:
             return self._open()
-        from shoal.encoders.opening import open_encoder
+        from shoal.encoders.encoder import open_encoder
 
         return open_encoder(self._settings)
 
@@ -239,7 +239,7 @@ class Embedding(ItemHandler):
         return errors
 
     def _embedded(self, texts: Sequence[str], encoder: Encoder, stored: StoredEncoder) -> dict[str, bytes]:
-        from shoal.encoders.contract import TextKind, unit_vectors
+        from shoal.encoders.encoder import TextKind, unit_vectors
         from shoal.index.vectors import quantised
 
         rows = self._thread.submit(encoder.embed, texts, TextKind.document).result()

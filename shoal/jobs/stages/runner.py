@@ -38,7 +38,7 @@ from shoal.support.byte_units import KIB
 from shoal.support.clock import timestamp_at
 
 if TYPE_CHECKING:
-    from shoal.encoders.contract import Encoder
+    from shoal.encoders.encoder import Encoder
     from shoal.search.query_vectors import QueryVectors
 
 WRITE_BYTES = 512 * KIB
@@ -85,7 +85,7 @@ def handlers_for(
     def open_encoder_once() -> Encoder | None:
         if encoder is not None:
             return encoder()
-        from shoal.encoders.opening import open_encoder
+        from shoal.encoders.encoder import open_encoder
 
         return open_encoder(settings)
 
@@ -95,7 +95,7 @@ def handlers_for(
         opened = None if is_disabled else open_encoder_once()
         if opened is None:
             return None
-        from shoal.encoders.vector_cache import VectorCache
+        from shoal.encoders.encoder import VectorCache
         from shoal.search.query_vectors import QueryVectors
 
         return QueryVectors(opened, VectorCache())

@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from shoal.access.authentication import FAILURE_SECONDS, Authenticator, Refusal
+from shoal.access.authentication import FAILURE_SECONDS, Authenticator, LastUse, Refusal
 from shoal.access.key_store import KeyStore, has_keys
-from shoal.access.last_use import LastUse
 from shoal.access.rights import ANYBODY, ELSEWHERE, Access
-from shoal.collections.catalog import Catalog
-from shoal.collections.catalog_database import FILE_NAME
+from shoal.collections.catalog import FILE_NAME, Catalog
 from shoal.errors import DatabaseUnavailableError, InvalidFieldError, NotFoundError
 from shoal.models.keys import KeyScope, KeyState, Right
 from shoal.settings import Settings

@@ -16,8 +16,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lagoon
-from shoal.charts.palette import OTHER, UNKNOWN, island_colours, luminance
-from shoal.charts.reef_map import CHAR_WIDTH, HEADING, HEIGHT, WIDTH, Area, lay_out, map_svg, squarified
+from shoal.charts.reef_map import (
+    CHAR_WIDTH,
+    HEADING,
+    HEIGHT,
+    OTHER,
+    UNKNOWN,
+    WIDTH,
+    Area,
+    island_colours,
+    lay_out,
+    luminance,
+    map_svg,
+    squarified,
+)
 from shoal.charts.ribbon import (
     GAP_OPACITY,
     N_BINS,

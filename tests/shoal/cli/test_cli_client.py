@@ -11,7 +11,7 @@ from scripted_service import BROKEN, JOB, PROGRESS, ScriptedService, problem, sc
 
 from shoal.cli.app import run
 from shoal.client import Client
-from shoal.service.address_file import announced
+from shoal.service.addresses import announced
 
 
 @pytest.fixture

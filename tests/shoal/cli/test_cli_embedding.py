@@ -10,7 +10,7 @@ from fake_encoder import FakeEncoder
 from fake_scorer import FakeScorer
 
 from shoal.cli.app import run
-from shoal.encoders import opening
+from shoal.encoders import encoder
 from shoal.engine import Engine
 
 
@@ -27,7 +27,7 @@ def test_embed_command(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = FakeEncoder()
-    monkeypatch.setattr(opening, "open_encoder", lambda _: first)
+    monkeypatch.setattr(encoder, "open_encoder", lambda _: first)
     assert run(["encoder", "embed", "--db", str(path)]) == 0
     assert "2 passages embedded, 2 of 2 have a vector" in capsys.readouterr().out
     assert run(["encoder", "embed", "--db", str(path), "--json"]) == 0
@@ -36,7 +36,7 @@ def test_embed_command(
     assert result["encoder"]["name"] == "fake"
     assert first.n_embedded == 2
     second = FakeEncoder(revision="2")
-    monkeypatch.setattr(opening, "open_encoder", lambda _: second)
+    monkeypatch.setattr(encoder, "open_encoder", lambda _: second)
     assert run(["encoder", "embed", "--db", str(path)]) == 1
     assert "embed --again" in capsys.readouterr().err
     assert run(["encoder", "embed", "--again", "--db", str(path)]) == 0

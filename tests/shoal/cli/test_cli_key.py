@@ -15,7 +15,7 @@ from shoal.access.key_store import KeyStore
 from shoal.cli.app import run
 from shoal.collections.catalog import Catalog
 from shoal.errors import SettingsError
-from shoal.service.listen_address import check_listen_address
+from shoal.service.addresses import check_listen_address
 from shoal.settings import Settings
 
 Shoal = Callable[..., tuple[int, str, str]]

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.collections.catalog import Catalog
-from shoal.collections.catalog_database import MIGRATIONS, SET_VERSION, catalog_exists, open_catalog
+from shoal.collections.catalog import MIGRATIONS, SET_VERSION, Catalog, catalog_exists, open_catalog
 from shoal.errors import (
     CollectionExistsError,
     CollectionNameError,

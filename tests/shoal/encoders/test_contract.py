@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shoal.encoders.contract import MAX_NORM_ERROR, TextKind, unit_vectors
+from shoal.encoders.encoder import MAX_NORM_ERROR, TextKind, unit_vectors
 from shoal.errors import EncoderError
 from tests.fake_encoder import FakeEncoder
 

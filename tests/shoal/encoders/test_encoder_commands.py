@@ -15,9 +15,8 @@ from embedding_server import embedding_server
 
 from shoal import Engine
 from shoal.cli.app import run
-from shoal.encoders.checking import PARAPHRASES, check_encoder
-from shoal.encoders.contract import EncoderIdentity, Floats, TextKind, unit_vectors
-from shoal.encoders.conversion import convert
+from shoal.encoders.conversion import PARAPHRASES, check_encoder, convert
+from shoal.encoders.encoder import EncoderIdentity, Floats, TextKind, unit_vectors
 from shoal.encoders.local_model import LocalEncoder
 from shoal.errors import EncoderError
 from shoal.settings import Settings
@@ -93,7 +92,7 @@ def test_check_says_whether_the_vectors_of_the_library_are_of_this_encoder(
     with Engine(db_path=tmp_path / "shoal.db") as engine:
         status = dataclasses.replace(engine.status(), encoder=None if revision is None else stored)
     monkeypatch.setattr(Engine, "status", lambda _: status)
-    monkeypatch.setattr("shoal.encoders.opening.open_encoder", lambda _: encoder)
+    monkeypatch.setattr("shoal.encoders.encoder.open_encoder", lambda _: encoder)
     code = run(["--db", str(tmp_path / "shoal.db"), "encoder", "check", "--json"])
     captured = capsys.readouterr()
     document, _ = json.JSONDecoder().raw_decode(captured.out)

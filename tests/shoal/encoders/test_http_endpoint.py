@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 from embedding_server import Answer, EmbeddingServer, embedding_server, vector_of
 
-from shoal.encoders.contract import TextKind
+from shoal.encoders.encoder import TextKind, open_encoder
 from shoal.encoders.http_endpoint import HttpEncoder
-from shoal.encoders.opening import open_encoder
 from shoal.errors import EncoderError, EncoderUnavailableError
 from shoal.settings import Settings
 from shoal.support import http_endpoints

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 import tiny_models
 
-from shoal.encoders.contract import TextKind
+from shoal.encoders.encoder import TextKind, open_encoder, open_pair_scorer
 from shoal.encoders.local_model import LocalEncoder, _LocalModel
-from shoal.encoders.opening import open_encoder, open_pair_scorer
 from shoal.errors import EncoderError, EncoderUnavailableError
 from shoal.settings import Settings
 

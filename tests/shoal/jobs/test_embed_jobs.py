@@ -27,7 +27,7 @@ from job_parts import (
     value,
 )
 
-from shoal.encoders.contract import Encoder, Floats, TextKind
+from shoal.encoders.encoder import Encoder, Floats, TextKind
 from shoal.errors import EncoderError, EncoderMismatchError, EncoderUnavailableError
 from shoal.jobs.embedding import EmbeddingStarter, embed
 from shoal.jobs.queue.claims import release

@@ -14,7 +14,7 @@ import pytest
 from fake_encoder import FakeEncoder
 from fake_scorer import FakeScorer
 
-from shoal.encoders.contract import TextKind
+from shoal.encoders.encoder import TextKind
 from shoal.engine import Engine
 from shoal.errors import EncoderError, EncoderMismatchError
 from shoal.maintenance import index_import

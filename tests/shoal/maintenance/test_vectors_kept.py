@@ -15,7 +15,7 @@ from embedded_library import with_vector
 from fake_encoder import FakeEncoder
 from fake_scorer import FakeScorer
 
-from shoal.encoders.contract import TextKind
+from shoal.encoders.encoder import TextKind
 from shoal.engine import Engine
 from shoal.index.files import IndexFiles
 from shoal.maintenance.import_export import Imported

@@ -20,8 +20,7 @@ from waiting import until
 
 from shoal.engine import Engine
 from shoal.mcp.backend import Backend
-from shoal.mcp.http_server import Config, Server
-from shoal.mcp.http_service import make_app
+from shoal.mcp.http_service import Config, Server, make_app
 from shoal.mcp.server import ServerOptions, ShoalServer, make_server
 from shoal.settings import Settings
 

@@ -19,7 +19,7 @@ from waiting import until
 
 from shoal.engine import Engine
 from shoal.mcp.backend import EngineBackend
-from shoal.service import connection_limits, request_head
+from shoal.service import connection_limits
 from shoal.settings import Settings
 
 KEY = "write-key-0123456789"
@@ -198,9 +198,9 @@ def test_there_are_no_event_streams_without_a_message(url: str, method: str) -> 
 @pytest.mark.parametrize(
     ("head", "status"),
     [
-        (f"POST /mcp?{'a' * request_head.MAX_LINE} HTTP/1.1\r\nHost: localhost\r\n", 414),
-        (f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: {'a' * request_head.MAX_HEADER}\r\n", 431),
-        ("POST /mcp HTTP/1.1\r\nHost: localhost\r\n" + "X: a\r\n" * request_head.MAX_HEADERS, 431),
+        (f"POST /mcp?{'a' * connection_limits.MAX_LINE} HTTP/1.1\r\nHost: localhost\r\n", 414),
+        (f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: {'a' * connection_limits.MAX_HEADER}\r\n", 431),
+        ("POST /mcp HTTP/1.1\r\nHost: localhost\r\n" + "X: a\r\n" * connection_limits.MAX_HEADERS, 431),
         (HEAD + f"Authorization: Bearer {KEY}\r\n", 400),
         ("POST /mcp HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n", 400),
     ],
@@ -214,12 +214,14 @@ def test_heads_have_the_limits_of_the_api(url: str, head: str, status: int) -> N
 
 def test_a_head_without_an_end_is_refused(url: str) -> None:
     with connected(url) as connection:
-        connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * request_head.MAX_HEAD)
+        connection.sendall(
+            b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * connection_limits.MAX_HEAD
+        )
         assert connection.recv(65536).startswith(b"HTTP/1.1 400 ")
 
 
 def test_the_longest_line_is_accepted(url: str) -> None:
-    query = "a" * (request_head.MAX_LINE - len("POST /mcp? HTTP/1.1"))
+    query = "a" * (connection_limits.MAX_LINE - len("POST /mcp? HTTP/1.1"))
     with connected(url) as connection:
         connection.sendall(
             HEAD.replace("/mcp", f"/mcp?{query}").encode()

@@ -22,9 +22,9 @@ from waiting import DEADLINE_SECONDS
 
 from shoal.engine import Engine
 from shoal.mcp.backend import Backend, EngineBackend
-from shoal.mcp.quoting import NOTICE, UNTRUSTED, clean_value
+from shoal.mcp.results import NOTICE, UNTRUSTED, clean_value
 from shoal.mcp.server import make_server
-from shoal.support.quoting import clean, indented
+from shoal.support.plain_text import clean, indented
 
 INVISIBLE = set("\x1b\x07\r\u200b\u202e\U000e0041\U000e0042")
 SAMPLE = {"query": "the court heard the judge", "doc_name_filter": "law"}

@@ -20,7 +20,7 @@ from shoal import client as shoal_client
 from shoal.engine import Engine
 from shoal.errors import NoteError
 from shoal.mcp.backend import Backend, ClientBackend, EngineBackend
-from shoal.mcp.quoting import NOTICE
+from shoal.mcp.results import NOTICE
 from shoal.mcp.server import ServerOptions, make_server
 from shoal.notes.environment import Environment
 from shoal.settings import Settings

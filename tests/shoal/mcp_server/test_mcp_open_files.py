@@ -26,8 +26,8 @@ PATIENCE = 60
 PROGRAM = f"""
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES}))
-from shoal.service import open_files
-open_files.OWN_FILES = int(sys.argv[1]) or open_files.OWN_FILES
+from shoal.service import process_setup
+process_setup.OWN_FILES = int(sys.argv[1]) or process_setup.OWN_FILES
 from shoal.cli import main
 main(["--db", sys.argv[2], "mcp", "--http", "0"])
 """

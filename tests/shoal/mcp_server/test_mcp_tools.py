@@ -16,7 +16,7 @@ from mcp_library import run, server_of, stdio
 
 from shoal.engine import Engine
 from shoal.mcp.backend import Backend, EngineBackend
-from shoal.mcp.quoting import NOTICE
+from shoal.mcp.results import NOTICE
 from shoal.mcp.server import make_server
 
 QUESTION = "what do bees want from flowers"

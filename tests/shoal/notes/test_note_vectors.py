@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fake_encoder import FakeEncoder
 
-from shoal.encoders.contract import Floats, TextKind
+from shoal.encoders.encoder import Floats, TextKind
 from shoal.engine import Engine
 from shoal.errors import EncoderUnavailableError
 from shoal.models.notes import AddedNote

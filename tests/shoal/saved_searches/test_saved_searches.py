@@ -19,8 +19,7 @@ from shoal import Engine
 from shoal.errors import NotFoundError, QueryError
 from shoal.models.saved_searches import DeliveryStatus
 from shoal.saved_searches import delivering, matching, saved_searches
-from shoal.saved_searches.delivering import Deliverer, pause
-from shoal.saved_searches.webhooks import Answer, WebhookSender
+from shoal.saved_searches.delivering import Answer, Deliverer, WebhookSender, pause
 from shoal.settings import Settings
 
 LAVA = "Lava rose in the volcano. Ash fell on the rock."

@@ -13,7 +13,7 @@ from dense_library import QUERY, SAME, TEXTS, Vectors, ingest, opened
 from fake_encoder import FakeEncoder
 from fake_scorer import FakeScorer
 
-from shoal.encoders.contract import Floats, TextKind
+from shoal.encoders.encoder import Floats, TextKind
 from shoal.engine import Engine
 from shoal.errors import EncoderMismatchError, EncoderUnavailableError, QueryError
 from shoal.index.vectors import DenseScores

@@ -11,7 +11,7 @@ from embedded_library import embed, library_of, nearest, with_vector
 from fake_encoder import FakeEncoder
 from scored_documents import make_scored
 
-from shoal.encoders.contract import TextKind
+from shoal.encoders.encoder import TextKind
 from shoal.errors import EncoderError, EncoderMismatchError
 from shoal.index import upkeep
 from shoal.index.files import SUFFIX, VECTORS_SUFFIX, IndexFiles

@@ -124,7 +124,7 @@ def test_a_search_waits_for_what_its_caller_wrote(engine: Engine, monkeypatch: p
     engine.await_written(token)
     arrived = threading.Event()
     monkeypatch.setattr(read_tokens, "has", lambda *_: arrived.is_set())
-    monkeypatch.setattr("shoal.library.read_after_write.MAX_SECONDS", 0.3)
+    monkeypatch.setattr("shoal.library.state.MAX_SECONDS", 0.3)
     with pytest.raises(ReplicaBehindError, match="try again"):
         engine.await_written(token)
     threading.Timer(0.1, arrived.set).start()

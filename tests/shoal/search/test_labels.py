@@ -9,7 +9,7 @@ import pytest
 from fake_scorer import FakeScorer
 from scored_documents import make_scored
 
-from shoal.charts.palette import UNKNOWN
+from shoal.charts.reef_map import UNKNOWN
 from shoal.charts.ribbon import strip_svg
 from shoal.engine import Engine
 from shoal.models.reefs import Label

@@ -14,7 +14,7 @@ import pytest
 from fake_encoder import FakeEncoder
 
 from shoal import Engine
-from shoal.encoders.contract import EncoderIdentity, Floats, TextKind
+from shoal.encoders.encoder import EncoderIdentity, Floats, TextKind
 from shoal.errors import EncoderError, EncoderUnavailableError, QueryError
 from shoal.models.scores import RerankFallback, RerankInfo
 from shoal.models.search import SearchResponse

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from shoal.errors import SettingsError
-from shoal.service.open_files import FILES_PER_THREAD, OWN_FILES, SpareFile, fit_connections
+from shoal.service.process_setup import FILES_PER_THREAD, OWN_FILES, SpareFile, fit_connections
 from shoal.settings import Settings
 
 SETTINGS = Settings(max_connections=500, api_threads=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.service.sites import Authority, is_for_this_machine, is_same_site, parse_authority
+from shoal.service.addresses import Authority, is_for_this_machine, is_same_site, parse_authority
 
 MALFORMED = [
     "",

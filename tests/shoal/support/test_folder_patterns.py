@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.support.folder_patterns import matches, parse_path_tags
+from shoal.support.patterns import matches, parse_path_tags
 
 
 @pytest.mark.parametrize(

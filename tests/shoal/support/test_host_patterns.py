@@ -6,7 +6,7 @@ import pytest
 
 from shoal.errors import SettingsError
 from shoal.settings import Settings
-from shoal.support.host_patterns import canonical_host, parse_hosts
+from shoal.support.patterns import canonical_host, parse_hosts
 
 
 @pytest.mark.parametrize(
