@@ -16,11 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
+from shoal.declared.documents import DocumentFields
 from shoal.declared.filters import SearchFilters
 from shoal.declared.search import RankingArguments, SearchArguments
 from shoal.errors import FilterError, QueryError
 from shoal.library.library import Library, make_settings
-from shoal.models.documents import DocumentDraft, DocumentFields, IngestResult, UrlDraft
+from shoal.models.documents import DocumentDraft, IngestResult, UrlDraft
 from shoal.models.files import FileDraft
 from shoal.models.jobs import OnConflict
 from shoal.models.retrieval import Retrieval

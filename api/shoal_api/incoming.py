@@ -341,7 +341,7 @@ def _too_long(place: str, n_bytes: int, limit: int) -> Refusal:
 
 
 def _json_document(
-    data: bytes, place: str, schema: DocumentInputSchema, settings: Settings
+    data: bytes, place: str, schema: ma.Schema, settings: Settings
 ) -> DocumentDraft | UrlDraft | Refusal:
     """Return the document of a JSON object; `place` says where it stands in the body."""
     value: dict[str, Any] = {}

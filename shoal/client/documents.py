@@ -23,7 +23,8 @@ from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.jobs import JobOperations
 from shoal.client.paths import API
 from shoal.client.requests import accepted_job, new_key, pages, parse, without_none
-from shoal.models.documents import DocFormat, DocumentFields
+from shoal.declared.documents import DocumentFields
+from shoal.models.documents import DocFormat
 from shoal.models.jobs import ItemStatus, OnConflict
 from shoal.models.responses import Chunk, Document, ItemPage, Job, PlannedDeletion, Stored, Tags
 from shoal.models.stored import ChunkPage, DocumentPage, StoredChunk, StoredDocument

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from shoal.conversion.recognition import recognise
+from shoal.declared.documents import DocumentFields
 from shoal.errors import RefusedKindError
 from shoal.formats.drafts import (
     draft_from_bytes,
@@ -15,7 +16,7 @@ from shoal.formats.drafts import (
     make_url_draft,
     read_regular_file,
 )
-from shoal.models.documents import DocumentDraft, DocumentFields, UrlDraft
+from shoal.models.documents import DocumentDraft, UrlDraft
 from shoal.models.files import FileDraft
 from shoal.settings import Settings
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Unpack
 
+from shoal.declared.documents import DocumentFields
 from shoal.errors import (
     DocumentTooLargeError,
     EmptyDocumentError,
@@ -29,7 +30,7 @@ from shoal.formats.headings import (
     plain_heading,
     without_title_label,
 )
-from shoal.models.documents import DocFormat, DocumentDraft, DocumentFields, UrlDraft
+from shoal.models.documents import DocFormat, DocumentDraft, UrlDraft
 from shoal.models.files import FileDraft
 from shoal.models.passages import Passage
 from shoal.models.token_range import ANY_TOKENS, GIVEN_PASSAGES, TokenRange

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from shoal.declared.documents import DocumentFields
 from shoal.errors import (
     DocumentError,
     DocumentGoneError,
@@ -35,7 +36,7 @@ from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.queue.watchdog import Watchdog, renewing_leases, round_seconds
 from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError, Report, no_report
 from shoal.jobs.stages.runner import process
-from shoal.models.documents import DocumentDraft, DocumentFields, IngestResult
+from shoal.models.documents import DocumentDraft, IngestResult
 from shoal.models.files import FileDraft
 from shoal.models.jobs import ItemStatus, OnConflict, RescoreResult
 from shoal.settings import Settings

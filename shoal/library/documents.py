@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from shoal.declared.arguments import MAX_ID, check_choice
+from shoal.declared.documents import DocumentFields
 from shoal.errors import NotFoundError, QueryError
 from shoal.filters.evaluation import find_documents
 from shoal.filters.objects import make_filter
 from shoal.filters.value_checks import check_characters, check_file_type
 from shoal.library.library import Library
-from shoal.models.documents import DocumentDraft, DocumentFields, DocumentSort, IngestResult
+from shoal.models.documents import DocumentDraft, DocumentSort, IngestResult
 from shoal.models.files import FileDraft
 from shoal.models.stored import NamedDocument
 from shoal.models.token_range import GIVEN_PASSAGES

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple
 
 from shoal.models.files import FilePlace, Locator, SourceFile
 from shoal.models.passages import Passage
@@ -25,29 +25,6 @@ class DocumentSort(enum.StrEnum):
 
     oldest = "created"
     newest = "-created"
-
-
-class DocumentFields(TypedDict, total=False):
-    """What a document is given besides its content. A field that is missing or None gets the default.
-
-    title        by default from the front matter, the file's name, the first heading or the first line
-    format       by default from the suffix of `source_path`, else plain text
-    tags         stripped and unique, in the given order; by default from the front matter
-    metadata     an object that JSON can express; by default empty
-    source_path  where the text comes from, a label only; of a file, by default its path
-    chunk_tokens  the fewest and the most tokens of a chunk, such as `300-800`, or `any`; by default
-                 `SHOAL_CHUNK_TOKENS`
-    chunks       passages that are cut already, each an object with `text` and optional places
-                 (`shoal.formats.given_passages`); they are stored as they are
-    """
-
-    title: str | None
-    format: DocFormat | str | None
-    tags: Iterable[str] | None
-    metadata: Mapping[str, Any] | None
-    source_path: str | None
-    chunk_tokens: str | None
-    chunks: Sequence[Mapping[str, Any]] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import pytest
 from fake_scorer import FakeScorer
 
 from shoal import DocFormat, Engine
+from shoal.declared.documents import DocumentFields
 from shoal.errors import (
     DatabaseUnavailableError,
     EmptyDocumentError,
@@ -26,7 +27,6 @@ from shoal.errors import (
     UnknownFormatError,
 )
 from shoal.formats.drafts import make_draft
-from shoal.models.documents import DocumentFields
 from shoal.settings import Settings
 
 RAIN = (

@@ -40,9 +40,11 @@ from shoal_api.schemas.common import Moment as MomentField
 Fields = dict[str, fields.Field[Any]]
 
 
-def schema_of(name: str, of: Mapping[str, fields.Field[Any]], doc: str = "") -> type[ma.Schema]:
-    """Return the schema `NAMESchema` with these fields."""
-    return type(f"{name}Schema", (Schema,), {**of, "__doc__": doc, "__module__": __name__})
+def schema_of(
+    name: str, of: Mapping[str, fields.Field[Any]], doc: str = "", base: type[ma.Schema] = Schema
+) -> type[ma.Schema]:
+    """Return the schema `NAMESchema` with these fields, and those and the checks of `base`."""
+    return type(f"{name}Schema", (base,), {**of, "__doc__": doc, "__module__": __name__})
 
 
 def body_fields(arguments: Mapping[str, Argument], *required: str, fills: bool = True) -> Fields:

@@ -8,6 +8,7 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
+from shoal.declared.documents import DOCUMENT
 from shoal.declared.filters import FILTERS
 from shoal.declared.search import ABOUT_FILTER, MAX_CONTEXT
 from shoal.models.documents import DocFormat, DocumentSort
@@ -27,16 +28,11 @@ from shoal.models.stored import (
     StoredDocument,
     StoredSection,
 )
+from shoal_api.schemas.arguments import body_fields, schema_of
 from shoal_api.schemas.common import BoundedList, PageSchema, Record, Schema, between
 from shoal_api.schemas.records import record_schema
 
 FORMATS = [doc_format.value for doc_format in DocFormat]
-
-
-ABOUT_CHUNK_TOKENS = (
-    "fewest and most tokens of a chunk, such as `300-800`: the text is cut at the best changes of topic that "
-    "give such chunks; `any`: wherever the topic changes; default: `SHOAL_CHUNK_TOKENS`"
-)
 
 
 class PassageSchema(Schema):
@@ -73,65 +69,17 @@ class PassageSchema(Schema):
     )
 
 
-def _chunk_tokens() -> fields.String:
-    return fields.String(allow_none=True, load_default=None, metadata={"description": ABOUT_CHUNK_TOKENS})
-
-
-def _chunks() -> fields.List[Any]:
-    return fields.List(
+PASSAGES = {
+    "chunks": fields.List(
         fields.Nested(PassageSchema),
         allow_none=True,
         load_default=None,
-        metadata={
-            "description": "passages that are cut already, in order and without overlap; without `content`, "
-            "they are the text"
-        },
+        metadata={"description": DOCUMENT["chunks"].about},
     )
+}
 
 
-class DocumentInputSchema(Schema):
-    """An uploaded document: its text, or where to fetch it. Types are checked here, everything else by
-    `shoal.formats.drafts`."""
-
-    title = fields.String(
-        allow_none=True,
-        load_default=None,
-        metadata={"description": "up to 512 characters; default: from `source_path` or the first heading"},
-    )
-    content = fields.String(
-        metadata={"description": "up to 32 MiB of UTF-8; required without `url` and `chunks`"}
-    )
-    url = fields.String(
-        metadata={
-            "description": "a page or file to fetch instead, if the service allows its host "
-            "(`SHOAL_FETCH_URLS`); its text replaces what was fetched from this URL before"
-        }
-    )
-    format = fields.String(
-        allow_none=True,
-        load_default=None,
-        metadata={"enum": ["markdown", "plaintext", None], "description": "default: from `source_path`"},
-    )
-    tags = BoundedList(
-        fields.String(),
-        allow_none=True,
-        load_default=(),
-        metadata={"description": "up to 64 of up to 64 characters"},
-    )
-    metadata = fields.Dict(
-        keys=fields.String(),
-        allow_none=True,
-        load_default=None,
-        metadata={"description": "any JSON object up to 64 KiB"},
-    )
-    source_path = fields.String(
-        allow_none=True,
-        load_default=None,
-        metadata={"description": "where the text comes from; a label only"},
-    )
-    chunk_tokens = _chunk_tokens()
-    chunks = _chunks()
-
+class _CheckedDocument(Schema):
     @ma.validates_schema
     def _check_origin(self, data: dict[str, Any], **_: Any) -> None:
         if "content" in data and "url" in data:
@@ -146,31 +94,46 @@ class DocumentInputSchema(Schema):
         return data | {"tags": data["tags"] or ()}
 
 
-class NewContentSchema(Schema):
-    """New content of a document. Omitted and null fields keep their values."""
+DocumentInputSchema = schema_of(
+    "DocumentInput",
+    {
+        **body_fields(DOCUMENT),
+        **PASSAGES,
+        "content": fields.String(
+            metadata={"description": "up to 32 MiB of UTF-8; required without `url` and `chunks`"}
+        ),
+        "url": fields.String(
+            metadata={
+                "description": "a page or file to fetch instead, if the service allows its host "
+                "(`SHOAL_FETCH_URLS`); its text replaces what was fetched from this URL before"
+            }
+        ),
+    },
+    "An uploaded document: its text, or where to fetch it. Types are checked here, everything else by the "
+    "library.",
+    _CheckedDocument,
+)
 
-    content = fields.String(metadata={"description": "up to 32 MiB of UTF-8; required without `chunks`"})
-    title = fields.String(allow_none=True, metadata={"description": "the new title"})
-    format = fields.String(
-        allow_none=True,
-        metadata={"enum": ["markdown", "plaintext", None], "description": "the new format"},
-    )
-    tags = BoundedList(
-        fields.String(), allow_none=True, metadata={"description": "the new tags, in place of the old"}
-    )
-    metadata = fields.Dict(
-        keys=fields.String(),
-        allow_none=True,
-        metadata={"description": "the new metadata, in place of the old"},
-    )
-    source_path = fields.String(allow_none=True, metadata={"description": "the new source path"})
-    chunk_tokens = _chunk_tokens()
-    chunks = _chunks()
 
+class _CheckedContent(Schema):
     @ma.validates_schema
     def _check_content(self, data: dict[str, Any], **_: Any) -> None:
         if "content" not in data and data["chunks"] is None:
             raise ma.ValidationError("is missing; give `content` or `chunks`", "content")
+
+
+NewContentSchema = schema_of(
+    "NewContent",
+    {
+        **body_fields(DOCUMENT),
+        **PASSAGES,
+        "content": fields.String(
+            metadata={"description": "up to 32 MiB of UTF-8; required without `chunks`"}
+        ),
+    },
+    "New content of a document. Omitted and null fields keep their values.",
+    _CheckedContent,
+)
 
 
 class DocumentQuerySchema(PageSchema):

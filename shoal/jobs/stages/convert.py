@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from shoal.conversion.converted import CONVERTER_VERSION, ConversionError
 from shoal.conversion.file_kinds import FILE_KINDS
 from shoal.conversion.process import ConversionProcess, Limits
+from shoal.declared.documents import DocumentFields
 from shoal.errors import AmbiguousPathError, FileConversionError, LeaseLostError
 from shoal.formats.drafts import draft_from_bytes, make_draft
 from shoal.jobs.queue import statements
@@ -29,7 +30,7 @@ from shoal.jobs.stages.contract import (
     no_report,
     take_fields,
 )
-from shoal.models.documents import DocFormat, DocumentDraft, DocumentFields
+from shoal.models.documents import DocFormat, DocumentDraft
 from shoal.models.files import SourceFile
 from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings

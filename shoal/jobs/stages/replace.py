@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Unpack, cast
 
+from shoal.declared.documents import DocumentFields
 from shoal.errors import DocumentGoneError, DuplicateContentError
 from shoal.formats.drafts import make_draft, with_passages
 from shoal.jobs.queue import statements
@@ -25,7 +26,7 @@ from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError, keep_response
 from shoal.jobs.stages.discover import keep_rows, rows_to_withdraw
 from shoal.jobs.stages.score import Scored, Scoring
-from shoal.models.documents import DocumentDraft, DocumentFields
+from shoal.models.documents import DocumentDraft
 from shoal.models.files import SourceFile
 from shoal.models.jobs import ItemStatus
 from shoal.models.stored import StoredDocument

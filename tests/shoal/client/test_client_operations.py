@@ -37,11 +37,11 @@ from shoal.client import (
     Stored,
     TooLargeError,
 )
+from shoal.declared.documents import DocumentFields
 from shoal.declared.filters import SearchFilters
 from shoal.declared.notes import NewNote, NoteChanges, NoteListArguments, NoteSearchArguments
 from shoal.declared.search import SearchArguments
 from shoal.engine import Engine
-from shoal.models.documents import DocumentFields
 from shoal.models.scores import RerankFallback
 from shoal.settings import Settings
 

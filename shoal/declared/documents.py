@@ -1,0 +1,65 @@
+"""What a document is given besides its content, declared once."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Any, TypedDict
+
+from shoal.declared.arguments import Argument, TextForm, Value, arguments_of
+from shoal.models.documents import DocFormat
+
+_TEXT = Value({"type": "string"})
+
+
+class DocumentFields(TypedDict, total=False):
+    """What a document is given besides its content. A field that is missing or None gets the default."""
+
+    title: Annotated[
+        str | None,
+        Argument(
+            kind=_TEXT,
+            about="up to 512 characters; default: from the front matter, the file's name, the first heading "
+            "or the first line",
+        ),
+    ]
+    format: Annotated[
+        DocFormat | str | None,
+        Argument(
+            kind=Value({"type": "string", "enum": [*map(str, DocFormat), None]}),
+            about="default: from the suffix of `source_path`, else plain text",
+        ),
+    ]
+    tags: Annotated[
+        Iterable[str] | None,
+        Argument(
+            kind=Value({"type": "array", "items": {"type": "string"}}, TextForm.with_commas),
+            about="up to 64 of up to 64 characters, stripped and unique; default: from the front matter",
+        ),
+    ]
+    metadata: Annotated[
+        Mapping[str, Any] | None,
+        Argument(kind=Value({"type": "object"}, TextForm.json), about="any JSON object up to 64 KiB"),
+    ]
+    source_path: Annotated[
+        str | None,
+        Argument(kind=_TEXT, about="where the text comes from; a label only. Of a file, by default its path"),
+    ]
+    chunk_tokens: Annotated[
+        str | None,
+        Argument(
+            kind=_TEXT,
+            about="fewest and most tokens of a chunk, such as `300-800`: the text is cut at the best changes "
+            "of topic that give such chunks; `any`: wherever the topic changes; default: "
+            "`SHOAL_CHUNK_TOKENS`",
+        ),
+    ]
+    chunks: Annotated[
+        Sequence[Mapping[str, Any]] | None,
+        Argument(
+            kind=Value({"type": "array", "items": {"type": "object"}}, None),
+            about="passages that are cut already, in order and without overlap, each with `text` and perhaps "
+            "places; they are stored as they are, and without `content` they are the text",
+        ),
+    ]
+
+
+DOCUMENT: Mapping[str, Argument] = MappingProxyType(arguments_of(DocumentFields))
