@@ -31,10 +31,13 @@ _FPDF_ERR_PASSWORD = 4
 _POINTS_PER_INCH = 72
 # Titles that programs write without being asked.
 _NO_TITLE = re.compile(
-    r"""untitled | microsoft[ ](?:word|powerpoint|excel)[ ]-[ ].*
+    r"""(?:untitled | (?:new[ ])?document | presentation | binder | slide | layout | page | scan)[ -]?\d*
+      | powerpoint[ ]presentation | microsoft[ ](?:word|powerpoint|excel)[ ]-[ ].*
+      | \S*\.(?:pdf|e?ps|ai|indd|cdr|qxd|pub|rtf|txt|wpd)
       | .*\.(?:docx?|pptx?|xlsx?|od[tps]|tex|dvi|html?)""",
     re.VERBOSE | re.IGNORECASE,
 )
+_MAX_OBJECTS = 1000  # of a page that are asked for their kind
 _LISTED_PAGES = 20
 _READING = 0.7
 """Share of the reading of pages in the time of a conversion. Finding blocks takes nearly all of the rest."""
@@ -77,6 +80,8 @@ class _Reader:
         self._recognised: dict[int, str] = {}
         self._without_text: list[int] = []
         self._unreadable: list[int] = []
+        self._unmapped: list[int] = []
+        self._has_pictures = False
         # By page: texts at an angle to its lines; boxes and comments.
         self._turned: dict[int, list[str]] = {}
         self._asides: dict[int, list[str]] = {}
@@ -141,8 +146,11 @@ class _Reader:
             fields, asides = annotations.read(page.raw, text)
             lines = with_fields(text.lines, fields, number)
             self._turned[number], self._asides[number] = text.turned, asides
+            if text.n_unmapped:
+                self._unmapped.append(number)
             if not (lines or text.turned or asides):
                 self._without_text.append(number)
+                self._has_pictures = self._has_pictures or self._is_picture(page)
                 if self._ocr_language is not None:
                     self._recognise(page, number)
             return lines
@@ -217,12 +225,20 @@ class _Reader:
     def _no_text(self, n_pages: int) -> ConversionError:
         if not n_pages or len(self._unreadable) == min(n_pages, MAX_PAGES):
             return broken("none of its pages can be read")
+        if self._unmapped:
+            reason = "the fonts of the file do not say which characters its glyphs are"
+        elif self._has_pictures:
+            reason = "the pages of the file are pictures without text"
+        else:
+            return ConversionError(
+                "no_text", "the pages of the file have neither text nor pictures", "leave it out"
+            )
         advice = (
             "text recognition (OCR) found none in them either"
             if self._ocr_language is not None and shutil.which("tesseract")
             else "install tesseract and set SHOAL_OCR=1 to read scans by text recognition (OCR)"
         )
-        return ConversionError("no_text", "the pages of the file are pictures without text", advice)
+        return ConversionError("no_text", reason, advice)
 
     def _warn(self) -> None:
         missing = [page for page in self._without_text if page not in self._recognised]
@@ -231,6 +247,11 @@ class _Reader:
         if self._recognised:
             read = _listed(sorted(self._recognised))
             self._draft.warn(f"pages read by text recognition (OCR), with possible errors: {read}")
+        if self._unmapped:
+            listed = _listed(self._unmapped)
+            self._draft.warn(
+                f"pages with glyphs that no character is known of, which were left out: {listed}"
+            )
         if self._unreadable:
             self._draft.warn(f"pages that are broken and were left out: {_listed(self._unreadable)}")
 
@@ -262,6 +283,15 @@ class _Reader:
             self._draft.warn(f"text recognition failed: {reason[:200]}")
         elif text.strip():
             self._recognised[number] = text
+
+    def _is_picture(self, page: Any) -> bool:
+        """Whether a page has a picture, or drawings that may be letters."""
+        kinds = (self._raw.FPDF_PAGEOBJ_IMAGE, self._raw.FPDF_PAGEOBJ_PATH, self._raw.FPDF_PAGEOBJ_FORM)
+        n_objects = min(self._raw.FPDFPage_CountObjects(page.raw), _MAX_OBJECTS)
+        return any(
+            self._raw.FPDFPageObj_GetType(self._raw.FPDFPage_GetObject(page.raw, i)) in kinds
+            for i in range(n_objects)
+        )
 
     def _picture(self, page: Any) -> bytes | None:
         """Return a page as a grey picture (PGM); None if it has nothing on it."""

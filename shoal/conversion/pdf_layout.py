@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from shoal.conversion.converted import report
 from shoal.conversion.pdf_headings import OutlineItem, find_headings
-from shoal.conversion.pdf_lines import Cell, Line, ends_sentence
+from shoal.conversion.pdf_lines import Cell, Line, ends_sentence, is_cjk
 
 # Tried only where a run of dots begins.
 _LEADER = re.compile(
@@ -277,6 +277,8 @@ class _BlockBuilder:
         if self._hyphenated or (text.endswith("-") and text[-2:-1].isalpha()):
             joiner = self._at_hyphen(text.removesuffix("-"), line.text)
             text = text.removesuffix("-")
+        elif is_cjk(text[-1:]) and is_cjk(line.text[:1]):
+            joiner = ""
         if joiner == "-":
             text, joiner = text + "-", ""
         if line.page == last.page:

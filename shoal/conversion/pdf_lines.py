@@ -27,6 +27,18 @@ _WORD_GAP = 0.15
 SECTION_NUMBER = re.compile(
     r"((?:\d{1,3}(?:\.\d{1,3}){0,5}|[A-Z](?:\.\d{1,3}){1,5})\.?|(?:[IVXL]{1,6}|[A-Z])\.)(?=( +)\S)"
 )
+_CJK = re.compile(
+    "[\u2e80-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff0f\uff1a-\uff20\uff5b-\uffef]"
+)
+# Gaps between letters that spaces divide, as multiples of their size.
+_CJK_GAP = 0.55
+_NO_GAP = (-0.15, 0.05)
+_LETTERS_APART, _CJK_APART = 0.22, 1.2
+_EVEN = 0.12
+_MIN_APART = 4
+_CONTROL = re.compile("[\x01\x03-\x08\x0e-\x1f]")
+_MAX_CONTROL_SHARE = 0.05
+_SAME_PLACE = 0.3  # of the size of the letters
 _RUN_IN_STOPS = (".", ":")
 _RUN_IN_LETTERS = 3
 _SLANT = 5  # degrees; less is as good as straight
@@ -49,6 +61,15 @@ class Cell(NamedTuple):
     left: float
     right: float
     text: str
+
+
+class Word(NamedTuple):
+    """Text between spaces; `is_divided`: the space after it is a guess of PDFium from its gap."""
+
+    left: float
+    right: float
+    text: str
+    is_divided: bool
 
 
 class Line(NamedTuple):
@@ -89,11 +110,15 @@ class View(NamedTuple):
 
 
 class PageText(NamedTuple):
-    """`turned`: texts that stand at an angle to most of the page, such as a stamp in the margin."""
+    """`turned`: texts that stand at an angle to most of the page, such as a stamp in the margin.
+
+    `n_unmapped`: glyphs that are left out because their font does not say which characters they are.
+    """
 
     lines: list[Line]
     turned: list[str]
     view: View
+    n_unmapped: int
 
     def has(self, text: str) -> bool:
         return text in " ".join(line.text for line in self.lines)
@@ -132,10 +157,11 @@ class PageReader:
             width, height = height, width
         n_chars = min(self._raw.FPDFText_CountChars(textpage), MAX_PAGE_CHARS)
         if n_chars <= 0:
-            return PageText([], [], View(rotation, width, height))
+            return PageText([], [], View(rotation, width, height), 0)
         units = self._units(textpage, n_chars)
         # One code unit for each index of PDFium: halves of surrogate pairs stay apart until they are cut.
         whole = "".join(map(chr, units))
+        whole, n_unmapped = self._without_unmapped(textpage, whole)
         spans = list(self._spans(textpage, whole))
         angles: Counter[int] = Counter()
         for span in spans:
@@ -150,13 +176,37 @@ class PageReader:
                 continue
             heading, rest = self._divided(textpage, whole, span)
             line = self._line(textpage, page, whole, heading, view)
-            if lines and _continues(lines[-1], line):
+            if lines and line.text and _continues(lines[-1], line):
                 lines[-1] = _merged(lines[-1], line)
-            else:
+            elif line.text:
                 lines.append(line)
             if rest is not None:
                 lines.append(self._line(textpage, page, whole, rest, view))
-        return PageText(lines, [" ".join(texts) for texts in turned.values()], view)
+        texts = [" ".join(texts) for texts in turned.values()]
+        return PageText(list(_drawn_once(lines)), texts, view, n_unmapped)
+
+    def _without_unmapped(self, textpage: Any, whole: str) -> tuple[str, int]:
+        """Return the text with NUL for glyphs that no character is known of, and their number.
+
+        PDFium gives the code of a glyph where the font maps it to no character. Most fonts have codes that
+        are characters all the same. One whose codes are often control characters numbers its glyphs.
+        """
+        raw = self._raw
+        if not _CONTROL.search(whole):
+            return whole, 0
+        unmapped: dict[bytes, list[int]] = defaultdict(list)
+        for i, char in enumerate(whole):
+            if not char.isspace() and raw.FPDFText_HasUnicodeMapError(textpage, i) == 1:
+                unmapped[self._font_name_of(textpage, i)].append(i)
+        chars = list(whole)
+        n_unmapped = 0
+        for indices in unmapped.values():
+            n_control = sum(_CONTROL.match(whole[i]) is not None for i in indices)
+            if n_control > _MAX_CONTROL_SHARE * len(indices):
+                n_unmapped += len(indices)
+                for i in indices:
+                    chars[i] = "\0"
+        return "".join(chars), n_unmapped
 
     def _spans(self, textpage: Any, whole: str) -> Iterator[_Span]:
         """Yield the parts of a page's text between line ends that have text."""
@@ -235,7 +285,9 @@ class PageReader:
             left, right = min(first[0], last[0]), max(first[2], last[2])
             return Line(page, in_order, left, right, bottom, size, bold, False, (), font)
         cells = self._cells(textpage, text, start, size, first[0], last[2], view)
-        return Line(page, _joined(text), first[0], last[2], bottom, size, bold, hyphenated, cells, font)
+        text = " ".join(cell.text for cell in cells)
+        parts = tuple(cells) if len(cells) > 1 else ()
+        return Line(page, text, first[0], last[2], bottom, size, bold, hyphenated, parts, font)
 
     def _runs_in(self, textpage: Any, whole: str, span: _Span) -> bool:
         """Whether the first font of a line ends with a stop, as the title of a paragraph does."""
@@ -245,27 +297,19 @@ class PageReader:
         return whole[span.start : at].rstrip()[-1:] in _RUN_IN_STOPS
 
     def _cells(
-        self,
-        textpage: Any,
-        text: str,
-        start: int,
-        size: float,
-        left: float,
-        right: float,
-        view: View,
-    ) -> tuple[Cell, ...]:
-        cells: list[Cell] = []
+        self, textpage: Any, text: str, start: int, size: float, left: float, right: float, view: View
+    ) -> list[Cell]:
+        """Return the parts of a line between wide gaps; one if it has none."""
+        words: list[Word] = []
         at = 0
         for space in _SPACE.finditer(text):
             ends = self._position(textpage, start + space.start() - 1, view)[2]
             begins = self._position(textpage, start + space.end(), view)[0]
-            if begins - ends > _WIDE_GAP * size:
-                cells.append(Cell(left, ends, _joined(text[at : space.start()])))
-                left, at = begins, space.end()
-        if not cells:
-            return ()
-        cells.append(Cell(left, right, _joined(text[at:])))
-        return tuple(cells)
+            is_generated = self._raw.FPDFText_IsGenerated(textpage, start + space.start()) == 1
+            words.append(Word(left, ends, text[at : space.start()], is_generated))
+            left, at = begins, space.end()
+        words.append(Word(left, right, text[at:], False))
+        return [Cell(cell.left, cell.right, _joined(cell.text)) for cell in cells_of_words(words, size)]
 
     def _position(self, textpage: Any, index: int, view: View) -> tuple[float, float, float]:
         """Return left, bottom and right of a character on the page as it is shown."""
@@ -286,12 +330,15 @@ class PageReader:
 
     def _font(self, textpage: Any, index: int) -> tuple[str, bool]:
         """Return the name of a character's font, without the mark of a subset, and whether it is bold."""
-        buffer = self._font_name
-        length = self._raw.FPDFText_GetFontInfo(textpage, index, buffer, _FONT_NAME_BYTES, self._flags)
-        name = buffer.value if 0 < length <= _FONT_NAME_BYTES else b""
+        name = self._font_name_of(textpage, index)
         # The weight that PDFium reports is a guess from the width of stems, and wrong for many fonts.
         bold = bool(name) and bool(self._flags.value & _FORCE_BOLD or _BOLD_NAME.search(name))
         return _SUBSET.sub("", name.decode("utf-8", "replace")), bold
+
+    def _font_name_of(self, textpage: Any, index: int) -> bytes:
+        buffer = self._font_name
+        length = self._raw.FPDFText_GetFontInfo(textpage, index, buffer, _FONT_NAME_BYTES, self._flags)
+        return buffer.value if 0 < length <= _FONT_NAME_BYTES else b""
 
     def _right_to_left(self, textpage: Any, text: str, start: int, size: float, view: View) -> str:
         """Return the text of a line with right-to-left writing in its logical order, from the places of
@@ -302,6 +349,87 @@ class PageReader:
                 left, _, right = self._position(textpage, start + i, view)
                 glyphs.append(Cell(left, right, char))
         return _joined(logical_order(glyphs, size))
+
+
+def _drawn_once(lines: Sequence[Line]) -> Iterator[Line]:
+    """Yield lines without those that are drawn again at their place, as for bold letters or a shadow."""
+    places: set[tuple[str, int, int]] = set()
+    for line in lines:
+        step = _SAME_PLACE * line.size
+        x, y = int(line.left // step), int(line.bottom // step)
+        if not any((line.text, x + dx, y + dy) in places for dx in (-1, 0, 1) for dy in (-1, 0, 1)):
+            places.add((line.text, x, y))
+            yield line
+
+
+def cells_of_words(words: Sequence[Word], size: float) -> list[Cell]:
+    """Return the parts of a line between wide gaps, without the spaces that are within words.
+
+    A space is within a word if it is a guess from no gap, if it stands between characters of Chinese or
+    Japanese, or if the letters of the word are spaced apart evenly.
+    """
+    apart = _spaced_apart(words, size)
+    cells: list[Cell] = []
+    for i, word in enumerate(words):
+        joiner: str | None = None
+        if cells:
+            before = words[i - 1]
+            gap = word.left - before.right
+            a, b = before.text[-1:], word.text[:1]
+            is_guess = before.is_divided and a.isalnum() and b.isalnum()
+            if (
+                i in apart
+                or (gap < _CJK_GAP * size and is_cjk(a) and is_cjk(b))
+                or (is_guess and _NO_GAP[0] < gap / size < _NO_GAP[1])
+            ):
+                joiner = ""
+            elif gap <= _WIDE_GAP * size:
+                joiner = " "
+        if joiner is None:
+            cells.append(Cell(*word[:3]))
+        else:
+            cells[-1] = Cell(cells[-1].left, word.right, f"{cells[-1].text}{joiner}{word.text}")
+    return cells
+
+
+def _spaced_apart(words: Sequence[Word], size: float) -> set[int]:
+    """Return the indices of letters that belong to the letter before them though a space is between.
+
+    They are at least `_MIN_APART` single letters in a row, whose gaps or distances are equal.
+    """
+    apart: set[int] = set()
+    start = 0
+    for i in range(1, len(words) + 1):
+        if i < len(words):
+            before, word = words[i - 1], words[i]
+            limit = (_CJK_APART if is_cjk(word.text) else _LETTERS_APART) * size
+            goes_on = (
+                len(before.text) == len(word.text) == 1
+                and (word.text.isalnum() or is_cjk(word.text))
+                and word.left - before.right < limit
+            )
+            if goes_on and i - start >= 2:
+                first, second = words[start], words[start + 1]
+                gap, distance = (
+                    second.left - first.right,
+                    second.left + second.right - first.left - first.right,
+                )
+                now = word.left + word.right - before.left - before.right
+                goes_on = (
+                    abs(word.left - before.right - gap) < _EVEN * size
+                    or abs(now - distance) / 2 < _EVEN * size
+                )
+            if goes_on:
+                continue
+        if i - start >= _MIN_APART and any(word.text.isalpha() for word in words[start:i]):
+            apart.update(range(start + 1, i))
+        start = i
+    return apart
+
+
+def is_cjk(char: str) -> bool:
+    """Whether a character is one of Chinese or Japanese, which puts no spaces between words."""
+    return _CJK.match(char) is not None
 
 
 def _continues(before: Line, line: Line) -> bool:

@@ -15,6 +15,7 @@ class Text(NamedTuple):
     size: float = 10
     bold: bool = False
     turned: bool = False  # reads upwards
+    unmapped: bool = False  # in a font that only numbers its glyphs
 
 
 def prose(
@@ -40,18 +41,18 @@ def pdf(
         3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
         4: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold /Encoding /WinAnsiEncoding >>",
         5: f"<< /Title ({title}) >>",
+        7: "<< /Type /Font /Subtype /Type0 /BaseFont /ABCDEF+Own /Encoding /Identity-H /DescendantFonts [8 0 R] >>",
+        8: "<< /Type /Font /Subtype /CIDFontType2 /BaseFont /ABCDEF+Own /DW 600 "
+        "/CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> >>",
     }
     first = 10
     kids = " ".join(f"{first + 2 * i} 0 R" for i in range(n_pages))
     objects[2] = f"<< /Type /Pages /Kids [{kids}] /Count {n_pages} >>"
     for i, page in enumerate(pages):
-        stream = "\n".join(
-            f"BT /{'B' if text.bold else 'F'} {text.size} Tf {'0 1 -1 0' if text.turned else '1 0 0 1'} {text.x} {text.y} Tm ({_escaped(text.text)}) Tj ET"
-            for text in page
-        )
+        stream = "\n".join(map(_drawn, page))
         objects[first + 2 * i] = (
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {first + 2 * i + 1} 0 R "
-            f"/Resources << /Font << /F 3 0 R /B 4 0 R >> >> /Annots [{_references(annotations, i)}] >>"
+            f"/Resources << /Font << /F 3 0 R /B 4 0 R /G 7 0 R >> >> /Annots [{_references(annotations, i)}] >>"
         )
         objects[first + 2 * i + 1] = (
             f"<< /Length {len(stream.encode('cp1252'))} >>\nstream\n{stream}\nendstream"
@@ -84,6 +85,15 @@ def pdf(
         f"trailer\n<< /Size {size} /Root 1 0 R /Info 5 0 R {trailer} >>\nstartxref\n{start}\n%%EOF\n".encode()
     )
     return bytes(out)
+
+
+def _drawn(text: Text) -> str:
+    """The operators that draw a line."""
+    font = "G" if text.unmapped else "B" if text.bold else "F"
+    matrix = "0 1 -1 0" if text.turned else "1 0 0 1"
+    glyphs = "".join(f"{ord(char) - 29:04x}" for char in text.text)
+    string = f"<{glyphs}>" if text.unmapped else f"({_escaped(text.text)})"
+    return f"BT /{font} {text.size} Tf {matrix} {text.x} {text.y} Tm {string} Tj ET"
 
 
 _FIRST_ANNOTATION = 100_000

@@ -10,7 +10,7 @@ from pdf_files import ENCRYPTED, Text, pdf, prose
 
 from shoal.conversion.converted import ConversionError, Converted
 from shoal.conversion.pdf import convert_pdf
-from shoal.conversion.pdf_lines import Cell, logical_order
+from shoal.conversion.pdf_lines import Cell, Word, cells_of_words, logical_order
 
 PROSE = [
     "The harbour lies behind two islands, and no wind reaches it from the west or",
@@ -294,7 +294,15 @@ def test_footnotes_do_not_interrupt_a_paragraph() -> None:
 
 def test_the_declared_title_is_used_unless_a_program_made_it_up() -> None:
     assert convert([prose(PROSE)], title="Of Harbours").title == "Of Harbours"
-    for made_up in ("Microsoft Word - letter.doc", "thesis.tex", "Untitled"):
+    assert convert([prose(PROSE)], title="Scan of harbours in 1900").title == "Scan of harbours in 1900"
+    for made_up in (
+        "Microsoft Word - letter.doc",
+        "thesis.tex",
+        "Untitled",
+        "Binder1.pdf",
+        "Slide 1",
+        "Document2",
+    ):
         assert convert([prose(PROSE)], title=made_up).title == ""
 
 
@@ -314,7 +322,7 @@ def test_files_without_text_are_refused_with_a_reason(data: bytes, code: str) ->
         convert_pdf(data, "סריקה.pdf")
     assert refused.value.code == code
     if code == "no_text":
-        assert "OCR" in str(refused.value)
+        assert "neither text nor pictures" in str(refused.value)
 
 
 def test_empty_pages_among_others_are_named() -> None:
@@ -394,6 +402,59 @@ def test_ten_thousand_pages_take_bounded_time() -> None:
     )
     assert converted.content.count("came.") == 10_000
     assert converted.locators[-1].first == 10_000
+
+
+# Letters
+
+
+def words(text: str, gap: float, *, is_divided: bool = True) -> list[Word]:
+    """Words of 10 points for a letter, with gaps of `gap` points between them."""
+    found: list[Word] = []
+    left = 0.0
+    for word in text.split():
+        found.append(Word(left, left + 10 * len(word), word, is_divided))
+        left += 10 * len(word) + gap
+    return found
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (words("Singapor e", 0.2), "Singapore"),
+        (words("a b", 0.2, is_divided=False), "a b"),  # the file has this space
+        (words("港口 位于 两岛 之后", 3), "港口位于两岛之后"),
+        (words("港 口 位 于 两 岛", 9), "港口位于两岛"),
+        (words("우리 항구 입니다", 3), "우리 항구 입니다"),
+        (words("r e t u r n", 1.5), "return"),
+        (words("a = b + c", 1.5), "a = b + c"),
+        (words("A B C D E F", 3), "A B C D E F"),
+    ],
+)
+def test_spaces_within_words_are_left_out(found: list[Word], text: str) -> None:
+    assert [cell.text for cell in cells_of_words(found, 10)] == [text]
+
+
+def test_a_letter_that_is_drawn_on_its_own_belongs_to_its_word() -> None:
+    word = Text(72, 700, "Singapor")
+    assert content(word, word._replace(x=112.02, text="e")) == "Singapore\n"
+
+
+def test_text_that_is_drawn_again_at_its_place_is_read_once() -> None:
+    page = prose(PROSE, size=12)
+    shadow = [text._replace(x=text.x + 0.5, y=text.y - 0.5) for text in page]
+    assert content(*page, *shadow) == f"{' '.join(PROSE)}\n"
+    again = content(*page, *prose(PROSE, y=600, size=12))
+    assert again.count(PROSE[0]) == 2
+
+
+def test_glyphs_that_stand_for_no_known_character_are_left_out_with_a_warning() -> None:
+    hidden = Text(72, 500, "the words of the pilot", unmapped=True)
+    converted = convert([prose(PROSE), [*prose(PROSE), hidden]])
+    assert converted.content == f"{' '.join(PROSE)}\n\n{' '.join(PROSE)}\n"
+    assert any("glyphs" in warning and warning.endswith(": 2") for warning in converted.warnings)
+    with pytest.raises(ConversionError, match=r"fonts of the file.*OCR") as refused:
+        convert([[hidden]])
+    assert refused.value.code == "no_text"
 
 
 # Writing from the right
