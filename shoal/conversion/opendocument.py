@@ -40,6 +40,20 @@ _PASSED_OVER = frozenset(
         "settings", "object", "ruby-text",
     }
 )  # fmt: skip
+_SHAPES = frozenset(
+    {
+        "rect",
+        "custom-shape",
+        "ellipse",
+        "circle",
+        "polygon",
+        "polyline",
+        "path",
+        "caption",
+        "connector",
+        "line",
+    }
+)
 _INDEXES = frozenset(
     {"table-of-content", "illustration-index", "table-index", "alphabetical-index", "user-index"}
 )
@@ -266,8 +280,10 @@ class _TextWriter:
                 note = child(inner, "note-body")
                 self._notes.append(cleaned_line(self._inner_text(note)) if note is not None else "")
                 text.parts.append(f"[^{len(self._notes)}]")
-            elif name in ("text-box", "table"):
+            elif name in ("text-box", "table") or name in _SHAPES:
                 text.frames.append(inner)
+            elif name == "title" and "svg" in inner.tag:
+                pass  # the name of a drawing, which only programs show
             elif name == "annotation":
                 self._comment(inner)
             elif name not in _PASSED_OVER:

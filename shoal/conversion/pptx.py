@@ -135,7 +135,7 @@ class _Slide:
         for kind, target in self.relations.values():
             root = self.package.optional_xml(target) if kind == "notesSlide" else None
             for shape in _shapes(root) if root is not None else ():
-                if _placeholder(shape) == "body":
+                if _placeholder(shape) not in (*_FURNITURE, "sldImg"):
                     yield from filter(None, map(_plain_paragraph, _all(shape, "p")))
 
 

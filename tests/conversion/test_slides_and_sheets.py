@@ -48,9 +48,10 @@ def test_slides_come_in_the_order_of_the_show_with_titles_lists_tables_and_notes
         shape("title", "Arrivals") + shape("body", "one", "two") + shape("sldNum", "1"),
         shape(None, "A box of text") + slide_table([["Ship", "Load"], ["Anna", "12"]]),
     ]
-    converted = convert_pptx(pptx(slides, notes=shape("body", "Speak slowly.")), "a.pptx")
+    notes = shape("body", "Speak") + shape(None, "slowly.") + shape("sldNum", "1") + shape("hdr", "Ships")
+    converted = convert_pptx(pptx(slides, notes=notes), "a.pptx")
     assert places(converted) == [
-        ("slide", "Arrivals", 1, 1, "# Arrivals\n\n- one\n- two\n\nNotes: Speak slowly."),
+        ("slide", "Arrivals", 1, 1, "# Arrivals\n\n- one\n- two\n\nNotes: Speak\n\nslowly."),
         ("slide", "", 2, 2, "# Slide 2\n\nA box of text\n\n| Ship | Load |\n| --- | --- |\n| Anna | 12 |"),
     ]
     assert [tuple(removed) for removed in converted.removed] == [("page number", "1", 1)]

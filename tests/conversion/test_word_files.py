@@ -372,6 +372,11 @@ def test_odt_comments_and_the_header_of_the_first_page_come_last() -> None:
     assert converted.removed == (Removed("repeated header", "Ships", 1),)
 
 
+def test_odt_text_in_shapes_is_apart() -> None:
+    box = '<draw:rect><svg:title xmlns:svg="x:svg-compatible:1.0">Box 1</svg:title><text:p>Inside.</text:p></draw:rect>'
+    assert odt(f"<text:p>Around{box} it.</text:p>") == "Around it.\n\nInside.\n"
+
+
 def test_odt_text_that_is_only_called_an_index_stays() -> None:
     def index(*lines: str) -> str:
         body = "".join(f"<text:p>{line}</text:p>" for line in lines)
