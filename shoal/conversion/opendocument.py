@@ -283,7 +283,7 @@ class _TextWriter:
             elif name in ("text-box", "table") or name in _SHAPES:
                 text.frames.append(inner)
             elif name == "title" and "svg" in inner.tag:
-                pass  # the name of a drawing, which only programs show
+                text.parts.append(f" {inner.text or ''} ")  # of a picture
             elif name == "annotation":
                 self._comment(inner)
             elif name not in _PASSED_OVER:
