@@ -119,6 +119,7 @@ def _converted_fields(result: Converted) -> dict[str, Any]:
         "locators": result.locators,
         "removed": result.removed,
         "warnings": result.warnings,
+        "metadata": result.metadata,
     }
 
 

@@ -9,7 +9,7 @@ import re
 import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from shoal.models.documents import DocFormat
@@ -18,6 +18,10 @@ from shoal.models.files import Locator, LocatorKind, Removed
 CONVERTER_VERSION = 3
 """Raised when a converter gives another text, title or places for the same file. A file that an earlier
 version converted is converted again when it is sent again."""
+
+
+Metadata = dict[str, str | int | list[str]]
+"""What a file says of itself, by the names in shoal/conversion/metadata.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Converted:
     locators: tuple[Locator, ...] = ()
     removed: tuple[Removed, ...] = ()
     warnings: tuple[str, ...] = ()
+    metadata: Metadata = field(default_factory=dict)
 
 
 class Converter(Protocol):
@@ -346,7 +351,9 @@ class Draft:
     def is_empty(self) -> bool:
         return not self._text.length
 
-    def converted(self, title: str = "", format_: DocFormat = DocFormat.markdown) -> Converted:
+    def converted(
+        self, title: str = "", format_: DocFormat = DocFormat.markdown, metadata: Metadata | None = None
+    ) -> Converted:
         """Return the document. Raises ConversionError if it has no text."""
         self.end_place()
         if self.is_empty:
@@ -358,6 +365,7 @@ class Draft:
             tuple(self._text.locators),
             tuple(Removed(reason, text, times) for (reason, text), times in self._removed.items()),
             tuple(self.warnings),
+            metadata or {},
         )
 
     def _block(self, text: str) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from shoal.conversion.converted import ConversionError, Converted, Draft, escaped
 from shoal.conversion.drawings import write_drawing
+from shoal.conversion.metadata import office_metadata
 from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
 from shoal.conversion.recognition import recognise
 from shoal.conversion.rtf import convert_rtf
@@ -89,7 +90,7 @@ class _Reader:
         self._notes()
         self._headers()
         self._comments()
-        return self.draft.converted(self.package.title())
+        return self.draft.converted(self.package.title(), metadata=office_metadata(self.package))
 
     # Blocks
 

@@ -20,6 +20,7 @@ from shoal.conversion.converted import (
 )
 from shoal.conversion.html_tree import HEADINGS, HtmlTree, parse_html
 from shoal.conversion.main_content import RemovedTexts, find_main_content, text_of
+from shoal.conversion.metadata import described
 from shoal.conversion.package import Package
 from shoal.conversion.texts import decode_markup
 from shoal.conversion.web_pages import render_with_offsets
@@ -51,6 +52,7 @@ class _Book:
     """What the directory of the book says: paths of pages in reading order, and what they are."""
 
     title: str = ""
+    facts: dict[str, list[str]] = field(default_factory=dict)  # that it states, by the names of Dublin Core
     spine: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)  # pages that are not in the reading order
     contents: set[str] = field(default_factory=set)  # said to be tables of contents
@@ -91,6 +93,14 @@ def convert_epub(data: bytes, name: str) -> Converted:
         (
             *_warnings("files that the book names are not in it", missing),
             *_warnings("pages outside of the reading order are not in the text", outside),
+        ),
+        described(
+            author=book.facts.get("creator"),
+            keywords=book.facts.get("subject"),
+            language=book.facts.get("language"),
+            publisher=book.facts.get("publisher"),
+            created=book.facts.get("date of publication") or book.facts.get("date"),
+            modified=book.facts.get("date of modification"),
         ),
     )
 
@@ -236,9 +246,25 @@ def _read_book(members: Package) -> _Book:
                         book.contents.add(target)
                     case "cover":
                         book.covers.add(target)
+    book.facts = _facts(elements)
     book.spine = _spine(elements, pages)
     book.outside = [path for path in dict.fromkeys(pages.values()) if path not in set(book.spine)]
     return book
+
+
+def _facts(elements: list[XmlElement]) -> dict[str, list[str]]:
+    """Return what the directory states of the book, by the names of Dublin Core."""
+    facts: dict[str, list[str]] = {}
+    for element in elements:
+        name = element.name
+        if name == "date" and "event" in element.attributes:
+            name = f"date of {element.attributes['event']}"
+        elif element.attributes.get("property") == "dcterms:modified":
+            name = "date of modification"
+        elif name not in ("creator", "language", "subject", "publisher", "date"):
+            continue
+        facts.setdefault(name, []).append(element.text)
+    return facts
 
 
 def _spine(elements: list[XmlElement], pages: dict[str, str]) -> list[str]:

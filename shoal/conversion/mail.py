@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from email.utils import getaddresses
+from itertools import chain
 
 from shoal.conversion.converted import ConversionError, Converted, TextBuilder, escaped, heading, report
 from shoal.conversion.main_content import RemovedTexts
+from shoal.conversion.metadata import described
 from shoal.conversion.mime import (
     MAX_PARTS,
     Part,
@@ -44,7 +48,20 @@ def convert_eml(data: bytes, name: str) -> Converted:
     if not len(message.headers):
         raise ConversionError("broken" if data.strip() else "no_text", "the file has no headers of an e-mail")
     mailbox.add(message)
-    return mailbox.converted(_header(message, "Subject"))
+    converted = mailbox.converted(_header(message, "Subject"))
+    people = [_people(message, name) for name in ("From", "To", "Cc", "Bcc")]
+    return replace(
+        converted,
+        metadata=described(
+            sender=people[0],
+            recipients=chain.from_iterable(people[1:]),
+            subject=converted.title,
+            keywords=_header(message, "Keywords"),
+            language=_header(message, "Content-Language"),
+            sent=_header(message, "Date"),
+            message_id=_header(message, "Message-ID"),
+        ),
+    )
 
 
 def convert_mbox(data: bytes, name: str) -> Converted:
@@ -162,6 +179,12 @@ class _Mailbox:
 
 def _header(message: Part, name: str) -> str:
     return decode_header(message.header(name), message.charset)
+
+
+def _people(message: Part, name: str) -> list[str]:
+    """Return the people in a header, as `Name <address>`."""
+    pairs = getaddresses([_header(message, name)])
+    return [f"{person} <{address}>" if person and address else person or address for person, address in pairs]
 
 
 def _is_text(part: Part) -> bool:

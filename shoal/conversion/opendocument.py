@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from shoal.conversion.converted import ConversionError, Converted, Draft, cleaned_line, meaningful_title
+from shoal.conversion.metadata import opendocument_metadata
 from shoal.conversion.package import (
     Element,
     Package,
@@ -91,7 +92,7 @@ def _convert_odt(package: Package) -> Converted:
     writer.notes()
     _write_headers(package, draft)
     writer.comments()
-    return draft.converted(_title(package))
+    return _converted(draft, package)
 
 
 def _convert_odp(package: Package) -> Converted:
@@ -103,7 +104,7 @@ def _convert_odp(package: Package) -> Converted:
         if local(page) == "page":
             number += 1
             _write_slide(page, number, writer)
-    return draft.converted(_title(package))
+    return _converted(draft, package)
 
 
 def _convert_ods(package: Package) -> Converted:
@@ -116,7 +117,7 @@ def _convert_ods(package: Package) -> Converted:
             continue
         comments: list[tuple[int, str]] = []
         writer.write(sheet, _values((row for _, row in rows), comments), comments)
-    return draft.converted(_title(package))
+    return _converted(draft, package)
 
 
 _CONVERTERS = {"text": _convert_odt, "presentation": _convert_odp, "spreadsheet": _convert_ods}
@@ -131,9 +132,11 @@ def _open(data: bytes) -> Package:
     return package
 
 
-def _title(package: Package) -> str:
-    title = child(package.optional_xml(_META), "meta", "title")
-    return meaningful_title(_plain(title)) if title is not None else ""
+def _converted(draft: Draft, package: Package) -> Converted:
+    meta = package.optional_xml(_META)
+    title = child(meta, "meta", "title")
+    named = meaningful_title(_plain(title)) if title is not None else ""
+    return draft.converted(named, metadata=opendocument_metadata(meta))
 
 
 def _write_headers(package: Package, draft: Draft) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from shoal.conversion.converted import Converted, Draft, cleaned_line
 from shoal.conversion.drawings import write_drawing
+from shoal.conversion.metadata import office_metadata
 from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
 from shoal.models.files import LocatorKind
 
@@ -23,7 +24,7 @@ def convert_pptx(data: bytes, name: str) -> Converted:
     draft = Draft()
     with nesting_errors():
         shown = _write_slides(package, main, relations, draft)
-    return draft.converted(package.title() or shown)
+    return draft.converted(package.title() or shown, metadata=office_metadata(package))
 
 
 def _write_slides(package: Package, main: str, relations: dict[str, tuple[str, str]], draft: Draft) -> str:

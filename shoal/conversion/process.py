@@ -341,9 +341,16 @@ def _checked(answer: Mapping[str, Any]) -> Converted:
                 Removed(str(reason), str(text), int(times)) for reason, text, times in answer["removed"]
             ),
             warnings=tuple(str(warning) for warning in answer["warnings"]),
+            metadata={str(name): _checked_value(value) for name, value in answer["metadata"].items()},
         )
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise _crashed("its answer is not a converted file") from None
+
+
+def _checked_value(value: object) -> str | int | list[str]:
+    if isinstance(value, list):
+        return list(map(str, value))
+    return value if isinstance(value, int) else str(value)
 
 
 def _checked_locators(rows: Sequence[Sequence[Any]], length: int) -> tuple[Locator, ...]:

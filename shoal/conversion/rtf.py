@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from shoal.conversion.converted import Converted, Draft, broken
+from shoal.conversion.metadata import described
 
 MAX_GROUPS = 1000
 """Of groups in each other; programs write fewer than 20."""
@@ -37,6 +38,11 @@ _PASSED_OVER = frozenset(
         "staticval", "keycode", "stylerestrictions", "factoidname",
     }
 )  # fmt: skip
+# What a file says of itself, by the word of its group.
+_INFO = {
+    "author": "author", "subject": "subject", "keywords": "keywords", "company": "publisher",
+    "creatim": "created", "revtim": "modified",
+}  # fmt: skip
 # Texts that come after the document, each kind below its heading.
 _APPENDED = {
     "headerf": "Header and footer of the first page",
@@ -69,8 +75,8 @@ _CHARSETS = {
 class _Group:
     """What a group inherits and forgets at its end."""
 
-    destination: str = "text"  # or "skip", "note", "title", "removed", "mark", "fonts", "styles"
-    reason: str = ""  # of a removed group
+    destination: str = "text"  # or "skip", "note", "title", "removed", "mark", "fonts", "styles", "info"
+    reason: str = ""  # of a removed group, or the name of what is said of the file
     encoding: str = "cp1252"
     unicode_skip: int = 1
     hidden: bool = False
@@ -113,6 +119,7 @@ class _Reader:
         self.rows: list[list[str]] = []
         self.notes: list[list[str]] = []
         self.title: list[str] = []
+        self.info: dict[str, str] = {}
         self.removed: list[str] = []
         self.appended: dict[str, list[str]] = {}
         self.collected: list[str] = []  # in the tables of fonts and styles
@@ -154,7 +161,7 @@ class _Reader:
         self._end_paragraph()
         self._end_table()
         self._append_notes()
-        return self.draft.converted("".join(self.title))
+        return self.draft.converted("".join(self.title), metadata=described(**self.info))
 
     def _append_notes(self) -> None:
         """Write footnotes, and the texts that come after the document."""
@@ -232,6 +239,8 @@ class _Reader:
         """
         if word in ("fonttbl", "stylesheet"):
             self._enter("fonts" if word == "fonttbl" else "styles")
+        elif word in _INFO and begins_group and self.state.group.destination == "skip":
+            self.state.group = replace(self.state.group, destination="info", reason=_INFO[word])
         elif word == "title":
             self.state.group = replace(self.state.group, destination="title")
         elif word in _HEADERS and begins_group:
@@ -257,6 +266,9 @@ class _Reader:
         paragraph = state.paragraph
         is_text = state.group.destination == "text"
         match word:
+            case "yr" | "mo" | "dy" if state.group.destination == "info":
+                digits = f"{min(max(value or 0, 0), 9999):0{4 if word == 'yr' else 2}}"
+                self._emit(digits if word == "yr" else f"-{digits}")
             case "par" | "sect":
                 self._emit("\n") if not is_text else self._end_paragraph()
             case "pard":
@@ -368,6 +380,8 @@ class _Reader:
                 self.notes[-1].append(text)
             case "title":
                 self.title.append(text)
+            case "info":
+                self.info[group.reason] = self.info.get(group.reason, "") + text
             case "removed":
                 self.removed.append(text)
             case "mark":

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from shoal.conversion.converted import ConversionError, Converted, Draft, broken, cleaned_line, report
 from shoal.conversion.drawings import write_drawing
+from shoal.conversion.metadata import office_metadata
 from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
 from shoal.conversion.pptx import attribute_of_relation
 from shoal.errors import ShoalError
@@ -136,7 +137,7 @@ class _Reader:
             self._write_drawings(name, part, writer)
         if self.n_without_value:
             self.draft.warn(f"formulas without a value in the file are in the text: {self.n_without_value:,}")
-        return self.draft.converted(self.package.title())
+        return self.draft.converted(self.package.title(), metadata=office_metadata(self.package))
 
     def _rows(self, part: str) -> Iterator[NumberedRow]:
         merged, spans = self._merged_cells(part)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from shoal.conversion.converted import (
     ConversionError,
     Converted,
+    Metadata,
     escaped,
     fence,
     heading,
@@ -23,6 +24,7 @@ from shoal.conversion.converted import (
 )
 from shoal.conversion.html_tree import BLOCKS, HEADINGS, HtmlTree, parse_html
 from shoal.conversion.main_content import MainContent, find_main_content, text_of
+from shoal.conversion.metadata import described
 from shoal.conversion.mime import decode_header, leaf_parts, read_message
 from shoal.conversion.texts import decode_markup
 from shoal.models.documents import DocFormat
@@ -33,6 +35,28 @@ _XHTML = re.compile(r"\s*+<\?xml|[^<]*+<!DOCTYPE[^>]{1,200}XHTML", re.IGNORECASE
 # Between the title of a page and the name of its site.
 _SITE_AFTER = re.compile(r"\s(?:[-–—|·•»«/]|::?)\s")
 _SITE_BEFORE = re.compile(r"\s(?:[-–—|·•»«/]|::?)\s$")
+_META_NAMES = {
+    **dict.fromkeys(
+        ("author", "article:author", "dc.creator", "dcterms.creator", "citation_author"), "author"
+    ),
+    **dict.fromkeys(
+        (
+            "article:published_time",
+            "date",
+            "dc.date",
+            "dcterms.created",
+            "citation_publication_date",
+            "pubdate",
+        ),
+        "created",
+    ),
+    **dict.fromkeys(
+        ("article:modified_time", "og:updated_time", "last-modified", "dcterms.modified"), "modified"
+    ),
+    **dict.fromkeys(("keywords", "news_keywords", "article:tag", "dc.subject"), "keywords"),
+    **dict.fromkeys(("og:site_name", "dc.publisher", "citation_publisher"), "publisher"),
+    **dict.fromkeys(("dc.language", "dcterms.language"), "language"),
+}
 _MAX_HEADINGS = 20  # that may be the title
 NO_TEXT = ("the page has no text", "if a script writes it, save the page in a browser as it is shown")
 
@@ -43,6 +67,7 @@ class Page(NamedTuple):
     markdown: str
     title: str
     removed: tuple[Removed, ...]
+    metadata: Metadata
 
 
 def convert_html(data: bytes, name: str) -> Converted:
@@ -67,7 +92,7 @@ def render_page(text: str, *, whole: bool = False, xhtml: bool | None = None) ->
     """
     tree = parse_html(text, xhtml=_XHTML.match(text) is not None if xhtml is None else xhtml)
     main = find_main_content(tree, whole=whole)
-    return Page(render_markdown(tree, main), _title(tree, main), main.removed)
+    return Page(render_markdown(tree, main), _title(tree, main), main.removed, _metadata(tree))
 
 
 def _title(tree: HtmlTree, main: MainContent) -> str:
@@ -123,6 +148,22 @@ def _headings(tree: HtmlTree, main: MainContent) -> Iterator[str]:
         node += 1
 
 
+def _metadata(tree: HtmlTree) -> Metadata:
+    """Return what a page says of itself in `meta` elements, and its language."""
+    found: dict[str, list[str]] = {}
+    for node, name in enumerate(tree.names):
+        if name == "meta":
+            key = (tree.attribute(node, "name") or tree.attribute(node, "property")).lower()
+            if key in _META_NAMES:
+                found.setdefault(_META_NAMES[key], []).append(tree.attribute(node, "content"))
+        elif name == "html" and (language := tree.attribute(node, "lang")):
+            found["language"] = [language]
+        elif name == "body":
+            break
+    found["author"] = [text for text in found.get("author", ()) if "://" not in text]
+    return described(**found)
+
+
 def _open_graph(tree: HtmlTree) -> dict[str, str]:
     """Return the properties that a page declares for previews, such as `og:title`."""
     found: dict[str, str] = {}
@@ -143,7 +184,9 @@ def _is_in_drawing(tree: HtmlTree, node: int) -> bool:
 def _converted(page: Page) -> Converted:
     if not page.markdown.strip():
         raise ConversionError("no_text", *NO_TEXT)
-    return Converted(page.markdown, DocFormat.markdown, page.title, removed=page.removed)
+    return Converted(
+        page.markdown, DocFormat.markdown, page.title, removed=page.removed, metadata=page.metadata
+    )
 
 
 _MAX_LEVELS = 6

@@ -352,6 +352,11 @@ def _usable_tags(matter: FrontMatter, settings: Settings) -> tuple[str, ...]:
     return tuple(valid_tags)[: settings.max_tags]
 
 
+def is_too_large(metadata: Mapping[str, Any], settings: Settings) -> bool:
+    """Whether metadata have more bytes of JSON than a document may have."""
+    return len(json.dumps(dict(metadata), ensure_ascii=False).encode()) > settings.max_metadata_bytes
+
+
 def checked_metadata(metadata: object, settings: Settings) -> dict[str, Any]:
     if metadata is None:
         return {}

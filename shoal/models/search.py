@@ -172,9 +172,9 @@ class SearchResult:
     term_coverage: TermCoverage = None
     before: Annotated[tuple[ContextChunk, ...], "with `context`", Presence.ON_REQUEST] = ()
     after: Annotated[tuple[ContextChunk, ...], "with `context`", Presence.ON_REQUEST] = ()
-    metadata: Annotated[Mapping[str, Any], "of the document, as it was uploaded"] = field(
-        default_factory=dict
-    )
+    metadata: Annotated[
+        Mapping[str, Any], "of the document: as it was uploaded, with what its file says of itself"
+    ] = field(default_factory=dict)
     place: FilePlace | None = None
     modality: Modality = Modality.text
     time_start: str | None = None
@@ -232,7 +232,9 @@ class DocumentResult:
     document_title: str
     source_path: str | None
     tags: tuple[str, ...]
-    metadata: Annotated[Mapping[str, Any], "of the document, as it was uploaded"]
+    metadata: Annotated[
+        Mapping[str, Any], "of the document: as it was uploaded, with what its file says of itself"
+    ]
     match_score: Annotated[float, "that of its best passage, whose `scores` explain it"]
     relevance: Annotated[float, "of its best passage"]
     best_chunk_id: Annotated[int, "its best passage"]

@@ -31,7 +31,7 @@ class StoredDocument:
     content_hash: Annotated[
         str, "SHA-256 of the content's UTF-8; unless `chunk_tokens` is `any`, also of how it is cut"
     ]
-    metadata: Annotated[Mapping[str, Any], "as it was uploaded"]
+    metadata: Annotated[Mapping[str, Any], "as it was uploaded, with what its file says of itself"]
     created_at: Time
     updated_at: Time
     chunk_tokens: Annotated[str, "what it is cut with: `any`, a range of tokens, or `given` by its caller"]

@@ -426,7 +426,7 @@ DELETE_CUTS = "DELETE FROM job_item_cuts WHERE item_id = :item_id"
 # The text of a converted file. An item that failed in a later stage and is tried again has one already.
 CONVERT_ITEM = """
     UPDATE job_items SET title = :title, format = :format, content_hash = :content_hash, tags = :tags,
-        warnings = :warnings
+        metadata = :metadata, warnings = :warnings
     WHERE id = :item_id
 """
 SET_SOURCE = "UPDATE job_item_files SET source = :source WHERE item_id = :item_id"

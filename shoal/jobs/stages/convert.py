@@ -16,7 +16,7 @@ from shoal.conversion.file_kinds import FILE_KINDS
 from shoal.conversion.process import ConversionProcess, Limits
 from shoal.declared.documents import DocumentFields
 from shoal.errors import AmbiguousPathError, FileConversionError, LeaseLostError
-from shoal.formats.drafts import draft_from_bytes, make_draft
+from shoal.formats.drafts import draft_from_bytes, is_too_large, make_draft
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.job_items import URL_KIND
@@ -133,6 +133,7 @@ class Converting(ItemHandler):
                 "format": prepared.format.value,
                 "content_hash": prepared.content_hash,
                 "tags": json.dumps(list(prepared.tags), ensure_ascii=False),
+                "metadata": json.dumps(dict(prepared.metadata), ensure_ascii=False),
                 "warnings": json.dumps(prepared.warnings, ensure_ascii=False),
             },
         )
@@ -164,6 +165,9 @@ class Converting(ItemHandler):
             raise FileConversionError(error.code, str(error)) from None
         fields["title"] = row["title"] or converted.title[: self._settings.max_title_chars] or None
         fields["format"] = converted.format
+        metadata = {**converted.metadata, **item.head.metadata}
+        if not is_too_large(metadata, self._settings):
+            fields["metadata"] = metadata
         draft = make_draft(content=converted.content, settings=self._settings, **fields)
         file = SourceFile(
             kind, name, file_hash, len(data), CONVERTER_VERSION, converted.locators, converted.removed

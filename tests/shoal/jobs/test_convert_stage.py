@@ -91,6 +91,23 @@ def test_file_becomes_a_document_with_places(
     assert_consistent(database)
 
 
+def test_what_a_file_says_of_itself_becomes_metadata_unless_it_was_given(
+    database: Database, settings: Settings, handlers: Handlers
+) -> None:
+    given = {"language": "de", "shelf": 7}
+    full = {"x": "x" * (settings.max_metadata_bytes - 20)}
+    submit(
+        database,
+        settings,
+        dataclasses.replace(file_draft(f"By Ann. {WHALES}", settings), metadata=given),
+        dataclasses.replace(file_draft(f"By Ann. {BREAD}", settings, "bread.double"), metadata=full),
+    )
+    run(database, settings, handlers)
+    with database.snapshot() as snapshot:
+        assert get_detail(snapshot, 1).document.metadata == {**given, "author": ["Ann"], "page_count": 2}
+        assert get_detail(snapshot, 2).document.metadata == full
+
+
 def test_texts_pass_through_a_job_with_files(
     database: Database, settings: Settings, handlers: Handlers
 ) -> None:
