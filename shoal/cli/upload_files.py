@@ -12,6 +12,7 @@ from shoal.conversion.folder_listing import (
     EVERYTHING,
     Selection,
     Skipped,
+    SkipReason,
     list_folder,
     no_texts_line,
     reason_of,
@@ -65,7 +66,12 @@ def select_files(session: Session, paths: list[Path], selection: Selection = EVE
         folder = path if path.is_dir() else None
         for file in texts_of(path) if folder else (path,):
             try:
-                files.append(UploadFile.of(file, folder=folder))
+                upload = UploadFile.of(file, folder=folder)
             except OSError as error:
                 report_unreadable(file, reason_of(error))
+                continue
+            if folder and not upload.size:
+                skipped.append(Skipped.because(SkipReason.empty, str(file)))
+            else:
+                files.append(upload)
     return UploadSelection(tuple(files), unreadable, tuple(skipped))

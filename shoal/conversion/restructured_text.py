@@ -68,6 +68,8 @@ _PROSE_ROLES = words_of(
     "ref doc term numref any download strong emphasis title title-reference sup sub superscript subscript "
     "abbr pep rfc guilabel menuselection index eq keyword dfn program manpage cite"
 )
+_NAMING = frozenset({"include", "literalinclude"})
+_MAX_NAMES = 1000
 _REMOVED = words_of(
     "contents toctree index meta raw include literalinclude highlight currentmodule module sectnum "
     "default-role role container-class automodule autoclass autofunction autosummary automethod title "
@@ -132,6 +134,11 @@ def convert_rst(data: bytes, name: str) -> Converted:
                 places.append(Locator(start, end, LocatorKind.line, "", number, number))
             start = end + 1
     if not places:
+        # A page of directives alone is what they name.
+        start = builder.block("\n\n".join(map(escaped, reader.names)))
+        builder.locate(start, LocatorKind.line, "", 1, len(lines))
+        places = builder.locators
+    if not places:
         raise ConversionError("no_text", "the file has no text")
     return Converted(
         builder.content(),
@@ -164,6 +171,7 @@ def _filled(blocks: Iterable[_Lines]) -> Iterator[_Lines]:
 class _Reader:
     def __init__(self) -> None:
         self.removed = RemovedTexts()
+        self.names: list[str] = []  # of what removed directives include or document
         self.title = ""
         self._styles: list[tuple[str, bool]] = []
         self._substitutions: dict[str, str] = {}
@@ -275,6 +283,8 @@ class _Reader:
             else:
                 text = "\n".join(stripped.texts)
                 self.removed.add("directive", f"{name} {argument} {text}")
+                if argument and len(self.names) < _MAX_NAMES and (name in _NAMING or name.startswith("auto")):
+                    self.names.append(f"{name} {argument}")
         elif name in _CODE:
             language = argument.split(None, 1)[0].lower() if argument.strip() else ""
             if stripped.texts:

@@ -239,3 +239,12 @@ def test_any_restructured_text_is_converted_or_refused(text: str) -> None:
         end <= place.start_char < place.end_char and 1 <= place.first <= place.last <= text.count("\n") + 1
         for end, place in zip(ends, converted.locators, strict=False)
     )
+
+
+def test_a_page_that_only_includes_others_names_them() -> None:
+    converted = convert_rst(b".. include:: ../README.rst\n\n.. automodule:: tides\n   :members:\n", "a.rst")
+    assert converted.content == "include ../README.rst\n\nautomodule tides"
+    assert [(place.first, place.last) for place in converted.locators] == [(1, 5)]
+    assert "README" not in convert_rst(b".. include:: ../README.rst\n\nText.\n", "a.rst").content
+    with pytest.raises(ConversionError):
+        convert_rst(b".. image:: a.png\n", "a.rst")

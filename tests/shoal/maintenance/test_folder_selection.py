@@ -196,6 +196,15 @@ def test_upload_takes_the_selection_for_folders_only(folder: Path) -> None:
     assert {entry.reason for entry in chosen.skipped} == {"hidden", "excluded", "not_included"}
 
 
+def test_upload_skips_empty_files_of_folders_only(folder: Path) -> None:
+    (folder / "deep" / "__init__.py").write_bytes(b"")
+    chosen = select_files(Session(), [folder, folder / "deep" / "__init__.py"])
+    assert [file.path.name for file in chosen.files].count("__init__.py") == 1
+    assert [entry.path for entry in chosen.skipped if entry.reason == "empty"] == [
+        f"{folder}/deep/__init__.py"
+    ]
+
+
 def test_links_given_by_name_are_followed_only_within_their_folder(
     library: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
