@@ -33,7 +33,7 @@ CONTENTS = [
     ),
     # Equal texts, and one without content.
     *(about("fire", "zorquenblat") for _ in range(3)),
-    "# Only a heading",
+    "<!-- only a comment -->",
 ]
 
 

@@ -36,7 +36,7 @@ def texts(tmp_path: Path) -> Path:
         for j, word in enumerate(WORDS[:5]):
             pieces = [(topic, n, word) for n in range(3 + i)]
             (folder / f"{j}-{topic}.txt").write_text(text_of(pieces))
-    (folder / "bad.md").write_text("# Only a heading")
+    (folder / "bad.md").write_text("<!-- only a comment -->")
     return folder
 
 

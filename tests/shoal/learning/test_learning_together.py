@@ -68,7 +68,7 @@ def test_observing_texts_at_once_equals_observing_each(
 
 
 def test_drafts_without_text_are_left_out(scorer: ReefScorer, drafts: list[DocumentDraft]) -> None:
-    empty = make_draft(content="# Only a heading\n", format="markdown", settings=OPTIONS)
+    empty = make_draft(content="<!-- only a comment -->\n", format="markdown", settings=OPTIONS)
     [(together, analysis)] = analyze_many([empty, drafts[0], empty], scorer, OPTIONS)
     assert [analyzed.draft for analyzed in together] == [drafts[0]]
     assert len(discover_many(analysis, OPTIONS)) == 1
