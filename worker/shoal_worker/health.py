@@ -27,6 +27,9 @@ from shoal_worker.reconciler import HEARTBEAT_SECONDS, worker_host
 log = structlog.get_logger(__name__)
 
 
+CHECK_SECONDS = 5.0
+"""Interval at which an idle worker looks whether the schema is its own again."""
+ADVICE = "start workers of the version that migrated it, and stop this one"
 MISSED_HEARTBEATS = 3
 """Heartbeats that may be missing: one may wait for the write lock and for the preceding reconciliation."""
 
@@ -68,15 +71,6 @@ def main() -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
-CHECK_SECONDS = 5.0
-"""Interval at which an idle worker looks whether the schema is its own again."""
-ADVICE = "start workers of the version that migrated it, and stop this one"
-
-
 def is_outdated(settings: Settings) -> bool:
     """Whether a newer version has migrated the database. Raises StorageError."""
     with closing(open_database(settings.database_url, settings.data_path)) as database:
@@ -99,3 +93,7 @@ def wait_while_outdated(settings: Settings) -> None:
                 return
         except StorageError as error:
             log.warning("the schema cannot be read", reason=str(error))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
