@@ -3,6 +3,7 @@ strings (a novel has half a million tokens, 20,000 of them distinct).
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,19 +104,30 @@ def code_points(text: str) -> CodePoints:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
 
 
-def narrow(text: str) -> tuple[bytes, NDArray[np.int64], CodePoints]:
-    """Encode a text as (one byte per character, positions without a Latin-1 byte, code points at these
-    positions).
+class Narrowed(NamedTuple):
+    """A text as one byte per character.
+
+    wide   i64 (n,): positions without a Latin-1 byte
+    codes  code points at these positions
+    """
+
+    data: bytes
+    wide: NDArray[np.int64]
+    codes: CodePoints
+
+
+def narrow(text: str) -> Narrowed:
+    """Encode a text in Latin-1, with "?" for other characters.
 
     Most texts are Latin-1 except for quotes and dashes, and tables for bytes are several times faster than
     tables for code points.
     """
     try:
-        return text.encode("latin-1"), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
+        return Narrowed(text.encode("latin-1"), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8))
     except UnicodeEncodeError:
         codes = code_points(text)
         wide = np.flatnonzero(codes > 0xFF)
-        return text.encode("latin-1", "replace"), wide, codes[wide]
+        return Narrowed(text.encode("latin-1", "replace"), wide, codes[wide])
 
 
 def distinct_spans(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

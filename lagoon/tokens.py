@@ -6,11 +6,13 @@ vowel signs and other marks that spell a word stay ("हिंदी"). Tokens s
 white space are adjacent ("well-known"); tokens with any other punctuation between them are not.
 """
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import Stemmer
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from lagoon.keys import (
     MAX_KEYED,
     CodePoints,
+    Narrowed,
     byte_keys,
     code_keys,
     code_points,
@@ -125,6 +128,20 @@ class TokenStream:
         return len(self.ids)
 
 
+class FoundTokens(NamedTuple):
+    """Tokens like those of a `TokenStream`, without what is between them.
+
+    inside, classes   bool, u8, by code point: whether it is part of a token, and its class
+    """
+
+    forms: list[str]
+    ids: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    inside: NDArray[np.bool_]
+    classes: NDArray[np.uint8]
+
+
 def fold(surface: str) -> str:
     """Return the normal form of a token: lower case, with diacritics folded."""
     surface = surface.lower()
@@ -151,7 +168,14 @@ def _is_spelling(char: str) -> bool:
 
 def tokenise(text: str) -> TokenStream:
     """Tokenize a text, in time linear in its length."""
-    data, wide, codes = narrow(text)
+    found = find_tokens(text, narrow(text))
+    joined = _joined(found.inside, found.classes, found.starts, found.ends, found.forms, found.ids)
+    return TokenStream(found.forms, found.ids, found.starts, found.ends, joined)
+
+
+def find_tokens(text: str, narrowed: Narrowed) -> FoundTokens:
+    """Find the tokens of a text, given as it is and narrowed."""
+    data, wide, codes = narrowed
     classes = np.frombuffer(bytearray(data).translate(_BYTE_CLASSES), dtype=np.uint8)
     folded = bytearray(data).translate(_FOLDED)
     if wide.size:
@@ -163,7 +187,7 @@ def tokenise(text: str) -> TokenStream:
     starts, ends = _runs(inside)
     starts, ends = _join_acronyms(inside, data, classes, starts, ends)
     forms, ids = _forms(text, bytes(folded), inside, starts, ends)
-    return TokenStream(forms, ids, starts, ends, _joined(inside, classes, starts, ends, forms, ids))
+    return FoundTokens(forms, ids, starts, ends, inside, classes)
 
 
 def _forms(
@@ -187,9 +211,9 @@ def _forms(
         for index in np.flatnonzero(odd[first]).tolist():
             token = first[index]
             forms[index] = fold(text[starts[token] : ends[token]])
-        form_ids: dict[str, int] = {}
-        form_of = [form_ids.setdefault(form, len(form_ids)) for form in forms]
-        return list(form_ids), np.array(form_of, dtype=np.int32)[ids]
+        form_ids = dict(zip(dict.fromkeys(forms), itertools.count()))
+        form_of = np.fromiter(map(form_ids.__getitem__, forms), dtype=np.int32, count=len(forms))
+        return list(form_ids), form_of[ids]
     return forms, ids.astype(np.int32)
 
 

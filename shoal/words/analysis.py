@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,8 +27,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.keys import expand_spans, narrow
-from lagoon.tokens import STOP_WORDS, TokenStream, tokenise
+from lagoon.keys import Narrowed, expand_spans, narrow
+from lagoon.tokens import STOP_WORDS, find_tokens
 from shoal.words import characters
 from shoal.words.compounds import Word, words_of_piece
 
@@ -53,6 +54,34 @@ _ACCOUNT = re.compile(
 """An international bank account number (ISO 13616), printed in groups of four."""
 _N_DIGITS = range(9, 16)
 """Digits of a number in groups."""
+
+_SPACES = " \u00a0"
+_WIDE = ord("?")
+"""The byte of a character beyond Latin-1 (`lagoon.keys.narrow`), which may be any."""
+
+
+def _behind_numbers() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which two bytes may follow the digits of a number with spaces inside, and which two the space there."""
+    chars = [chr(point) for point in range(256)]
+    digits = "".join(filter(str.isdigit, chars)) + "?"
+    follow, unit = np.zeros((2, 256, 256), dtype=np.bool_)
+    small = string.ascii_lowercase
+    for signs, behind in (
+        (".,/-", digits),
+        (")", digits + _SPACES),
+        ("(", digits + small),
+        (_SPACES, digits + "(x×"),
+    ):
+        follow[np.ix_(list(signs.encode("latin-1")), list(behind.encode("latin-1")))] = True
+    follow[_WIDE] = True
+    no_words = [point for point, char in enumerate(chars) if not (char.isalnum() or char == "_")]
+    for name in _UNITS.split():
+        first, *second = name[:2].encode("latin-1", "replace")
+        unit[first, second or no_words] = True
+    return follow, unit
+
+
+_FOLLOW, _UNIT_BEGINS = _behind_numbers()
 
 _ODD = re.compile(r"[^A-Za-z\s,;:!?()\"]|[A-Za-z][A-Z]|(?<![A-Za-z])[A-Z](?![a-z])")
 """What plain words do not have: digits, signs, and capitals inside words or alone."""
@@ -157,24 +186,28 @@ class _Rows(NamedTuple):
 
 def analyze_words(text: str) -> WordStream:
     """Return the words of a text, in time linear in its length."""
-    tokens = tokenise(text)
-    classes = _classify(text)
+    narrowed = narrow(text)
+    tokens = find_tokens(text, narrowed)
+    classes = _classify(narrowed)
     starts, ends = _odd_pieces(classes)
-    spaced = list(_spaced(text, classes))
-    every = np.ones(len(tokens), dtype=np.bool_)
+    spaced = list(_spaced(text, narrowed.data, classes))
+    every = np.ones(len(tokens.ids), dtype=np.bool_)
     rows = _Rows(tokens.ids, tokens.starts, tokens.ends, every, tokens.starts)
     numbers = dict(zip(tokens.forms, itertools.count()))
-    groups = [rows]
-    if len(starts) or spaced:
-        kept = _are_outside(tokens, starts, ends)
+    if len(starts):
+        kept = _are_outside(tokens.starts, starts, ends)
+        rows = _Rows._make(column[kept] for column in rows)
+    groups: list[_Rows] = []
+    if len(starts):
         pieces = _of_pieces(text, starts, ends, numbers)
         places, names = _names(text, classes, pieces, numbers)
-        if len(places):
-            pieces = _in_order([pieces, names], np.concatenate([np.arange(len(pieces.ids)), places]))
-        groups = [_Rows._make(column[kept] for column in rows), pieces, _of_words(spaced, numbers)]
-    _, names = _names(text, classes, groups[0], numbers)
-    if len(groups) > 1 or len(names.ids):
-        rows = _in_order([*groups, names])
+        groups.append(_with_more(pieces, names, places + 1))
+    if spaced:
+        groups.append(_of_words(spaced, numbers))
+    _, names = _names(text, classes, rows, numbers)
+    for more in (*groups, names):
+        if len(more.ids):
+            rows = _with_more(rows, more, np.searchsorted(rows.anchors, more.anchors, side="right"))
     return WordStream(list(numbers), *rows, classes[rows.starts] == _CAPITAL)
 
 
@@ -194,8 +227,8 @@ def words_of(text: str) -> list[Word]:
     return list(analyze_words(text).words())
 
 
-def _classify(text: str) -> NDArray[np.uint8]:
-    data, wide, codes = narrow(text)
+def _classify(narrowed: Narrowed) -> NDArray[np.uint8]:
+    data, wide, codes = narrowed
     classes = np.frombuffer(bytearray(data).translate(_BYTE_CLASSES), dtype=np.uint8)
     if wide.size:
         of_codes = _CLASSES[codes]
@@ -235,12 +268,26 @@ def _odd_pieces(classes: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[
     return starts[is_short], ends[is_short]
 
 
-def _spaced(text: str, classes: NDArray[np.uint8]) -> Iterator[Word]:
+def _numbers_with_more(data: bytes, classes: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Where the numbers begin that `_spaced` may join with what is around them; few of all numbers."""
+    is_digit = np.zeros(len(classes) + 2, dtype=np.bool_)
+    is_digit[1:-1] = classes == _DIGIT
+    edges = np.flatnonzero(is_digit[1:] != is_digit[:-1])
+    starts, ends = edges[::2], edges[1::2]
+    padded = np.frombuffer(data + b"\n\n\n", dtype=np.uint8)
+    first, second, third = (padded[ends + n] for n in range(3))
+    is_space = np.isin(first, list(_SPACES.encode("latin-1")))
+    has_more = _FOLLOW[first, second] | (is_space & _UNIT_BEGINS[second, third])
+    before = classes[np.maximum(starts - 2, 0)], classes[np.maximum(starts - 1, 0)]
+    is_after_capitals = (starts > 1) & (before[0] == _CAPITAL) & (before[1] == _CAPITAL)
+    found: NDArray[np.int64] = starts[has_more | is_after_capitals]
+    return found
+
+
+def _spaced(text: str, data: bytes, classes: NDArray[np.uint8]) -> Iterator[Word]:
     """The quantities and numbers with spaces inside them, as words at the position of their first one."""
-    is_first = classes == _DIGIT
-    is_first[1:] &= classes[:-1] != _DIGIT
     end = 0
-    for at in np.flatnonzero(is_first).tolist():
+    for at in _numbers_with_more(data, classes).tolist():
         before = text[at - 1] if at else " "
         if quantity := None if before in ".,:/-" or before.isalnum() else _QUANTITY.match(text, at):
             yield Word(quantity[1].replace(",", ".") + quantity[2].lower(), *quantity.span(), advances=False)
@@ -265,11 +312,11 @@ def _spaced(text: str, classes: NDArray[np.uint8]) -> Iterator[Word]:
 
 
 def _are_outside(
-    tokens: TokenStream, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    tokens: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Which tokens stand outside some pieces."""
+    """Which tokens, by their starts, stand outside some pieces."""
     is_outside = np.ones(len(tokens), dtype=np.bool_)
-    first, end = np.searchsorted(tokens.starts, starts), np.searchsorted(tokens.starts, ends)
+    first, end = np.searchsorted(tokens, starts), np.searchsorted(tokens, ends)
     is_outside[expand_spans(first, end - first)[0]] = False
     return is_outside
 
@@ -279,14 +326,10 @@ def _of_pieces(
 ) -> _Rows:
     """The words of pieces; equal ones are read once. `numbers` get those of new forms."""
     distinct: dict[str, int] = {}
-    pieces = [
-        distinct.setdefault(text[start:end], len(distinct))
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-    ]
-    words = [words_of_piece(piece) for piece in distinct]
+    order = _numbered([text[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)], distinct)
+    words = list(map(words_of_piece, distinct))
     of_distinct = _of_words(list(itertools.chain.from_iterable(words)), numbers)
     sizes = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
-    order = np.array(pieces, dtype=np.int64)
     places, _ = expand_spans((np.cumsum(sizes) - sizes)[order], sizes[order])
     anchors = np.repeat(starts, sizes[order])
     return _Rows(
@@ -300,18 +343,30 @@ def _of_pieces(
 
 def _of_words(words: Sequence[Word], numbers: dict[str, int]) -> _Rows:
     """Words with their own places as anchors. `numbers` get those of new forms."""
-    ids = np.array([numbers.setdefault(word.form, len(numbers)) for word in words], dtype=np.int32)
-    starts = np.array([word.start for word in words], dtype=np.int64)
-    ends = np.array([word.end for word in words], dtype=np.int64)
-    advances = np.array([word.advances for word in words], dtype=np.bool_)
-    return _Rows(ids, starts, ends, advances, starts)
+    forms, *places = zip(*words, strict=True) if words else ((), (), (), ())
+    starts, ends = (np.array(column, dtype=np.int64) for column in places[:2])
+    ids, advances = _numbered(forms, numbers), np.array(places[2], dtype=np.bool_)
+    return _Rows(ids.astype(np.int32), starts, ends, advances, starts)
 
 
-def _in_order(rows: Sequence[_Rows], keys: NDArray[np.int64] | None = None) -> _Rows:
-    """Words by ascending keys, their anchors if there are none; those of one key stay in order."""
-    together = _Rows._make(map(np.concatenate, zip(*rows, strict=True)))
-    order = np.argsort(together.anchors if keys is None else keys, kind="stable")
-    return _Rows._make(column[order] for column in together)
+def _numbered(strings: Sequence[str], numbers: dict[str, int]) -> NDArray[np.int64]:
+    """The number of each string; `numbers` get those of new ones."""
+    new = [each for each in dict.fromkeys(strings) if each not in numbers]
+    numbers.update(zip(new, itertools.count(len(numbers))))
+    return np.fromiter(map(numbers.__getitem__, strings), dtype=np.int64, count=len(strings))
+
+
+def _with_more(rows: _Rows, more: _Rows, places: NDArray[np.int64]) -> _Rows:
+    """Words with more, each before the one at its place of `places`, which ascend."""
+    is_more = np.zeros(len(rows.ids) + len(more.ids), dtype=np.bool_)
+    is_more[places + np.arange(len(places))] = True
+    is_old = ~is_more
+    columns = []
+    for old, new in zip(rows, more, strict=True):
+        column = np.empty(len(is_more), dtype=old.dtype)
+        column[is_old], column[is_more] = old, new
+        columns.append(column)
+    return _Rows._make(columns)
 
 
 def _names(

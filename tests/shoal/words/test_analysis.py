@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.words import analysis
 from shoal.words.analysis import MAX_PIECE, analyze_texts, analyze_words, words_of
 from shoal.words.terms import TERMS
 from shoal.words.typed import folded, names_of, stems_of, tokens_of
@@ -16,6 +18,15 @@ texts = st.text(
     st.sampled_from("aBé1 .'’-_/&@#$%+,:°×\n\u0301日本ไทย🚀()C") | st.characters(exclude_categories=["Cs"]),
     max_size=60,
 )
+
+
+numbers = st.lists(
+    st.sampled_from(["1", "23", "4", "5678", "٣", "²", "AB12"])
+    | st.sampled_from([*" \u00a0\u202f.,/-()x×a", ") ", " x "])
+    | st.tuples(st.sampled_from([*"5 \u202f", "7 "]), st.sampled_from(analysis._UNITS.split())).map("".join)
+    | st.sampled_from(["DE89 3704 0044 0532 0130 00", "+49 30 901820", "12(a)", "M8 x 40"]),
+    max_size=8,
+).map("".join)
 
 
 def shared(text: str) -> list[str]:
@@ -110,3 +121,12 @@ def test_a_name_is_one_token_if_it_is_a_code() -> None:
 def test_long_pieces_are_encoded_data_or_have_no_spaces() -> None:
     assert shared("a-" * MAX_PIECE) == []
     assert len(parts("京" * 2 * MAX_PIECE)) == 2 * MAX_PIECE
+
+
+@given(numbers)
+def test_no_number_with_more_is_passed_over(text: str) -> None:
+    words = list(analyze_words(text).words())
+    with pytest.MonkeyPatch.context() as patch:
+        anything = np.ones((256, 256), dtype=np.bool_)
+        patch.setattr(analysis, "_FOLLOW", anything)
+        assert words == list(analyze_words(text).words())
