@@ -111,9 +111,9 @@ class Index:
         if not len(places):
             return
         parts = np.searchsorted(self.starts, places, side="right") - 1
-        for number in np.unique(parts).tolist():
-            if number >= 0:
-                which = np.flatnonzero(parts == number)
+        for number in range(max(int(parts.min()), 0), int(parts.max()) + 1):
+            which = np.flatnonzero(parts == number)
+            if len(which):
                 yield number, which, places[which] - self.starts[number]
 
     def chunk_ids(self, places: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -111,7 +111,8 @@ class AnalyzedQuery:
 
     def warned(self, warnings: Iterable[str]) -> AnalyzedQuery:
         """Return the query with further warnings."""
-        return dataclasses.replace(self, warnings=(*self.warnings, *warnings))
+        new = tuple(warnings)
+        return dataclasses.replace(self, warnings=(*self.warnings, *new)) if new else self
 
     @property
     def info(self) -> QueryInfo:

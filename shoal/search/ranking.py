@@ -10,7 +10,6 @@ heading or file name that is the query is a phrase of the marks and all words of
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from dataclasses import dataclass
@@ -238,9 +237,12 @@ class Ranking:
 
     def at(self, places: Places) -> list[Ranked]:
         """Return the chunks at some places of the index."""
+        at, index = places.places, self.library.index
+        normalized = (each.normalize(each.raw[at]).tolist() for each in self.signals[:3])
+        ids = index.chunk_ids(at).tolist(), index.document_ids(at).tolist()
+        columns = zip(at.tolist(), *ids, zip(*normalized, strict=True), strict=True)
         return [
-            dataclasses.replace(ranked, is_further=True) if number >= places.n_within else ranked
-            for number, ranked in enumerate(map(self._ranked, places.places.tolist()))
+            self._ranked(*each, is_further=number >= places.n_within) for number, each in enumerate(columns)
         ]
 
     def first_after(self, chunk_id: int, n: int, limit: DocumentLimit) -> list[Ranked] | None:
@@ -284,7 +286,7 @@ class Ranking:
         place = self.library.index.place_of(chunk_id)
         if place is None:
             return Ranked(chunk_id, document_id, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
-        return self._ranked(place)
+        return self.at(Places(np.array([place]), 1))[0]
 
     def matches(self, chunk_id: int) -> bool:
         """Return whether a signal found a chunk."""
@@ -319,12 +321,17 @@ class Ranking:
     def _is_match_or_pinned(self, place: int) -> bool:
         return bool(self.is_match[place]) or (self.pins is not None and place in self.pins.pin_of)
 
-    def _ranked(self, place: int) -> Ranked:
-        here = np.array([place])
-        index = self.library.index
-        signals = self.signals[:3]
-        lexical, reef, field_boost = (float(each.normalize(each.raw[here])[0]) for each in signals)
-        dense, cosine, is_near = self._dense(place, (lexical, reef, field_boost))
+    def _ranked(
+        self,
+        place: int,
+        chunk_id: int,
+        document_id: int,
+        normalized: tuple[float, float, float],
+        *,
+        is_further: bool,
+    ) -> Ranked:
+        """The chunk at a place; `normalized`: its scores in the first three signals."""
+        dense, cosine, is_near = self._dense(place, normalized)
         lexical_raw = int(self.lexical_raw[place]) / UNIT
         reef_raw = int(self.reef_raw[place]) / OVERLAP_UNIT
         exact_name = 0.0 if self.exact is None else self.exact.of_name(place)
@@ -335,14 +342,11 @@ class Ranking:
             SearchMode.dense: cosine or 0.0,
         }
         added = self.added if self.is_found[place] else None
-        document_id = int(index.document_ids(here)[0])
         return Ranked(
-            int(index.chunk_ids(here)[0]),
+            chunk_id,
             document_id,
             score[self.mode] if self.mode in score else float(self.order.keys[place]),
-            lexical,
-            reef,
-            field_boost,
+            *normalized,
             lexical_raw,
             reef_raw,
             int(self.n_shared[place]),
@@ -353,6 +357,7 @@ class Ranking:
             added.boosts_of(place) if added is not None and added.boosts else None,
             None if self.sorting is None else self.sorting.values(document_id),
             self.pins is not None and place in self.pins.pin_of,
+            is_further,
             exact_name=exact_name,
             identifiers=identifiers,
         )

@@ -16,6 +16,7 @@ What must match (`shoal.search.must_match`) bounds it.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -249,9 +250,14 @@ def _close_share(pairs: Sequence[tuple[str, str, float]], *texts: Mapping[str, l
 
 
 def _are_close(first: Sequence[int] | None, second: Sequence[int] | None) -> bool:
+    """Whether two of some ascending positions are at most `CLOSE` words apart, and not equal."""
     if not first or not second:
         return False
-    others = set(second)
-    return any(
-        place + distance in others for place in first for distance in range(-CLOSE, CLOSE + 1) if distance
-    )
+    for place in first:
+        before = bisect.bisect_left(second, place - CLOSE)
+        if before < len(second) and second[before] < place:
+            return True
+        behind = bisect.bisect_right(second, place, before)
+        if behind < len(second) and second[behind] <= place + CLOSE:
+            return True
+    return False
