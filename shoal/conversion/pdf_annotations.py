@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 from shoal.conversion.pdf_lines import Cell, Line, PageText, View
 
-MAX_ANNOTATIONS = 10_000
-"""Of a page; further ones are not read."""
+MAX_ANNOTATIONS, MAX_ANNOTATIONS_OF_PAGE = 100_000, 5_000
+"""Of a file, and of a page; further ones are not read."""
+MAX_OPTIONS = 1_000
+"""Of a field that offers a choice."""
 MAX_VALUE_BYTES = 1_000_000
 """A longer value is not read."""
 _CHECKED = "☒"
@@ -49,6 +51,7 @@ class AnnotationReader:
 
     def __init__(self, raw: Any, form: Any) -> None:
         self._raw, self._form = raw, form
+        self._n_left = MAX_ANNOTATIONS
         self._hidden = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
         self._marks = {
             raw.FPDF_ANNOT_HIGHLIGHT,
@@ -64,27 +67,30 @@ class AnnotationReader:
         """
         found = Annotations([], [])
         raw = self._raw
-        for index in range(min(raw.FPDFPage_GetAnnotCount(page), MAX_ANNOTATIONS)):
+        n_annotations = min(raw.FPDFPage_GetAnnotCount(page), MAX_ANNOTATIONS_OF_PAGE, self._n_left)
+        self._n_left -= n_annotations
+        words = " ".join(line.text for line in text.lines) if n_annotations else ""
+        for index in range(n_annotations):
             annotation = raw.FPDFPage_GetAnnot(page, index)
             if not annotation:
                 continue
             try:
                 if not raw.FPDFAnnot_GetFlags(annotation) & self._hidden:
-                    self._read(annotation, text, found)
+                    self._read(annotation, text.view, words, found)
             finally:
                 raw.FPDFPage_CloseAnnot(annotation)
         return found
 
-    def _read(self, annotation: Any, page: PageText, found: Annotations) -> None:
+    def _read(self, annotation: Any, view: View, words: str, found: Annotations) -> None:
         raw = self._raw
         kind = raw.FPDFAnnot_GetSubtype(annotation)
         if kind == raw.FPDF_ANNOT_WIDGET:
-            field = self._field(annotation, page.view) if self._form is not None else None
+            field = self._field(annotation, view) if self._form is not None else None
             if field is not None:
                 found.fields.append(field)
         elif kind not in (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP):
             text = self._text(annotation, b"Contents")
-            if not text or (kind in self._marks and page.has(text)):
+            if not text or (kind in self._marks and text in words):
                 return
             author = "" if kind == raw.FPDF_ANNOT_FREETEXT else self._text(annotation, b"T")
             found.texts.append(f"{author}: {text}" if author else text)
@@ -109,7 +115,7 @@ class AnnotationReader:
     def _selected(self, annotation: Any) -> str:
         """Return the labels of the options that are selected; empty for a field without options."""
         raw = self._raw
-        n_options = min(raw.FPDFAnnot_GetOptionCount(self._form, annotation), MAX_ANNOTATIONS)
+        n_options = min(raw.FPDFAnnot_GetOptionCount(self._form, annotation), MAX_OPTIONS)
         chosen = [i for i in range(n_options) if raw.FPDFAnnot_IsOptionSelected(self._form, annotation, i)]
         labels = [_string(partial(raw.FPDFAnnot_GetOptionLabel, self._form, annotation, i)) for i in chosen]
         return ", ".join(filter(None, labels))

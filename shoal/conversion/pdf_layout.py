@@ -8,6 +8,7 @@ in equal places of three pages belongs to the page and not to the document.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,10 @@ _PARAGRAPH_GAP = 1.25  # of the usual distance between lines
 _TABLE_GAP = 2.5
 _MIN_TABLE_ROWS = 3
 _TEXT_CELL_CHARS = 24  # cells that are longer on average are columns of text
+# So are shorter ones, if no column is narrower, and so many cells begin with a small letter.
+_TEXT_COLUMN_CHARS, _GOING_ON = 14, 0.4
+_VALUE_AT_END = re.compile(r" ([-–+(]?[$€£¥]? ?\d[\d.,'’]*(?: ?%)?\)?)\Z")
+_VALUE_GAP = 0.5  # points before a value close to the label of its row: no column begins there
 
 
 class BlockKind(Enum):
@@ -308,8 +313,7 @@ class _BlockBuilder:
 
     def _add_table(self, lines: Sequence[Line], columns: Sequence[float]) -> None:
         rows = [_cells_in(line, columns) for line in lines]
-        cells = [cell for row in rows for cell in row if cell.text]
-        if sum(len(cell.text) for cell in cells) > _TEXT_CELL_CHARS * len(cells) and len(lines) > 2:
+        if _are_columns_of_text(rows):
             # Columns of text, drawn line by line across the page.
             for column in range(len(columns) + 1):
                 part = [
@@ -367,46 +371,103 @@ def _uses_indents(pages: Sequence[Sequence[Line]]) -> bool:
     return indents > gaps
 
 
+class _Strip(NamedTuple):
+    """A space between two columns, as high as `n_lines` lines."""
+
+    left: float
+    right: float
+    n_lines: int
+
+
 def _table_end(
     lines: Sequence[Line], start: int, headings: dict[int, tuple[int, int]]
 ) -> tuple[int, list[float]]:
     """Return the end of the table that begins at a line, and the places between its columns.
 
-    A table is three lines or more with gaps in equal places. The end is `start` if there is none.
+    A table is three lines or more, most of which have gaps in equal places. The end is `start` if there is
+    none.
     """
-    strips: list[tuple[float, float]] = []
+    strips: list[_Strip] = []
+    solid: list[_Strip] = []
     end = start
     while end < len(lines):
         line = lines[end]
+        cells = _divided(line, solid)
         is_item = _BULLET.match(line.text) or _NUMBERED.match(line.text)
-        if not line.cells or is_item or id(line) in headings:
+        if len(cells) < 2 or is_item or id(line) in headings:
             break
-        gaps = [(left.right, right.left) for left, right in pairwise(line.cells)]
-        if end == start:
-            common = gaps
-        else:
-            if lines[end - 1].bottom - line.bottom > _TABLE_GAP * line.size:
-                break
-            common = [
-                (max(a, c), min(b, d)) for a, b in strips for c, d in gaps if min(b, d) - max(a, c) > 1.0
-            ]
-        if not common or len(common) < (len(strips) + 1) // 2:
+        if end > start and lines[end - 1].bottom - line.bottom > _TABLE_GAP * line.size:
             break
-        strips = common
+        gaps = [_Strip(left.right, right.left, 1) for left, right in pairwise(cells)]
+        strips, n_common = _common(strips, gaps)
+        if end > start and 2 * n_common < max(min(len(gaps), len(solid)), 1):
+            break
         end += 1
-    if end - start < _MIN_TABLE_ROWS:
+        solid = [strip for strip in strips if 2 * strip.n_lines >= end - start]
+        strips = [strip for strip in strips if 4 * strip.n_lines >= end - start]
+    if end - start < _MIN_TABLE_ROWS or not solid:
         return start, []
-    return end, [(left + right) / 2 for left, right in strips]
+    return end, [(strip.left + strip.right) / 2 for strip in solid]
+
+
+def _common(strips: Sequence[_Strip], gaps: Sequence[_Strip]) -> tuple[list[_Strip], int]:
+    """Return strips and the gaps of one more line, narrowed where they meet, and how many do."""
+    merged: list[_Strip] = []
+    i = j = n_common = 0
+    while i < len(strips) and j < len(gaps):
+        strip, gap = strips[i], gaps[j]
+        left, right = max(strip.left, gap.left), min(strip.right, gap.right)
+        narrower = min(strip.right - strip.left, gap.right - gap.left)
+        if right - left > max(1.0, narrower / 2):
+            merged.append(_Strip(left, right, strip.n_lines + 1))
+            i, j, n_common = i + 1, j + 1, n_common + 1
+        elif strip.right < gap.right:
+            merged.append(strip)
+            i += 1
+        else:
+            merged.append(gap)
+            j += 1
+    return [*merged, *strips[i:], *gaps[j:]], n_common
+
+
+def _divided(line: Line, strips: Sequence[_Strip]) -> list[Cell]:
+    """Return the cells of a line; one that goes on over a strip with a number at its end is two.
+
+    The label of a row may leave less space before its first value than divides cells.
+    """
+    cells: list[Cell] = []
+    for cell in line.cells or (Cell(line.left, line.right, line.text),):
+        value = _VALUE_AT_END.search(cell.text)
+        crosses = any(cell.left < strip.left and strip.right < cell.right for strip in strips)
+        if value is None or not crosses or not any(map(str.isalpha, cell.text[: value.start()])):
+            cells.append(cell)
+            continue
+        place = cell.right - (cell.right - cell.left) * len(value.group(1)) / len(cell.text)
+        cells.append(Cell(cell.left, place - _VALUE_GAP, cell.text[: value.start()]))
+        cells.append(Cell(place, cell.right, value.group(1)))
+    return cells
 
 
 def _cells_in(line: Line, columns: Sequence[float]) -> list[Cell]:
     """Return the cells of a line between the places that divide columns."""
     parts: list[list[Cell]] = [[] for _ in range(len(columns) + 1)]
-    for cell in line.cells:
-        parts[sum(cell.left >= place for place in columns)].append(cell)
+    for cell in _divided(line, [_Strip(place, place, 1) for place in columns]):
+        parts[bisect_right(columns, cell.left)].append(cell)
     return [
         Cell(part[0].left, part[-1].right, " ".join(cell.text for cell in part))
         if part
         else Cell(0.0, 0.0, "")
         for part in parts
     ]
+
+
+def _are_columns_of_text(rows: Sequence[Sequence[Cell]]) -> bool:
+    """Whether the cells of lines are columns of running text: long, or in the middle of sentences."""
+    cells = [cell for row in rows for cell in row if cell.text]
+    if sum(len(cell.text) for cell in cells) > _TEXT_CELL_CHARS * len(cells):
+        return True
+    columns = [[cell for cell in column if cell.text] for column in zip(*rows, strict=True)]
+    n_lower = sum(cell.text[0].islower() for cell in cells)
+    return n_lower >= _GOING_ON * len(cells) and all(
+        sum(len(cell.text) for cell in column) >= _TEXT_COLUMN_CHARS * len(column) for column in columns
+    )

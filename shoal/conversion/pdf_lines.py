@@ -120,9 +120,6 @@ class PageText(NamedTuple):
     view: View
     n_unmapped: int
 
-    def has(self, text: str) -> bool:
-        return text in " ".join(line.text for line in self.lines)
-
 
 class _Span(NamedTuple):
     """A part of a page's text in PDFium's indices; `middle`: of a character that is no space."""

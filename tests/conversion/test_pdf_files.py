@@ -272,6 +272,54 @@ def test_aligned_gaps_are_tables_and_bullets_are_lists() -> None:
     )
 
 
+def test_a_label_close_to_the_first_value_of_its_row_is_a_cell_of_its_own() -> None:
+    rows = [
+        ("Load", "1,200", "1,100", 150),
+        ("Load of all of the ships", "80", "75", 170),  # four points behind the label
+        ("Ships", "7", "9", 150),
+        ("Crews", "21", "23", 150),
+    ]
+    table = [
+        Text(x, 700 - 14 * i, cell)
+        for i, (label, first, second, at) in enumerate(rows)
+        for x, cell in ((72, label), (at + 6, first), (260, second))
+    ]
+    assert content(*table) == (
+        "| Load | 1,200 | 1,100 |\n| --- | --- | --- |\n| Load of all of the ships | 80 | 75 |\n"
+        "| Ships | 7 | 9 |\n| Crews | 21 | 23 |\n"
+    )
+
+
+def test_three_narrow_columns_that_are_drawn_line_by_line_are_taken_apart() -> None:
+    columns = [
+        [
+            "The first column is",
+            "about all arrivals",
+            "at dawn, and about",
+            "pilots in boats",
+            "that meet them.",
+        ],
+        [
+            "The second one has",
+            "departures, which",
+            "are as many as the",
+            "arrivals in years",
+            "without a war.",
+        ],
+        [
+            "The third tells of",
+            "tides and currents",
+            "in the sound, with",
+            "their times and the",
+            "depth they leave.",
+        ],
+    ]
+    page = [
+        Text(72 + 150 * column, 700 - 12 * i, columns[column][i]) for i in range(5) for column in range(3)
+    ]
+    assert content(*page) == "".join(f"{' '.join(lines)}\n\n" for lines in columns)[:-1]
+
+
 def test_a_table_of_contents_is_removed_and_listed() -> None:
     entries = ["Contents", "1 Arrivals 2", "2 Departures of all", "the ships 3", "3 Tides . . . . . . 5"]
     converted = convert([prose(entries), prose(PROSE)])
