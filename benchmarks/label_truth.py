@@ -1,6 +1,6 @@
 """Truth of labels: how often a displayed reef is a subject of its chunk, by judged labels.
 
-usage: python -m benchmarks.label_truth CORPORA [--database FILE] [--threshold 0.5] [--fit] [--unjudged FILE]
+usage: python -m benchmarks.label_truth CORPORA [--database FILE] [--threshold 0.6] [--fit] [--unjudged FILE]
        [--document SOURCE]
 
 `judgements/chunk_labels.jsonl` has 300 chunks, drawn by a seed, one document after another: half from books,
@@ -196,7 +196,8 @@ def fit(engine: Engine, judged: Sequence[JudgedChunk]) -> None:
             inputs.append(results.features(analysis.topics[at].label_scores, ids, island_of)[0])
             apt += [verdict.count("a") / len(verdict) for verdict in chunk.verdicts.values()]
     every, targets = np.concatenate(inputs), np.array(apt)
-    alone = np.append(logistic_regression(every[:, :-1], targets), 0.0)
+    without_around = np.delete(every, results.AROUND, axis=1)
+    alone = np.insert(logistic_regression(without_around, targets), results.AROUND + 1, 0.0)
     print("\nALONE", alone.round(2).tolist())
     print("AMONG_OTHERS", logistic_regression(every, targets).round(2).tolist())
 
@@ -252,7 +253,7 @@ def main() -> None:
     )
     parser.add_argument("corpora", type=Path)
     parser.add_argument("--database", type=Path, help="library of these documents, built if it is missing")
-    parser.add_argument("--threshold", type=float, default=0.5)
+    parser.add_argument("--threshold", type=float, default=0.6)
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--unjudged", type=Path, metavar="FILE")
     parser.add_argument("--document", metavar="SOURCE")

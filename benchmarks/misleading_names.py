@@ -2,9 +2,9 @@
 
 usage: python -m benchmarks.misleading_names [--threshold 0.6]
 
-`judgements/misleading_names.jsonl` has 42 companies, languages, ships, bands, teams and persons named like things,
-each with two paragraphs written for this purpose and the reefs that the name alone suggests. Each is a
-document of one library. Prints the share of its passages that have such a reef as a label, in all and by name.
+`judgements/misleading_names.jsonl` has 42 companies, languages, ships, bands, teams and persons named like
+things, each with two paragraphs written for this purpose and the reefs that the name alone suggests. Each is
+a document of one library. Prints the share of passages that have such a reef as a label, in all and by name.
 No constant was chosen on these texts.
 """
 

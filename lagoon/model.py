@@ -32,7 +32,7 @@ from lagoon.bm25 import (
 from lagoon.compounds import CompoundTrie, PackedTrie
 from lagoon.errors import LagoonChecksumError, LagoonError, LagoonVersionError
 
-FORMAT = 3
+FORMAT = 4
 MANIFEST = "manifest.json"
 HIERARCHY = "hierarchy.json"
 WORDS = "words.txt"
@@ -52,6 +52,10 @@ ARRAYS: dict[str, str] = {
     "row_reefs": "|u1",
     "row_bm25": "<u2",
     "row_support": "|u1",
+    "sense_lengths": "|u1",
+    "sense_reefs": "|u1",
+    "sense_weights": "|i1",
+    "sense_offsets": "<f8",
     "weights": "<u2",
     "reef_words": "<u4",
     "background": "<f8",
@@ -62,6 +66,9 @@ ARRAYS: dict[str, str] = {
 
 SUPPORT_STEPS = 15
 """Support is stored in 1/15, two associations in a byte."""
+
+SENSE_STEPS = 6
+"""Sense weights are stored in 1/6."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,9 @@ class Model:
     part_hashes, trie_keys, trie_words: see `compounds.CompoundTrie`
     row_starts   u32 (W+1,), row_reefs u8, row_bm25 u16: word -> its reefs (CSR), bm25 in 1/8192
     row_support  u8: how far each association shows the subject of a text, in 1/SUPPORT_STEPS
+    sense_starts u32 (W+1,), sense_reefs u8, sense_weights i8: word -> what it says for or against reefs as
+                 the subject of a text (CSR), in 1/SENSE_STEPS; see `ReefTable.sense_z`
+    sense_offsets  f64 (R,): the same without any word
     weights      u16 (W,) in 1/4096
     reef_words   u32 (R,): number of words of each reef
     background   f64 (2, R): mean and variance of weight * bm25 of a word of running text
@@ -140,6 +150,10 @@ class Model:
     row_reefs: NDArray[np.uint8]
     row_bm25: NDArray[np.uint16]
     row_support: NDArray[np.uint8]
+    sense_starts: NDArray[np.uint32]
+    sense_reefs: NDArray[np.uint8]
+    sense_weights: NDArray[np.int8]
+    sense_offsets: NDArray[np.float64]
     weights: NDArray[np.uint16]
     reef_words: NDArray[np.uint32]
     background: NDArray[np.float64]
@@ -188,6 +202,9 @@ class Model:
             "row_starts": (n_words + 1,),
             "row_bm25": self.row_reefs.shape,
             "row_support": self.row_reefs.shape,
+            "sense_starts": (n_words + 1,),
+            "sense_weights": self.sense_reefs.shape,
+            "sense_offsets": (n_reefs,),
             "weights": (n_words,),
             "reef_words": (n_reefs,),
             "background": (2, n_reefs),
@@ -201,6 +218,12 @@ class Model:
                 raise LagoonError(f"lagoon data: {name} has shape {actual}, expected {shape}")
         if int(self.row_starts[-1]) != len(self.row_reefs):
             raise LagoonError("lagoon data: row_starts does not end at the length of row_reefs")
+        if int(self.sense_starts[-1]) != len(self.sense_reefs):
+            raise LagoonError("lagoon data: sense_starts does not end at the length of sense_reefs")
+        if self.sense_reefs.max(initial=0) >= max(n_reefs, 1):
+            raise LagoonError(f"lagoon data: sense_reefs must be below {n_reefs}")
+        if not np.all(np.isfinite(self.sense_offsets)):
+            raise LagoonError("lagoon data: sense offsets must be finite")
         if self.row_support.max(initial=0) > SUPPORT_STEPS:
             raise LagoonError(f"lagoon data: support must be at most {SUPPORT_STEPS}")
         for background in (self.background, self.label_background):
@@ -277,12 +300,14 @@ def load_model(directory: Path, verify: bool = False) -> Model:
 
 def _packed(model: Model) -> dict[str, NDArray[Any]]:
     """Arrays for the files: narrow types, and no arrays that can be derived from others."""
-    lengths = model._row_lengths
-    if lengths.max(initial=0) > MAX_U8:
-        raise LagoonError(f"lagoon data: a word has {lengths.max()} reefs, more than {MAX_U8}")
+    lengths, sense_lengths = model._row_lengths, np.diff(model.sense_starts.astype(np.int64))
+    most = max(int(lengths.max(initial=0)), int(sense_lengths.max(initial=0)))
+    if most > MAX_U8:
+        raise LagoonError(f"lagoon data: a word has {most} reefs, more than {MAX_U8}")
     trie = model.compounds.packed(first_word=model.n_words - model.n_compounds)
     derived = {
         "row_lengths": lengths,
+        "sense_lengths": sense_lengths,
         "row_support": _pairs(model.row_support),
         "trie_shape": trie.shape,
         "trie_parts": trie.parts,
@@ -301,16 +326,24 @@ def _unpacked(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     packed = PackedTrie(stored.pop("trie_shape"), stored.pop("trie_parts"), stored.pop("compound_nodes"))
     n_compounds = len(packed.nodes)
     trie = CompoundTrie.unpacked(packed, stored["part_hashes"], first_word=len(lengths) - n_compounds)
-    starts = np.zeros(len(lengths) + 1, dtype=np.uint32)
-    np.cumsum(lengths, out=starts[1:])
+    starts = _starts(lengths)
     support = _single(stored["row_support"], int(starts[-1]))
+    sense_starts = _starts(stored.pop("sense_lengths"))
     return {
         **stored,
         "row_starts": starts,
         "row_support": support,
+        "sense_starts": sense_starts,
         "trie_keys": trie.keys,
         "trie_words": trie.node_words,
     }
+
+
+def _starts(lengths: NDArray[Any]) -> NDArray[np.uint32]:
+    """Start of each row, and the end of the last."""
+    starts = np.zeros(len(lengths) + 1, dtype=np.uint32)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
 
 
 def _pairs(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:

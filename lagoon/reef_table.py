@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lagoon.bm25 import BM25_SCALE, WEIGHT_SCALE
 from lagoon.custom import CustomRows
 from lagoon.keys import expand_spans
-from lagoon.model import SUPPORT_STEPS, Model
+from lagoon.model import SENSE_STEPS, SUPPORT_STEPS, Model
 from lagoon.reading import REPETITION_SCALE
 
 # Scores are rounded, so that they compare equal for every way of computing them.
@@ -18,6 +18,9 @@ DIGITS = 6
 
 # From this many words on, marking them in a table of all words is faster than sorting them.
 _MANY = 8192
+
+# Sense z are bounded: passages of several words rarely exceed this, and a single word often does.
+_MOST_SENSE = 5.0
 
 _UNIT = 1.0 / (REPETITION_SCALE * WEIGHT_SCALE * BM25_SCALE)
 
@@ -84,6 +87,43 @@ class ReefTable:
             values = np.concatenate((values, more[2]))
             support = np.concatenate((support, more[3]))
         return Rows(distinct, place, np.cumsum(lengths) - lengths, lengths, reefs, values, support)
+
+    def sense_rows(self, rows: "Rows") -> "Rows":
+        """Sense weights of the words of `rows`; learned words have none.
+
+        `values` are weight_q * sense weight, `support` is empty.
+        """
+        model = self.model
+        base = rows.words[: int(np.searchsorted(rows.words, model.n_words))]
+        begins = model.sense_starts[base].astype(np.int64)
+        lengths = np.zeros(len(rows.words), dtype=np.int64)
+        lengths[: len(base)] = model.sense_starts[base + 1].astype(np.int64) - begins
+        at, _ = expand_spans(begins, lengths[: len(base)])
+        values = np.repeat(model.weights[base].astype(np.float64), lengths[: len(base)])
+        values *= model.sense_weights[at]
+        starts, reefs = np.cumsum(lengths) - lengths, model.sense_reefs[at].astype(np.int64)
+        return Rows(rows.words, rows.place, starts, lengths, reefs, values, np.empty(0, dtype=np.uint8))
+
+    def base_weights(self, words: NDArray[np.int64]) -> NDArray[np.int64]:
+        """weight_q of each word, 0 for learned ones."""
+        model = self.model
+        known = np.minimum(words, model.n_words - 1)
+        return np.where(words < model.n_words, model.weights[known], 0).astype(np.int64)
+
+    def sense_z(self, sums: NDArray[np.float64], mass: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What the words of texts say for or against each reef as their subject, (texts, reefs): the mean of
+        their sense weights, standardised over the reefs of a text; 0 for a text without known words.
+
+        `sums` (texts, reefs): sums of repetition_q * weight_q * sense weight. `mass` (texts,): sums of
+        repetition_q * weight_q of the words of the base vocabulary. `sums` is overwritten.
+        """
+        sums /= np.maximum(mass * SENSE_STEPS, 1)[:, None]
+        sums += self.model.sense_offsets
+        sums -= sums.mean(axis=1, keepdims=True)
+        deviation = np.sqrt(np.einsum("ij,ij->i", sums, sums) / self.n_reefs)
+        is_known = (mass > 0) & (deviation > 0)
+        sums *= np.divide(1.0, deviation, out=np.zeros_like(deviation), where=is_known)[:, None]
+        return sums.clip(-_MOST_SENSE, _MOST_SENSE, out=sums)
 
     def standardise(
         self,

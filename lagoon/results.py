@@ -339,11 +339,14 @@ PROBABILITY_DIGITS = 3
 REACH = 4
 """Passages on either side that count as around a passage."""
 
-ALONE = np.array([-4.96, 1.6, -0.68, 0.48, 0.39, 0.0])
+AROUND = 4
+"""Place of the passages around among the inputs of the logistic function."""
+
+ALONE = np.array([-5.2, 0.99, -0.5, 0.51, 0.22, 0.0, 0.56])
 """For a text without passages around it: intercept, and coefficients of ln(1 + label z), ln(1 + rank),
-ln(1 + M1), ln(1 + sum of the label z of the other reefs of the island) and ln(1 + mean label z around),
-where z below 0 counts as 0."""
-AMONG_OTHERS = np.array([-4.31, 0.97, -0.73, 0.4, 0.38, 1.02])
+ln(1 + M1), ln(1 + sum of the label z of the other reefs of the island), ln(1 + mean label z around), where z
+below 0 counts as 0, and of the sense z."""
+AMONG_OTHERS = np.array([-4.61, 0.34, -0.61, 0.43, 0.22, 1.16, 0.56])
 """The same for a passage among others of its document."""
 
 
@@ -352,18 +355,20 @@ class LabelScores(NamedTuple):
 
     m1        (texts,): sum of the repetition weights
     z         (texts, reefs): label z
+    sense     (texts, reefs): sense z; see `ReefTable.sense_z`
     around    (texts, reefs): mean label z of the passages around each, without their context; 0 for none
     n_around  (texts,): number of these passages
     """
 
     m1: Doubles
     z: Doubles
+    sense: Doubles
     around: Doubles
     n_around: NDArray[np.int64]
 
     @staticmethod
-    def of_text_alone(m1: Doubles, z: Doubles) -> LabelScores:
-        return LabelScores(m1, z, np.zeros_like(z), np.zeros(len(z), dtype=np.int64))
+    def of_text_alone(m1: Doubles, z: Doubles, sense: Doubles) -> LabelScores:
+        return LabelScores(m1, z, sense, np.zeros_like(z), np.zeros(len(z), dtype=np.int64))
 
 
 def mean_around(z: Doubles, document_of: NDArray[np.int64]) -> tuple[Doubles, NDArray[np.int64]]:
@@ -386,7 +391,7 @@ def mean_around(z: Doubles, document_of: NDArray[np.int64]) -> tuple[Doubles, ND
 
 
 def features(scores: LabelScores, ids: NDArray[np.int64], group_of: NDArray[np.int64]) -> Doubles:
-    """Inputs of the logistic function, (texts, ids of each text, 5).
+    """Inputs of the logistic function, (texts, ids of each text, 6).
 
     `ids` (texts, n): reefs; `group_of` (reefs,): island of each reef.
     """
@@ -401,7 +406,8 @@ def features(scores: LabelScores, ids: NDArray[np.int64], group_of: NDArray[np.i
     others = np.maximum(of_islands.take(cells.take(places)) - own, 0.0)
     length = np.broadcast_to(scores.m1[:, None], ids.shape)
     around = np.maximum(scores.around.take(places), 0.0)
-    inputs: Doubles = np.log1p(np.stack((own, rank, length, others, around), axis=-1))
+    grown = np.log1p(np.stack((own, rank, length, others, around), axis=-1))
+    inputs: Doubles = np.concatenate((grown, scores.sense.take(places)[..., None]), axis=-1)
     return inputs
 
 

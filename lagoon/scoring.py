@@ -172,6 +172,10 @@ class TextSums:
         return self.table.rows(words, self.custom.rows())
 
     @cached_property
+    def _sense_rows(self) -> Rows:
+        return self.table.sense_rows(self._rows)
+
+    @cached_property
     def _scaled(self) -> NDArray[np.float64]:
         """Values of the rows in units of z."""
         scaled: NDArray[np.float64] = self._rows.values * self.table.scale[self._rows.reefs]
@@ -193,7 +197,7 @@ class TextSums:
         sums = self._sums(first, last, self._supported)
         if self._document_of is None or len(self._document_of) == 1:
             self._add(sums, first, last, self._supported)
-            return LabelScores.of_text_alone(*self._label_z(sums, first, last))
+            return LabelScores.of_text_alone(*self._label_z(sums, first, last), self._sense_z(first, last))
         begin, end = max(first - REACH, 0), min(last + REACH, len(self._document_of))
         # Without context: titles and headings repeat in all passages, and so do accidents of their words.
         parts = [(begin, first), (last, end)]
@@ -203,7 +207,16 @@ class TextSums:
         around, n_around = mean_around(own_z, self._document_of[begin:end])
         wanted = slice(first - begin, last - begin)
         self._add(sums, first, last, self._supported)
-        return LabelScores(*self._label_z(sums, first, last), around[wanted], n_around[wanted])
+        z = self._label_z(sums, first, last)
+        return LabelScores(*z, self._sense_z(first, last), around[wanted], n_around[wanted])
+
+    def _sense_z(self, first: int, last: int) -> NDArray[np.float64]:
+        """Sense z of texts first..last-1, (texts, reefs), without their contexts: a title may be a name."""
+        starts, repetition = self._part(self._own, first, last)
+        words = self._own.words[int(self._own.starts[first]) : int(self._own.starts[last])]
+        mass = _sums(repetition * self.table.base_weights(words), starts)
+        entries = self._entries_of(self._own, first, last, rows=self._sense_rows)
+        return self.table.sense_z(entries.sums(repetition.astype(np.float64), self._sense_rows.values), mass)
 
     def _label_z(
         self, sums: NDArray[np.float64], first: int, last: int, *, with_context: bool = True
@@ -260,10 +273,16 @@ class TextSums:
         return self._kept[1]
 
     def _entries_of(
-        self, bags: Bags | Additions, first: int, last: int, chosen: NDArray[np.bool_] | None = None
+        self,
+        bags: Bags | Additions,
+        first: int,
+        last: int,
+        chosen: NDArray[np.bool_] | None = None,
+        rows: Rows | None = None,
     ) -> "Entries":
-        """The entries of the words of texts first..last-1, or of those that are `chosen`."""
-        starts, rows = bags.starts[first : last + 1], self._rows
+        """The entries of the words of texts first..last-1, or of those that are `chosen`. `rows`: others than
+        those of the table."""
+        starts, rows = bags.starts[first : last + 1], self._rows if rows is None else rows
         span = slice(int(starts[0]), int(starts[-1]))
         words = bags.words[span]
         texts = np.repeat(np.arange(last - first) * self.table.n_reefs, np.diff(starts))
@@ -386,13 +405,20 @@ class ScoredQuery:
         return counts.reshape(1, -1)
 
     def label_scores(self, first: int, last: int) -> LabelScores:
-        sums = np.zeros((1, self.table.n_reefs))
+        sums, sense_sums = np.zeros((1, self.table.n_reefs)), np.zeros((1, self.table.n_reefs))
+        mass = 0
         for (word, tf), (weight_q, reefs, bm25_q) in zip(self._tf.items(), self._rows, strict=True):
             support = self._base.support(word) if word < self._n_base else self._custom.support(word)
-            sums[0, reefs] += float(weight_q * _REPETITION[tf]) * np.multiply(bm25_q, support, dtype=float)
+            share = weight_q * _REPETITION[tf]
+            sums[0, reefs] += float(share) * np.multiply(bm25_q, support, dtype=float)
+            if word < self._n_base:
+                sense_reefs, sense_weights = self._base.senses(word)
+                sense_sums[0, sense_reefs] += float(share) * np.array(sense_weights, dtype=float)
+                mass += share
         repetition_q = np.array([_REPETITION[tf] for tf in self._tf.values()], dtype=np.int64)
         total, squares = repetition_q.sum(keepdims=True), (repetition_q**2).sum(keepdims=True)
-        return LabelScores.of_text_alone(*self.table.label_z(sums, total, squares))
+        sense_z = self.table.sense_z(sense_sums, np.array([mass]))
+        return LabelScores.of_text_alone(*self.table.label_z(sums, total, squares), sense_z)
 
     def word_counts(self, first: int, last: int) -> tuple[list[int], list[int]]:
         n_words = self._reading.kinds.count(WORD)

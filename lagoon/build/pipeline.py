@@ -324,6 +324,7 @@ def assemble(
         row_bm25=built.bm25_q,
         weights=weights,
         reef_words=built.reef_words,
+        sense_offsets=np.zeros(len(centroids)),
     )
     return with_background(model, bm25, running)
 

@@ -25,7 +25,7 @@ the default of `SHOAL_LABEL_THRESHOLD`:
 ```sql
 SELECT c.start_line, c.end_line, r.reef_name, r.probability
 FROM chunks c JOIN chunk_reefs r ON r.chunk_id = c.id
-WHERE c.document_id = 1 AND r.probability >= 0.5
+WHERE c.document_id = 1 AND r.probability >= 0.6
 ORDER BY c.chunk_index, r.probability DESC;
 ```
 

@@ -19,10 +19,15 @@ ISLANDS = np.array([0, 0, 1, 1])
 
 
 def probabilities_of(
-    label_z: list[float], m1: float = 50.0, around: list[float] | None = None
+    label_z: list[float],
+    m1: float = 50.0,
+    around: list[float] | None = None,
+    sense: list[float] | None = None,
 ) -> list[float]:
     ids = np.arange(len(label_z))[None, :]
-    scores = LabelScores.of_text_alone(np.array([m1]), np.array([label_z]))
+    scores = LabelScores.of_text_alone(
+        np.array([m1]), np.array([label_z]), np.array([sense or [0.0] * len(label_z)])
+    )
     if around is not None:
         scores = scores._replace(around=np.array([around]), n_around=np.array([8]))
     values = results.probabilities(scores, ids, ISLANDS)
@@ -56,6 +61,13 @@ def test_passages_around_raise_the_probability_of_their_subject() -> None:
     none = probabilities_of([4.0, 0.0, 0.0, 0.0], around=[0.0, 3.0, 0.0, 0.0])[0]
     some = probabilities_of([4.0, 0.0, 0.0, 0.0], around=[3.0, 0.0, 0.0, 0.0])[0]
     assert none < some
+
+
+def test_words_that_speak_for_a_sense_raise_the_probability_and_against_it_lower_it() -> None:
+    against, none, favour = (
+        probabilities_of([4.0, 0.0, 0.0, 0.0], sense=[value, 0.0, 0.0, 0.0])[0] for value in (-2.0, 0.0, 2.0)
+    )
+    assert against < none < favour
 
 
 def test_mean_around_counts_passages_of_the_same_document_within_reach() -> None:
@@ -135,7 +147,7 @@ def test_of_equal_labels_the_lower_reef_ranks_first() -> None:
     rng = np.random.default_rng(3)
     z = rng.integers(-3, 4, (40, 200)).astype(np.float64)
     ids = np.broadcast_to(np.arange(200), z.shape)
-    scores = LabelScores.of_text_alone(np.full(len(z), 50.0), z)
+    scores = LabelScores.of_text_alone(np.full(len(z), 50.0), z, np.zeros_like(z))
     ranks = np.argsort(np.argsort(-z, axis=1, kind="stable"), axis=1, kind="stable")
     inputs = results.features(scores, ids, np.zeros(200, dtype=np.int64))
     positive = z > 0

@@ -15,7 +15,7 @@ from lagoon.tokens import normalise
 from lagoon.vocabulary import BaseVocabulary
 
 DATA = Path(lagoon.__file__).parent / "data"
-LARGEST = 8_000_000
+LARGEST = 12_000_000
 """Maximum bytes of data in the package."""
 
 

@@ -1,0 +1,287 @@
+"""Learn what words say for or against each reef as the subject of a text: ``python -m lagoon.build.senses``
+
+The table of reefs says what a word can be about. Whether a passage is about it depends on the other words:
+"iPhone" and "quarter" speak against fruits beside "apple". A teacher judges passages of running text: the
+similarity of a passage to the *name* of each reef by the encoder, standardised over the reefs of the passage.
+A linear model of words learns to repeat that judgement, so that the scorer needs no encoder:
+
+    judgement(passage, r) = offset(r) + mean of weight(w, r) over the words w of the passage,
+
+where a word counts by its rarity and its repetitions, as it does for the scorer. The weights begin at a share
+of the teacher's judgement of the word alone, and ridge regression changes them by what the passages say. Of
+each word the largest weights of either sign are kept.
+
+``teach`` draws passages and writes the judgements, quantised, to the teacher file; it needs the encoder.
+``fit`` needs the teacher file and the running text only, and two runs give identical files. Texts that hold
+judged passages (``--except``) are not drawn, so that `benchmarks/label_truth.py` measures texts never seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import logging
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from lagoon.bm25 import WEIGHT_SCALE
+from lagoon.build.counting import count_texts
+from lagoon.keys import fnv1a64_many
+from lagoon.model import MANIFEST, SENSE_STEPS, Model, load_model, save_model
+from lagoon.vocabulary import BaseVocabulary
+
+Doubles = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
+
+DATA = Path(__file__).parent.parent / "data"
+TEACHER = Path(__file__).parent / "sense_teacher.npz"
+
+PASSAGE_CHARS = 380
+"""A passage ends with the first sentence that reaches this length."""
+LEAST_CHARS, MOST_CHARS = 200, 700
+PASSAGES_PER_TEXT = 36
+FEWEST_PASSAGES = 2
+"""Words in fewer drawn passages get no weights."""
+JUDGED_TOKENS = 128
+
+LEVEL_STEP, LOWEST_LEVEL = 0.5, -2.0
+"""Judgements are stored in 16 levels, two in a byte."""
+
+RIDGE = 0.06
+ITERATIONS = 20
+"""Steps of conjugate gradients; chosen with RIDGE by the explained variance of texts that were left out."""
+WEIGHTS_PER_WORD = 12
+MOST_WEIGHT = 127
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“])")
+_HEADING = re.compile(r"==+[^=]*==+")
+_log = logging.getLogger("lagoon.build.senses")
+
+
+@dataclass(frozen=True, slots=True)
+class Teacher:
+    """Judgements of passages and of words alone, in units of z.
+
+    passage_keys  u64 (passages,): hash of each passage;  passages  (passages, reefs)
+    word_keys     u64 (words,): hash of each normal form;  words     (words, reefs)
+    """
+
+    passage_keys: npt.NDArray[np.uint64]
+    passages: Doubles
+    word_keys: npt.NDArray[np.uint64]
+    words: Doubles
+
+
+def write_teacher(path: Path, teacher: Teacher) -> None:
+    with path.open("wb") as stream:
+        np.savez_compressed(
+            stream,
+            n_reefs=np.array(teacher.words.shape[1]),
+            passage_keys=teacher.passage_keys,
+            passages=_levels(teacher.passages),
+            word_keys=teacher.word_keys,
+            words=_levels(teacher.words),
+        )
+
+
+def read_teacher(path: Path) -> Teacher:
+    with np.load(path, allow_pickle=False) as stored:
+        n_reefs = int(stored["n_reefs"])
+        return Teacher(
+            stored["passage_keys"],
+            _judgements(stored["passages"], n_reefs),
+            stored["word_keys"],
+            _judgements(stored["words"], n_reefs),
+        )
+
+
+def _levels(judgements: npt.NDArray[np.floating]) -> Bytes:
+    """Pack (n, reefs) judgements, two levels in a byte."""
+    levels = np.clip(np.rint((judgements - LOWEST_LEVEL) / LEVEL_STEP), 0, 15).astype(np.uint8)
+    if levels.shape[1] % 2:
+        levels = np.pad(levels, ((0, 0), (0, 1)))
+    packed: Bytes = levels[:, ::2] | levels[:, 1::2] << np.uint8(4)
+    return packed
+
+
+def _judgements(packed: Bytes, n_reefs: int) -> Doubles:
+    levels = np.stack((packed & 0xF, packed >> 4), axis=2).reshape(len(packed), -1)[:, :n_reefs]
+    return levels * LEVEL_STEP + LOWEST_LEVEL
+
+
+def named_texts(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    """(name, text) of the files that `counting.read_texts` reads: name of a file, or field `_id` of a
+    line."""
+    for path in paths:
+        if path.is_dir():
+            for file in sorted(p for p in path.iterdir() if p.suffix in {".txt", ".md"}):
+                yield file.name, file.read_text(encoding="utf-8", errors="replace")
+        else:
+            opener = gzip.open if path.suffix == ".gz" else open
+            with opener(path, "rt", encoding="utf-8") as stream:
+                for line in stream:
+                    record = json.loads(line)
+                    yield str(record.get("_id", "")), str(record["text"])
+
+
+def cut(text: str) -> list[str]:
+    """Passages of running text: whole sentences, without headings."""
+    passages: list[str] = []
+    passage = ""
+    for block in re.split(r"\n\s*\n", text):
+        paragraph = " ".join(block.split())
+        if paragraph.startswith("#"):
+            continue
+        for sentence in _SENTENCE_END.split(_HEADING.sub("", paragraph).strip()):
+            passage = f"{passage} {sentence}".strip()
+            if len(passage) >= PASSAGE_CHARS:
+                passages.append(passage[:MOST_CHARS])
+                passage = ""
+        if len(passage) >= LEAST_CHARS:
+            passages.append(passage)
+            passage = ""
+    return passages
+
+
+def teach(model: Model, texts: Iterable[tuple[str, str]], excluded: set[str], n_passages: int) -> Teacher:
+    """Draw passages of `texts` whose names are not `excluded`, and judge them and their words."""
+    from lagoon.build.word_vectors import WORDS_AT_ONCE, Encoder
+
+    rng = random.Random(5)
+    drawn: list[str] = []
+    for name, text in texts:
+        passages = cut(text) if name not in excluded else []
+        drawn += rng.sample(passages, min(PASSAGES_PER_TEXT, len(passages)))
+    rng.shuffle(drawn)
+    drawn = list(dict.fromkeys(drawn[:n_passages]))
+    counts = count_texts(BaseVocabulary(model), drawn)
+    frequencies = np.bincount(counts.indices, minlength=model.n_words)
+    words = [model.words[int(word)] for word in np.flatnonzero(frequencies >= FEWEST_PASSAGES)]
+    encoder = Encoder(threads=2)
+    names = encoder.embed([reef.name for reef in model.hierarchy.reefs])
+    of_passages = encoder.embed(drawn, max_tokens=JUDGED_TOKENS) @ names.T
+    of_words = encoder.embed(words, batch=WORDS_AT_ONCE) @ names.T
+    _log.info("%d passages and %d words judged", len(drawn), len(words))
+    return Teacher(
+        fnv1a64_many(drawn), standardised(of_passages), fnv1a64_many(words), standardised(of_words)
+    )
+
+
+def standardised(similarity: npt.NDArray[np.floating]) -> Doubles:
+    """(n, reefs) similarities in standard deviations about the mean of each row."""
+    values = similarity.astype(np.float64)
+    centred: Doubles = values - values.mean(axis=1, keepdims=True)
+    centred /= centred.std(axis=1, keepdims=True)
+    return centred
+
+
+def with_senses(model: Model, teacher: Teacher, texts: Iterable[tuple[str, str]]) -> Model:
+    """The model with sense weights that repeat the teacher's judgements of the passages found in `texts`.
+
+    Raises ValueError if none is found, or if the teacher judged other reefs."""
+    if teacher.words.shape[1] != model.n_reefs:
+        raise ValueError(f"the teacher file judges {teacher.words.shape[1]} reefs, not {model.n_reefs}")
+    passages, judgements = _passages_of(teacher, texts)
+    _log.info("%d of %d judged passages found", len(passages), len(teacher.passage_keys))
+    if not passages:
+        raise ValueError("no passage of the teacher file is in the running text")
+    counts = count_texts(BaseVocabulary(model), passages)
+    words, alone = _judged_words(model, teacher)
+    mass = counts.astype(np.float64)
+    mass.data = (1.0 + np.log(mass.data)) * (model.weights / WEIGHT_SCALE)[mass.indices]
+    totals = np.maximum(np.asarray(mass.sum(axis=1)).ravel(), 1e-9)
+    design = sparse.csr_matrix(sparse.diags(1.0 / totals) @ mass[:, words])
+    middle = judgements.mean(axis=0)
+    expected = design @ alone
+    expected -= expected.mean(axis=0)
+    share = float((expected * (judgements - middle)).sum() / (expected * expected).sum())
+    weights = share * alone + _ridge(design, judgements - middle - share * expected)
+    _log.info("share of the words' own judgement %.2f", share)
+    levels = np.clip(np.rint(weights * SENSE_STEPS), -MOST_WEIGHT, MOST_WEIGHT)
+    order = np.argsort(-np.abs(levels), axis=1, kind="stable")
+    np.put_along_axis(levels, order[:, WEIGHTS_PER_WORD:], 0.0, axis=1)
+    kept = sparse.csr_matrix(levels)
+    lengths = np.zeros(model.n_words, dtype=np.int64)
+    lengths[words] = np.diff(kept.indptr)
+    return replace(
+        model,
+        sense_starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.uint32),
+        sense_reefs=kept.indices.astype(np.uint8),
+        sense_weights=kept.data.astype(np.int8),
+        sense_offsets=np.round(middle - (design @ levels).mean(axis=0) / SENSE_STEPS, 4),
+    )
+
+
+def _passages_of(teacher: Teacher, texts: Iterable[tuple[str, str]]) -> tuple[list[str], Doubles]:
+    row_of = {key: row for row, key in enumerate(teacher.passage_keys.tolist())}
+    found: dict[int, str] = {}
+    for _, text in texts:
+        passages = cut(text)
+        for passage, key in zip(passages, fnv1a64_many(passages).tolist() if passages else [], strict=True):
+            if key in row_of:
+                found[row_of[key]] = passage
+    rows = sorted(found)
+    return [found[row] for row in rows], teacher.passages[rows]
+
+
+def _judged_words(model: Model, teacher: Teacher) -> tuple[npt.NDArray[np.int64], Doubles]:
+    """Ids of the judged words, ascending, and what the teacher says of each alone."""
+    row_of = {key: row for row, key in enumerate(teacher.word_keys.tolist())}
+    forms = list(model.words)
+    rows = [row_of.get(key, -1) for key in fnv1a64_many(forms).tolist()]
+    words = np.flatnonzero(np.array(rows) >= 0)
+    return words, teacher.words[np.array(rows)[words]]
+
+
+def _ridge(design: sparse.csr_matrix, targets: Doubles) -> Doubles:
+    """Minimise |design @ x - targets|^2 + RIDGE |x|^2 for all columns by conjugate gradients."""
+    residual: Doubles = np.asarray(design.T @ targets)
+    found, direction = np.zeros_like(residual), residual.copy()
+    squares = (residual * residual).sum(axis=0)
+    for _ in range(ITERATIONS):
+        image = design.T @ (design @ direction) + RIDGE * direction
+        step = squares / np.maximum((direction * image).sum(axis=0), np.finfo(np.float64).tiny)
+        found += step * direction
+        residual -= step * image
+        before, squares = squares, (residual * residual).sum(axis=0)
+        direction = residual + squares / np.maximum(before, np.finfo(np.float64).tiny) * direction
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m lagoon.build.senses", description=__doc__.split("\n")[0])
+    parser.add_argument("step", choices=("teach", "fit"))
+    parser.add_argument("--running-text", type=Path, nargs="+", required=True, help="as for lagoon.build")
+    parser.add_argument("--teacher", type=Path, default=TEACHER, help="judgements; default %(default)s")
+    parser.add_argument("--data", type=Path, default=DATA, help="data of the scorer; default %(default)s")
+    parser.add_argument("--output", type=Path, help="folder for the new data; default: that of --data")
+    parser.add_argument("--passages", type=int, default=20_000, help="passages to draw; default %(default)s")
+    parser.add_argument(
+        "--except", type=Path, dest="excluded", help="JSON lines; texts named by `source` are not drawn"
+    )
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(relativeCreated)7d ms  %(message)s")
+    model = load_model(options.data, verify=True)
+    texts = named_texts(options.running_text)
+    if options.step == "teach":
+        lines = options.excluded.read_text(encoding="utf-8").splitlines() if options.excluded else []
+        excluded = {str(json.loads(line)["source"]).split("/", 1)[-1] for line in lines}
+        write_teacher(options.teacher, teach(model, texts, excluded, options.passages))
+        return
+    manifest = json.loads((options.data / MANIFEST).read_text(encoding="utf-8"))
+    kept = {name: manifest[name] for name in ("parameters", "sources")}
+    output = options.output or options.data
+    checksum = save_model(with_senses(model, read_teacher(options.teacher), texts), output, kept)
+    _log.info("wrote %s, checksum %s", output, checksum)
+
+
+if __name__ == "__main__":
+    main()
