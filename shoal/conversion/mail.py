@@ -178,7 +178,8 @@ class _Mailbox:
 
 
 def _header(message: Part, name: str) -> str:
-    return decode_header(message.header(name), message.charset)
+    value = message.header(name)
+    return decode_header(value, None if value.isascii() else message.charset)
 
 
 def _people(message: Part, name: str) -> list[str]:

@@ -25,7 +25,8 @@ _AS_IT_IS = frozenset({"", "7bit", "8bit", "binary"})
 _BLANK_LINE = re.compile(rb"\r?\n[ \t]*\r?\n|\A\r?\n")
 _ENCODED_WORDS = re.compile(r"=\?[^\s?]{1,40}\?[bBqQ]\?[^?]*+\?=(?:\s++=\?[^\s?]{1,40}\?[bBqQ]\?[^?]*+\?=)*+")
 _LINE_ENDS = (b"\n", b"\r\n")
-_CARRIAGE_RETURN = 0x0D
+_NEWLINE, _CARRIAGE_RETURN = 0x0A, 0x0D
+_LINE_REST = re.compile(rb"[ \t]*+(?=\r?\n|\Z)")
 _MARKS_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _PARSER = BytesHeaderParser(policy=compat32)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\s]+")
@@ -62,8 +63,11 @@ class Part:
 
     def header(self, name: str) -> str:
         """Return a header as it is written, bytes beyond ASCII as surrogates; empty if there is none."""
+        value = self.headers.get(name, "")
+        if isinstance(value, str):
+            return value
         name = name.lower()
-        return next((str(value) for key, value in self.headers.raw_items() if key.lower() == name), "")
+        return next((str(raw) for key, raw in self.headers.raw_items() if key.lower() == name), "")
 
     def payload(self) -> bytes:
         """Return the body without its transfer encoding; damaged parts of it are left out."""
@@ -89,17 +93,14 @@ class Part:
         boundary = self._parameter("boundary")
         if not boundary:
             return []
-        mark = re.compile(
-            rb"(?:\A|\r?\n)--" + re.escape(boundary.encode("utf-8", "replace")) + rb"(--)?[ \t]*+(?=\r?\n|\Z)"
-        )
         parts: list[Part] = []
         start: int | None = None
-        for match in mark.finditer(self.body):
+        for mark, end, is_last in _boundaries(self.body, b"--" + boundary.encode("utf-8", "replace")):
             if start is not None:
-                parts.append(self._inner(start, match.start()))
-            if match.group(1) or len(parts) >= MAX_PARTS:
+                parts.append(self._inner(start, mark))
+            if is_last or len(parts) >= MAX_PARTS:
                 return parts
-            start = match.end()
+            start = end
         if start is not None:
             parts.append(self._inner(start, len(self.body)))  # it was cut
         return parts
@@ -118,6 +119,20 @@ class Part:
         if isinstance(value, tuple):
             value = value[2]
         return value if isinstance(value, str) else None
+
+
+def _boundaries(body: bytes, line: bytes) -> Iterator[tuple[int, int, bool]]:
+    """Yield start and end of the lines between parts, and whether one is the last. The line end before it
+    belongs to it, that after it does not."""
+    at = body.find(line)
+    while at >= 0:
+        end = at + len(line)
+        is_last = body.startswith(b"--", end)
+        rest = _LINE_REST.match(body, end + 2 if is_last else end)
+        if rest and (at == 0 or body[at - 1] == _NEWLINE):
+            start = max(at - 1, 0)
+            yield start - (start > 0 and body[start - 1] == _CARRIAGE_RETURN), rest.end(), is_last
+        at = body.find(line, end)
 
 
 def read_part(data: bytes, depth: int = 0) -> Part:
@@ -171,9 +186,12 @@ def decode_header(value: str, charset: str | None = None) -> str:
 
     `charset`: of bytes beyond ASCII that are not UTF-8, such as that of the body.
     """
-    raw = value[:_MAX_HEADER_CHARS].encode("utf-8", "surrogateescape")
-    text = _ENCODED_WORDS.sub(_decoded_words, _decoded(raw, "utf-8", charset))
-    return _CONTROL.sub(" ", text).strip()
+    value = value[:_MAX_HEADER_CHARS]
+    if not value.isascii():
+        value = _decoded(value.encode("utf-8", "surrogateescape"), "utf-8", charset)
+    if "=?" in value:
+        value = _ENCODED_WORDS.sub(_decoded_words, value)
+    return _CONTROL.sub(" ", value).strip()
 
 
 def _decoded_words(match: re.Match[str]) -> str:
