@@ -124,7 +124,7 @@ class ScoringSettings:
     )
     reefs_per_chunk: int = setting(38, "most reefs stored with a chunk (z > 0 only)", between(1, 207))
     # benchmarks/label_truth.py, documents that no constant was chosen on: wrong labels are 4 % in articles
-    # and 8 % in books with 0.5, 3 and 4 % with 0.6.
+    # and 11 % in books with 0.5, 2 and 2 % with 0.6.
     label_threshold: float = setting(
         0.6,
         "lowest probability at which a reef is a label of a passage, 0 to 1; a passage without labels has "
