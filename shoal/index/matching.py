@@ -92,7 +92,11 @@ class Matches:
         """Return whether the chunk at each of some places (`Index.places_of`) contains the term."""
         contains = np.zeros(len(places), dtype=np.bool_)
         for number, which, ordinals in self.index.split(places):
-            contains[which] = np.isin(ordinals, self.parts[number].ordinals)
+            found = self.parts[number].ordinals
+            if len(found):
+                wanted = ordinals.astype(found.dtype)
+                at = np.searchsorted(found, wanted)
+                contains[which] = found[np.minimum(at, len(found) - 1)] == wanted
         return contains
 
     def count_by_document(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -17,6 +17,7 @@ of these kinds:
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import string
@@ -161,7 +162,7 @@ class WordStream:
     def __len__(self) -> int:
         return len(self.ids)
 
-    @property
+    @functools.cached_property
     def positions(self) -> NDArray[np.int64]:
         """The position of each word: 1 for the first that advances."""
         return np.cumsum(self.advances, dtype=np.int64)

@@ -73,7 +73,9 @@ def _cached(piece: str) -> Sequence[Word]:
 
 
 def _words(piece: str) -> Iterator[Word]:
-    spans = [run for match in word_pattern(piece).finditer(piece) for run in _runs(piece, *match.span())]
+    spans = [match.span() for match in word_pattern(piece).finditer(piece)]
+    if not piece.isascii():
+        spans = [run for span in spans for run in _runs(piece, *span)]
     done = first = 0
     while first < len(spans):
         last = first
@@ -94,7 +96,7 @@ def _words(piece: str) -> Iterator[Word]:
 
 def _runs(piece: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The parts of a run of letters and digits in scripts with and without spaces between words."""
-    if piece.isascii() or not any(map(characters.is_without_spaces, piece[start:end])):
+    if not any(map(characters.is_without_spaces, piece[start:end])):
         yield start, end
         return
     at = start
@@ -114,7 +116,7 @@ def _are_linked(piece: str, first: tuple[int, int], second: tuple[int, int]) -> 
     a, sign, b = piece[first[1] - 1], piece[first[1] : second[0]], piece[second[0]]
     if len(sign) != 1 or sign not in LINKS:
         return False
-    if any(map(characters.is_without_spaces, (a, b))):
+    if not (a.isascii() and b.isascii()) and any(map(characters.is_without_spaces, (a, b))):
         return False
     if sign == "/" and first[1] - first[0] == second[1] - second[0] == 1 and a.isalpha() and b.isalpha():
         return piece[second[1] : second[1] + 1] not in SUFFIXES
@@ -178,6 +180,9 @@ def _parts(piece: str, start: int, end: int) -> Iterator[Word]:
     if not run.isascii():
         yield from _number_parts(piece, start, end)
         return
+    if len(run) == 1 or run.isdigit() or (run.isalpha() and run[1:].islower()):
+        yield Word(run.lower(), start, end)
+        return
     subwords = list(_SUBWORD.finditer(run)) if len(run) <= MAX_SPLIT else []
     n_changes = sum(
         a.group()[-1].isdigit() != b.group()[0].isdigit() for a, b in itertools.pairwise(subwords)
@@ -201,7 +206,9 @@ def _number_parts(piece: str, start: int, end: int) -> Iterator[Word]:
 
 def _joined(forms: Sequence[str], signs: Sequence[str]) -> str:
     """The whole of a compound of these forms and the signs between them."""
-    if all(form.isdigit() for form in forms) and len(forms) > 1:
+    if len(forms) == 1:
+        return forms[0]
+    if all(map(str.isdigit, forms)):
         written = "".join(form + sign for form, sign in zip(forms, (*signs, ""), strict=True))
         if _THOUSANDS.fullmatch(written):
             return written.translate(_NO_THOUSANDS)

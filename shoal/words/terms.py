@@ -54,8 +54,8 @@ class Terms:
         """Return the term of each form."""
         cached = self._cached
         terms = list(map(cached.get, forms))
-        missing = {form for form, found in zip(forms, terms, strict=True) if found is None}
-        if missing:
+        if None in terms:
+            missing = {form for form, found in zip(forms, terms, strict=True) if found is None}
             new = self._stemmed(missing)
             if len(cached) + len(new) > MAX_CACHED:
                 # Another thread may still read the former one.
