@@ -28,7 +28,6 @@ MADE_HERE = {
     # The words of a quotation as literals. The length of the quotation determines the cost at each position.
     MadePattern("shoal.grounding.quotations", "_pattern"): quotations._pattern('a "quoted" word - a'),
     # Each place is tried once: the boundary is fixed.
-    MadePattern("shoal.conversion.mime", "parts"): re.compile(rb"(?:\A|\r?\n)--a(--)?[ \t]*+(?=\r?\n|\Z)"),
     # Reads MAX_PADDING bytes and a boundary at a time.
     MadePattern("shoal_api.multipart", "_pieces"): re.compile(rb"--a-(?:-|[^\S\r\n]{1,64})\Z"),
 }
