@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 MAX_PAGE_CHARS = 500_000
@@ -36,6 +36,7 @@ _NO_GAP = (-0.15, 0.05)
 _LETTERS_APART, _CJK_APART = 0.22, 1.2
 _EVEN = 0.12
 _MIN_APART = 4
+_SINGLE_LETTERS = re.compile(r"(?<!\S)\S(?: +\S(?!\S)){3}")
 _CONTROL = re.compile("[\x01\x03-\x08\x0e-\x1f]")
 _MAX_CONTROL_SHARE = 0.05
 _SAME_PLACE = 0.3  # of the size of the letters
@@ -144,6 +145,7 @@ class PageReader:
         self._matrix = raw.FS_MATRIX()
         self._font_name = ctypes.create_string_buffer(_FONT_NAME_BYTES)
         self._flags = ctypes.c_int()
+        self._fonts: dict[tuple[bytes, bool], tuple[str, bool]] = {}
 
     def read(self, textpage: Any, page: int, rotation: int, width: float, height: float) -> PageText:
         """Return the text of a page.
@@ -297,11 +299,20 @@ class PageReader:
         self, textpage: Any, text: str, start: int, size: float, left: float, right: float, view: View
     ) -> list[Cell]:
         """Return the parts of a line between wide gaps; one if it has none."""
+        spaces = [
+            (
+                space,
+                self._position(textpage, start + space.start() - 1, view)[2],
+                self._position(textpage, start + space.end(), view)[0],
+            )
+            for space in _SPACE.finditer(text)
+        ]
+        is_plain = all(_NO_GAP[1] * size <= begins - ends <= _WIDE_GAP * size for _, ends, begins in spaces)
+        if is_plain and not _CJK.search(text) and not _SINGLE_LETTERS.search(text):
+            return [Cell(left, right, _joined(text))]
         words: list[Word] = []
         at = 0
-        for space in _SPACE.finditer(text):
-            ends = self._position(textpage, start + space.start() - 1, view)[2]
-            begins = self._position(textpage, start + space.end(), view)[0]
+        for space, ends, begins in spaces:
             is_generated = self._raw.FPDFText_IsGenerated(textpage, start + space.start()) == 1
             words.append(Word(left, ends, text[at : space.start()], is_generated))
             left, at = begins, space.end()
@@ -313,6 +324,8 @@ class PageReader:
         box = self._box
         if not self._raw.FPDFText_GetLooseCharBox(textpage, index, box):
             return 0.0, 0.0, 0.0
+        if not view.rotation:
+            return box.left, box.bottom, box.right
         left, bottom, right, _ = view.seen(box.left, box.bottom, box.right, box.top)
         return left, bottom, right
 
@@ -328,9 +341,12 @@ class PageReader:
     def _font(self, textpage: Any, index: int) -> tuple[str, bool]:
         """Return the name of a character's font, without the mark of a subset, and whether it is bold."""
         name = self._font_name_of(textpage, index)
-        # The weight that PDFium reports is a guess from the width of stems, and wrong for many fonts.
-        bold = bool(name) and bool(self._flags.value & _FORCE_BOLD or _BOLD_NAME.search(name))
-        return _SUBSET.sub("", name.decode("utf-8", "replace")), bold
+        key = name, bool(self._flags.value & _FORCE_BOLD)
+        if key not in self._fonts:
+            # The weight that PDFium reports is a guess from the width of stems, and wrong for many fonts.
+            is_bold = bool(name) and (key[1] or _BOLD_NAME.search(name) is not None)
+            self._fonts[key] = _SUBSET.sub("", name.decode("utf-8", "replace")), is_bold
+        return self._fonts[key]
 
     def _font_name_of(self, textpage: Any, index: int) -> bytes:
         buffer = self._font_name
@@ -367,26 +383,22 @@ def cells_of_words(words: Sequence[Word], size: float) -> list[Cell]:
     """
     apart = _spaced_apart(words, size)
     cells: list[Cell] = []
-    for i, word in enumerate(words):
-        joiner: str | None = None
-        if cells:
-            before = words[i - 1]
-            gap = word.left - before.right
-            a, b = before.text[-1:], word.text[:1]
-            is_guess = before.is_divided and a.isalnum() and b.isalnum()
-            if (
-                i in apart
-                or (gap < _CJK_GAP * size and is_cjk(a) and is_cjk(b))
-                or (is_guess and _NO_GAP[0] < gap / size < _NO_GAP[1])
-            ):
-                joiner = ""
-            elif gap <= _WIDE_GAP * size:
-                joiner = " "
-        if joiner is None:
-            cells.append(Cell(*word[:3]))
-        else:
-            cells[-1] = Cell(cells[-1].left, word.right, f"{cells[-1].text}{joiner}{word.text}")
-    return cells
+    left, parts = words[0].left, [words[0].text]
+    for i, (before, word) in enumerate(pairwise(words), 1):
+        gap = word.left - before.right
+        a, b = before.text[-1:], word.text[:1]
+        is_guess = before.is_divided and a.isalnum() and b.isalnum()
+        if gap > _WIDE_GAP * size and i not in apart:
+            cells.append(Cell(left, before.right, "".join(parts)))
+            left, parts = word.left, []
+        elif not (
+            i in apart
+            or (gap < _CJK_GAP * size and is_cjk(a) and is_cjk(b))
+            or (is_guess and _NO_GAP[0] < gap / size < _NO_GAP[1])
+        ):
+            parts.append(" ")
+        parts.append(word.text)
+    return [*cells, Cell(left, words[-1].right, "".join(parts))]
 
 
 def _spaced_apart(words: Sequence[Word], size: float) -> set[int]:
