@@ -1,6 +1,6 @@
 """Truth of reasons: how often a shared reef given as the reason of a search result is one, by judged reasons.
 
-usage: python -m benchmarks.reason_truth CORPORA COLLECTIONS [--databases FOLDER] [--threshold 0.5] [--fit]
+usage: python -m benchmarks.reason_truth CORPORA COLLECTIONS [--databases FOLDER] [--threshold 0.6] [--fit]
 
 `judgements/search_reasons.jsonl` has the first results of 99 searches, drawn by a seed: 50 questions to
 books and encyclopedia articles, written from a passage in words of their own, and 49 queries of four
@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("corpora", type=Path)
     parser.add_argument("collections", type=Path)
     parser.add_argument("--databases", type=Path, help="folder of the libraries, built if they are missing")
-    parser.add_argument("--threshold", type=float, default=0.5)
+    parser.add_argument("--threshold", type=float, default=0.6)
     parser.add_argument("--fit", action="store_true")
     options = parser.parse_args()
     judged = read_judged(options.collections)
