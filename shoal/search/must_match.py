@@ -53,6 +53,9 @@ TEXT_OF = """
 MAX_NEAR = 3
 """Near identifiers that a warning names."""
 
+_HYPHENS = re.compile(f"[{HYPHENS}]")
+_DIGITS, _DIGIT = re.compile(r"\d+"), re.compile(r"\d")
+
 
 class Bounds(NamedTuple):
     """lacking: what must match and a passage lacks, as typed; most, least: bounds of its relevance."""
@@ -160,7 +163,7 @@ def _has_any(
 
 def _has_rest(library: LibraryIndex, term: Term) -> bool:
     """Whether the library has a compound without the plain words at its ends: Rad53 of *Rad53-dependent*."""
-    pieces = re.split(f"[{HYPHENS}]", term.text)
+    pieces = _HYPHENS.split(term.text)
     while len(pieces) > 1 and _is_plain(pieces[-1]):
         pieces.pop()
     while len(pieces) > 1 and _is_plain(pieces[0]) and len(pieces) > 2:
@@ -178,7 +181,7 @@ def _is_plain(piece: str) -> bool:
 
 def _series(form: str) -> str:
     """What siblings have in common: the form without its numbers, or the number of digits of a number."""
-    return re.sub(r"\d+" if any(map(str.isalpha, form)) else r"\d", "#", form)
+    return (_DIGITS if any(map(str.isalpha, form)) else _DIGIT).sub("#", form)
 
 
 def absent_warnings(
