@@ -21,9 +21,9 @@ import functools
 import itertools
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -363,7 +363,7 @@ def _with_more(rows: _Rows, more: _Rows, places: NDArray[np.int64]) -> _Rows:
     is_more[places + np.arange(len(places))] = True
     is_old = ~is_more
     columns = []
-    for old, new in zip(rows, more, strict=True):
+    for old, new in cast("Iterable[tuple[NDArray[Any], NDArray[Any]]]", zip(rows, more, strict=True)):
         column = np.empty(len(is_more), dtype=old.dtype)
         column[is_old], column[is_more] = old, new
         columns.append(column)
