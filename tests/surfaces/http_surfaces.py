@@ -155,7 +155,9 @@ def by_console(world: World, query: str, arguments: Arguments) -> Any:
     response = world.http.get("/", params=parameters)
     if response.status_code >= 400:
         raise RefusedError(response.text)
-    links = re.findall(r'id="result-[\d-]+"><a href="/documents/(\d+)\?chunk=(\d+)', response.text)
+    found = re.findall(r'id="result-([\d-]+)"><a href="/documents/(\d+)\?chunk=(\d+)', response.text)
+    # Weaker results are folded after the others, and keep their numbers.
+    links = [link for _, *link in sorted(found, key=lambda each: [*map(int, each[0].split("-"))])]
     headings = set(re.findall(r'<h3 id="facet-\d+">([^<]*)</h3>', response.text))
     return [[int(number) for number in link] for link in links], bool(headings & {"year"})
 
