@@ -69,6 +69,8 @@ _IMPLIED_ENDS = {
     "thead": (frozenset({"tbody", "thead", "tfoot"}), frozenset({"table"})),
     "body": (frozenset({"head"}), frozenset({"html"})),
 }
+# Text in a head that was not closed would be no text of the page.
+_IN_HEAD = words_of("base basefont bgsound link meta noscript script style template title head html object")
 _WANTED = words_of(
     "class id role style hidden aria-hidden colspan rowspan start alt alttext type href name content "
     "epub:type open lang src property"
@@ -158,7 +160,7 @@ class _Reader:
             return at
         is_empty = self._xhtml and self._text.startswith("/", tag.end() - 1)
         self._begin(lower, attributes, is_empty)
-        if lower in _RAW_END and not is_empty:
+        if lower in _RAW_END and not is_empty and not self._n_open.get("svg"):
             return self._read_raw(lower, at)
         return at
 
@@ -193,6 +195,8 @@ class _Reader:
     def _begin(self, name: str, attributes: str, is_empty: bool) -> None:
         if name in _CLOSES_P and self._n_open.get("p"):
             self._end_implied(frozenset({"p"}), _SCOPES)
+        if name not in _IN_HEAD and self._n_open.get("head"):
+            self._end_implied(*_IMPLIED_ENDS["body"])
         implied = _IMPLIED_ENDS.get(name)
         if implied is not None and any(map(self._n_open.get, implied[0])):
             self._end_implied(*implied)
