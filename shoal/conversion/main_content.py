@@ -1,4 +1,9 @@
-"""The main content of a page: what is navigation, a banner, a footer or a script, and what is the text."""
+"""The main content of a page: what is navigation, a banner, a comment or a script, and what is the text.
+
+Names of elements, roles and classes say what a part is. What they do not say, prose does: blocks of sentences
+that are not links. Most of the prose is in one part of the page. Parts beside it without prose, paragraphs
+that are links, and short blocks after the last prose are not the text.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from shoal.conversion.converted import one_line
-from shoal.conversion.html_tree import HtmlTree
+from shoal.conversion.html_tree import BLOCKS, HEADINGS, HtmlTree
 from shoal.models.files import Removed
 from shoal.support.plain_text import words_of
 
@@ -25,7 +30,15 @@ _NO_TEXT = words_of(
 )
 _NEVER_HIDDEN = frozenset({"math", "img", "body", "html"})
 _HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+# Such as `has-sidebar` and `post--with-ads`, which say what is in an element and not what it is.
+_MODIFIER = re.compile(r"(?:\b|_)(?:has|with|without|no|not|hide|show)[-_]\S*")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+_COMMENTS = "comments"
+_OUTSIDE = "outside the main content"
+_MISSED = (_COMMENTS, _OUTSIDE, "related pages", "after the text")
+_WARNED_SHARE = 0.1
+"""A greater share of a page's text, left out for one of these reasons, is a warning."""
 
 
 class _ClassRule(NamedTuple):
@@ -55,13 +68,62 @@ _CLASS_RULES = (
     _ClassRule("navigation", 0.5, 0.5, words_of("menu toc tabs toolbar")),
     _ClassRule("sidebar", 0.3, 0.2, words_of("sidebar rail")),
     _ClassRule("footer", 0.3, 0.0, words_of("footer printfooter colophon siteinfo")),
-    _ClassRule("sharing", 0.1, 0.0, words_of("share sharing social addtoany sharedaddy")),
-    _ClassRule("related pages", 0.3, 0.5, words_of("related recommended trending outbrain taboola")),
-    _ClassRule("pop-up", 0.1, 0.0, words_of("newsletter subscribe signup popup modal paywall")),
-    _ClassRule("advertisement", 0.1, 0.0, words_of("advert advertisement ads adsbygoogle sponsor promo")),
+    _ClassRule(
+        _COMMENTS,
+        1.0,
+        0.0,
+        words_of(
+            "comment comments commentform commentlist nocomments respond reply replies remarks shoutbox "
+            "guestbook disqus akismet kommentar kommentare comentarios commentaires komentarze"
+        ),
+    ),
+    _ClassRule(
+        "related pages",
+        0.3,
+        0.0,
+        words_of(
+            "related relatedposts relates recommended recommendations suggested suggestions trending viral "
+            "popular mostread mostpopular recirculation outbrain taboola verwandte empfehlungen relacionadas"
+        ),
+    ),
+    _ClassRule(
+        "related pages",
+        0.3,
+        0.3,
+        words_of("teaser teasers more moreposts posts stories next prev previous articles links"),
+    ),
+    _ClassRule("about the author", 0.2, 0.0, words_of("author authors authorbox bio byline")),
+    _ClassRule(
+        "sharing",
+        0.1,
+        0.0,
+        words_of("share sharing social addtoany sharedaddy shariff print email rating ratings"),
+    ),
+    _ClassRule(
+        "about the page",
+        0.1,
+        0.0,
+        words_of(
+            "meta metadata postmetadata tags tagcloud taxonomy categories copyright credit credits date "
+            "updated disclosure license licence"
+        ),
+    ),
+    _ClassRule("pop-up", 0.1, 0.0, words_of("newsletter subscribe signup popup modal paywall privacy cta")),
+    _ClassRule(
+        "advertisement",
+        0.1,
+        0.0,
+        words_of(
+            "ad ads advert advertisement adsbygoogle adslot adbox skyscraper sponsor sponsored affiliate "
+            "promo promotion donate donation werbung anzeige anzeigen publicidad reklama"
+        ),
+    ),
+    _ClassRule("control", 0.1, 0.0, words_of("button buttons btn download")),
     _ClassRule("mark", 0.05, 0.0, words_of("editsection headerlink noprint anchorjs permalink linenos")),
 )
 _RULE_OF_WORD = {word: rule for rule in _CLASS_RULES for word in rule.words}
+_MAX_SHORT_CHARS = 300
+_SHORT_REASONS = frozenset({"sharing", "about the page", "control"})
 _ROLE_REASONS = {
     "navigation": "navigation",
     "banner": "page header",
@@ -74,18 +136,59 @@ _ROLE_REASONS = {
     "menubar": "navigation",
     "toolbar": "navigation",
 }
-_TAG_REASONS = {"nav": "navigation", "footer": "footer", "header": "page header", "aside": "sidebar"}
+_TAG_REASONS = {
+    "nav": "navigation",
+    "footer": "footer",
+    "header": "page header",
+    "aside": "sidebar",
+    "form": "form",
+}
 _TEXT_PARTS = frozenset({"main", "article", "blockquote", "section", "figure"})
-_MAIN_WORDS = words_of(
-    "content main maincontent article post entry bodycontent bodytext document markdown prose mw"
-)
-_CONTAINERS = words_of("div section td table ul ol dl p form center nav body tr tbody")
 _LINK_LISTS = words_of("ul ol div table p td dl")
 _MIN_LINKS, _LIST_LINK_SHARE, _MAX_LINK_CHARS = 4, 0.8, 40
 _MAIN_SHARE = 0.25
 """Least share of the page's text, without what was removed, that the marked main part must have."""
-_CLASSED_SHARE = 0.6
-"""The same of a part that only its class marks as main."""
+
+# Chosen with the half of the pages that `benchmarks/web_pages.py` calls seen.
+_SENTENCE_END = re.compile(r"[.!?…。！？](?=[\s\"'”»)]|$)")
+_MIN_SENTENCE_CHARS, _MIN_PROSE_CHARS = 40, 120
+"""A block with fewer characters is no prose: one with the end of a sentence, and one without."""
+_PROSE_SHARE = 0.6
+"""A part with this share of the prose around it is the text; what is beside it must be prose too."""
+_SIDE_PROSE, _SIDE_LINKS = {True: 0.5, False: 0.7}, {True: 0.3, False: 0.1}
+"""Least share of prose, and greatest of links, of a part that stays before (True) or after the text."""
+_TITLES = frozenset({"h1", "h2"})
+_ARRANGED = words_of("div section article main td tr tbody table body html form center")
+_INDEX_SHARE = 0.3
+"""A page with a smaller share of prose is an index: it keeps its links, and its end."""
+_LINK_SHARE = 0.8
+_LISTS = frozenset({"ul", "ol"})
+_LEAVES: Final = frozenset({"p", "div"})
+_ENDS = _LEAVES | {"section", "address", "figcaption"}
+_UNLABELLED = frozenset({"td", "th", "pre"})
+_MAX_LABEL_CHARS, _LABELLED_SHARE = 60, 0.2
+_CAPTIONS = frozenset({"caption", "figcaption"})
+_NUMBERED = re.compile(
+    r"\W*(?:fig|figure|table|listing|abb|abbildung|tabelle|figura|tabla|tableau)\b\W{0,3}\d", re.IGNORECASE
+)
+# The first words of a heading or a label above a part that is not the text.
+_LABELS = re.compile(
+    r"""\W*(?:
+        you\ (?:may|might)\ (?:also\ )?(?:like|enjoy|be\ interested) | don.t\ miss | keep\ reading
+      | (?:related|recommended|similar|popular|latest|recent|other|more|next|previous)
+        \ (?:articles?|posts?|stories|story|news|reading|topics?|links|pages|from|on|like|about|by)\b
+      | (?:also\ read|read\ (?:more|next|also)|explore\ (?:more|further)|most\ (?:read|popular|viewed))\b
+      | trending\b | (?:leave|post|add)\ a\ (?:reply|comment) | (?:\d+\ |no\ )?(?:comments?|responses?)\b
+      | share\ (?:this|on|via)\b | about\ the\ author | tags?: | tagged\b | filed\ under
+      | (?:subscribe|sign\ up|newsletter|advertisement|sponsored)\b
+      | (?:auch\ interessant|das\ könnte|über\ den\ autor|schreibe\ einen|kommentar|schlagw[oö]rt)
+      | mehr\ (?:zum|aus|von|über)\b
+      | (?:weitere|ähnliche|neueste)\ (?:artikel|themen|beiträge|meldungen|nachrichten|news|links)\b
+      | (?:art[ií]culos?|noticias?)\ relacionad | te\ puede\ interesar | comentarios\b
+      | (?:à\ lire|voir)\ aussi | articles?\ (?:similaires|liés) | commentaires\b
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +200,7 @@ class MainContent:
     skipped: frozenset[int]
     heading: int
     removed: tuple[Removed, ...]
+    warnings: tuple[str, ...] = ()
 
 
 class RemovedTexts:
@@ -121,18 +225,35 @@ def find_main_content(tree: HtmlTree, *, whole: bool = False) -> MainContent:
     page.find_hidden(reasons)
     if not whole:
         page.find_boilerplate(reasons)
-    removed = RemovedTexts()
-    for node, reason in reasons.items():
-        if reason:
-            removed.add(reason, text_of(tree, node))
     root, heading = 0, -1
     if not whole:
+        prose = _Prose(tree, reasons)
         root = page.main_root(reasons)
-        for node in page.outside(root):
-            if node not in reasons:
-                removed.add("outside the main content", text_of(tree, node, reasons))
+        page.find_sides(root, prose, reasons)
         heading = page.lost_heading(root, reasons)
-    return MainContent(root, frozenset(reasons), heading, removed.listed())
+    removed = RemovedTexts()
+    sizes: Counter[str] = Counter()
+    end = 0
+    for node in sorted(reasons):
+        if node >= end and reasons[node]:
+            removed.add(reasons[node], text_of(tree, node))
+            sizes[reasons[node]] += page.chars[node]
+        end = max(end, tree.ends[node])
+    for node in page.outside(root):
+        if node not in reasons:
+            removed.add(_OUTSIDE, text_of(tree, node, reasons))
+            sizes[_OUTSIDE] += page.chars[node]
+    return MainContent(root, frozenset(reasons), heading, removed.listed(), _warnings(sizes, page.chars[0]))
+
+
+def _warnings(sizes: Counter[str], total: int) -> tuple[str, ...]:
+    """Return a warning if much was left out that a reader may miss. `sizes`: characters by reason."""
+    parts = [
+        f"{reason} ({sizes[reason] / total:.0%} of its text)"
+        for reason in _MISSED
+        if sizes[reason] > _WARNED_SHARE * total
+    ]
+    return (f"parts of the page are left out: {', '.join(parts)}",) if parts else ()
 
 
 def text_of(tree: HtmlTree, node: int, skipped: Container[int] = ()) -> str:
@@ -159,6 +280,7 @@ class _Page:
         self.chars = [0] * size
         self.link_chars = [0] * size
         self.n_links = [0] * size
+        self._rules_of_names: dict[tuple[str, str], tuple[_ClassRule, ...]] = {}
 
     def without_text(self) -> dict[int, str]:
         """Return the nodes that are no text, with the reason to list (empty: not listed); count the rest."""
@@ -199,7 +321,12 @@ class _Page:
 
     def find_boilerplate(self, reasons: dict[int, str]) -> None:
         """Add the nodes that are not the page's text."""
-        found = dict(self._boilerplate(reasons))
+        comments = dict(self._boilerplate(reasons, self.chars[0], only=_COMMENTS))
+        total = self.chars[0] - sum(self.chars[node] for node in comments)
+        if total < 0.1 * self.chars[0]:
+            # The comments are the text, as in a forum.
+            comments, total = {}, self.chars[0]
+        found = comments | dict(self._boilerplate(reasons | comments, total, but=_COMMENTS))
         kept = self.chars[0] - sum(self.chars[node] for node in found)
         # A page that would lose nearly everything is an index of links: only the certain parts go.
         if kept < 0.1 * self.chars[0]:
@@ -207,9 +334,11 @@ class _Page:
             found = {node: reason for node, reason in found.items() if reason in certain}
         reasons.update(found)
 
-    def _boilerplate(self, reasons: dict[int, str]) -> Iterator[tuple[int, str]]:
+    def _boilerplate(
+        self, reasons: dict[int, str], total: int, only: str = "", but: str = ""
+    ) -> Iterator[tuple[int, str]]:
         tree = self.tree
-        total = self.chars[0] or 1
+        total = total or 1
         node, size = 1, len(tree.names)
         text_part_end = 0
         while node < size:
@@ -221,7 +350,7 @@ class _Page:
                 node = tree.ends[node]
                 continue
             reason = self._reason(node, name, total, inside=node < text_part_end)
-            if reason:
+            if reason and reason != but and only in ("", reason):
                 yield node, reason
                 node = tree.ends[node]
                 continue
@@ -237,14 +366,17 @@ class _Page:
         is_small = chars < 0.5 * total
         reason = _ROLE_REASONS.get(attributes.get("role", "")) or _TAG_REASONS.get(name)
         if reason and (is_small or (reason == "navigation" and link_share > 0.5)):
-            if reason in ("navigation", "pop-up"):
+            if reason in ("navigation", "pop-up", "footer", "form"):
                 return reason
             if not inside or (reason == "sidebar" and link_share > 0.5):
                 return reason
         if attributes and name not in ("body", "html", "main", "article"):
-            for word in _class_words(attributes):
-                rule = _RULE_OF_WORD.get(word)
-                if rule and chars <= rule.most * total and link_share >= rule.links:
+            for rule in self._rules(attributes):
+                if (
+                    chars <= rule.most * total
+                    and link_share >= rule.links
+                    and (chars <= _MAX_SHORT_CHARS or rule.reason not in _SHORT_REASONS)
+                ):
                     return rule.reason
         if (
             name in _LINK_LISTS
@@ -257,14 +389,22 @@ class _Page:
             return "navigation"
         return ""
 
+    def _rules(self, attributes: dict[str, str]) -> tuple[_ClassRule, ...]:
+        """Return the rules of the words of the class and id, which many elements share."""
+        key = (attributes.get("class", ""), attributes.get("id", ""))
+        rules = self._rules_of_names.get(key)
+        if rules is None:
+            words = _class_words(attributes)
+            rules = tuple(_RULE_OF_WORD[word] for word in words if word in _RULE_OF_WORD)
+            self._rules_of_names[key] = rules
+        return rules
+
     def main_root(self, reasons: dict[int, str]) -> int:
         """Return the element that is marked as the main content and has enough of the text; else the root."""
         tree = self.tree
         kept = list(self.chars)
         for node in reasons:
             self._subtract(kept, node)
-        total = kept[0]
-        best = (0.0, 0)
         articles: list[int] = []
         node, size = 1, len(tree.names)
         while node < size:
@@ -272,26 +412,136 @@ class _Page:
                 node = tree.ends[node]
                 continue
             name = tree.names[node]
-            if name:
-                attributes = tree.attributes.get(node, {})
-                if name == "main" or attributes.get("role") == "main":
-                    if kept[node] >= _MAIN_SHARE * total:
-                        return node
-                elif name == "article":
-                    articles.append(node)
-                elif (
-                    attributes
-                    and name in _CONTAINERS
-                    # Of nested parts the inner one, unless it has clearly less.
-                    and kept[node] >= max(_CLASSED_SHARE * total, 0.95 * best[0])
-                    and not _MAIN_WORDS.isdisjoint(_class_words(attributes))
-                ):
-                    best = (kept[node], node)
+            if (name == "main" or tree.attribute(node, "role") == "main") and (
+                kept[node] >= _MAIN_SHARE * kept[0]
+            ):
+                return node
+            if name == "article" and not (articles and node < tree.ends[articles[0]]):
+                articles.append(node)
             node += 1
-        outer = [node for node in articles if not any(a < node < tree.ends[a] for a in articles[:1])]
-        if len(outer) == 1 and kept[outer[0]] >= _MAIN_SHARE * total:
-            return outer[0]
-        return best[1]
+        if len(articles) == 1 and kept[articles[0]] >= _MAIN_SHARE * kept[0]:
+            return articles[0]
+        return 0
+
+    def find_sides(self, root: int, prose: _Prose, reasons: dict[int, str]) -> None:
+        """Add parts of the main content that are beside its prose, as links or without sentences."""
+        found = dict(self._beside(root, prose))
+        kept = self.chars[root] - sum(
+            self.chars[node] for node in (*reasons, *found) if root < node < self.tree.ends[root]
+        )
+        if prose.chars[root] > _INDEX_SHARE * kept:
+            found.update(self._captions(root, prose, found))
+            found.update(self._lists_of_links(root, prose, found))
+            blocks = prose.blocks(root, found)
+            found.update(self._labelled(root, prose, blocks))
+            found.update(self._ends(prose, blocks, found))
+        reasons.update(found)
+
+    def _ends(self, prose: _Prose, blocks: list[int], skipped: Container[int]) -> Iterator[tuple[int, str]]:
+        """Yield paragraphs of links, and short blocks after the last prose. Headings of what stays stay."""
+        names = self.tree.names
+        is_after, is_below = any(map(prose.is_prose, blocks)), False
+        for node in reversed(blocks):
+            is_after = is_after and not prose.is_prose(node)
+            is_leaf = prose.own[node] >= _LINK_SHARE * self.chars[node]
+            if is_leaf and prose.is_link(node):
+                yield node, "links"
+            elif (
+                is_leaf and is_after and (names[node] in _ENDS or (names[node] in HEADINGS and not is_below))
+            ):
+                yield node, "after the text"
+            elif node not in skipped:
+                is_below = True
+
+    def _captions(self, root: int, prose: _Prose, skipped: Container[int]) -> Iterator[tuple[int, str]]:
+        """Yield the captions that are names of pictures. Sentences, and captions with a number, are text."""
+        tree = self.tree
+        node, end = root + 1, tree.ends[root]
+        while node < end:
+            if node in prose.removed or node in skipped:
+                node = tree.ends[node]
+                continue
+            name = tree.names[node]
+            if (
+                self.chars[node]
+                and not prose.n_blocks[node]
+                and name != "caption"
+                and (
+                    name == "figcaption"
+                    or not _CAPTIONS.isdisjoint(_class_words(tree.attributes.get(node, {})))
+                )
+                and not _NUMBERED.match(one_line(text_of(tree, node)))
+            ):
+                yield node, "caption of a picture"
+                node = tree.ends[node]
+            else:
+                node += 1
+
+    def _beside(self, root: int, prose: _Prose) -> Iterator[tuple[int, str]]:
+        """Yield the parts beside those with most of the prose, from the root inwards."""
+        tree = self.tree
+        node = root
+        while node >= 0:
+            children = list(_children(tree, node, prose.removed))
+            inner = next((child for child in children if self._has_most(node, child, prose)), -1)
+            if inner >= 0:
+                for child in children:
+                    if child != inner and not self._is_text(child, prose, is_before=child < inner):
+                        yield child, _OUTSIDE
+            node = inner
+
+    def _has_most(self, node: int, child: int, prose: _Prose) -> bool:
+        name = self.tree.names[child]
+        return (
+            (name in _ARRANGED or "-" in name)
+            and prose.n_blocks[child] > 1
+            and prose.chars[child] >= _PROSE_SHARE * prose.chars[node]
+        )
+
+    def _is_text(self, node: int, prose: _Prose, *, is_before: bool) -> bool:
+        chars, tree = self.chars[node], self.tree
+        if not chars:
+            return True
+        link_share = self.link_chars[node] / chars
+        if prose.chars[node] > _SIDE_PROSE[is_before] * chars and link_share < _SIDE_LINKS[is_before]:
+            return True
+        return is_before and link_share < 0.5 and not _TITLES.isdisjoint(tree.names[node : tree.ends[node]])
+
+    def _lists_of_links(self, root: int, prose: _Prose, skipped: Container[int]) -> Iterator[tuple[int, str]]:
+        """Yield the lists whose items are links to other pages. An index, as big as the prose, is a text."""
+        tree = self.tree
+        node, end = root + 1, tree.ends[root]
+        while node < end:
+            chars = self.chars[node]
+            if node in prose.removed or node in skipped:
+                node = tree.ends[node]
+            elif (
+                tree.names[node] in _LISTS
+                and 0 < chars <= _LABELLED_SHARE * prose.chars[root]
+                and self.link_chars[node] >= _LINK_SHARE * chars
+            ):
+                yield node, "links"
+                node = tree.ends[node]
+            else:
+                node += 1
+
+    def _labelled(self, root: int, prose: _Prose, blocks: list[int]) -> Iterator[tuple[int, str]]:
+        """Yield the parts that begin with a label such as `Related articles`, or the label alone."""
+        tree = self.tree
+        most = _LABELLED_SHARE * prose.chars[root]
+        for node in blocks:
+            if (
+                tree.names[node] in _UNLABELLED
+                or prose.own[node] > _MAX_LABEL_CHARS
+                or self.chars[node] > 2 * _MAX_LABEL_CHARS
+            ):
+                continue
+            if not _LABELS.match(one_line(tree.text_of(node))):
+                continue
+            part, parent = node, tree.parents[node]
+            while parent > root and prose.first_text[parent] >= part and prose.chars[parent] < most:
+                part, parent = parent, tree.parents[parent]
+            yield part, "related pages"
 
     def _subtract(self, kept: list[int], node: int) -> None:
         chars, parent = self.chars[node], self.tree.parents[node]
@@ -334,7 +584,89 @@ class _Page:
 
 
 def _class_words(attributes: dict[str, str]) -> list[str]:
-    return [
-        word.lower()
-        for word in _WORD.findall(f"{attributes.get('class', '')} {attributes.get('id', '')}"[:500])
-    ]
+    names = f"{attributes.get('class', '')} {attributes.get('id', '')}"[:500]
+    return [word.lower() for word in _WORD.findall(_MODIFIER.sub(" ", names))]
+
+
+class _Prose:
+    """Prose of a tree without its removed nodes.
+
+    A block owns the texts that have no other block in between. One of sentences or of many words, less than
+    half of them links, is prose.
+
+    own, own_links  characters of the texts that a block owns, and of those in links to other pages
+    chars, n_blocks characters and number of the blocks of prose in a subtree
+    first_text      the first node of a subtree with text, or the number of nodes
+    """
+
+    def __init__(self, tree: HtmlTree, removed: Container[int]) -> None:
+        self.tree = tree
+        self.removed = removed
+        size = len(tree.names)
+        self.own = [0] * size
+        self.own_links = [0] * size
+        self.chars = [0] * size
+        self.n_blocks = [0] * size
+        self.first_text = [size] * size
+        self._has_sentence: set[int] = set()
+        self._count_texts()
+        for node in range(size - 1, 0, -1):
+            if self.is_prose(node):
+                self.chars[node] += self.own[node]
+                self.n_blocks[node] += 1
+            parent = tree.parents[node]
+            self.chars[parent] += self.chars[node]
+            self.n_blocks[parent] += self.n_blocks[node]
+            self.first_text[parent] = min(self.first_text[parent], self.first_text[node])
+
+    def _count_texts(self) -> None:
+        tree = self.tree
+        block_of = [0] * len(tree.names)
+        link_end = node = 0
+        while node < len(tree.names):
+            name = tree.names[node]
+            if node in self.removed:
+                node = tree.ends[node]
+                continue
+            block_of[node] = node if name in BLOCKS else block_of[tree.parents[node]]
+            if name == "a" and tree.attribute(node, "href")[:1] not in ("", "#"):
+                link_end = tree.ends[node]
+            elif not name and (chars := len(tree.texts[node].strip())):
+                block = block_of[node]
+                self.own[block] += chars
+                self.own_links[block] += chars if node < link_end else 0
+                self.first_text[node] = node
+                if block not in self._has_sentence and _SENTENCE_END.search(tree.texts[node]):
+                    self._has_sentence.add(block)
+            node += 1
+
+    def is_prose(self, block: int) -> bool:
+        least = _MIN_SENTENCE_CHARS if block in self._has_sentence else _MIN_PROSE_CHARS
+        return self.own[block] >= least and self.own_links[block] < 0.5 * self.own[block]
+
+    def is_link(self, block: int) -> bool:
+        """Whether a block without others in it is nothing but links."""
+        own = self.own[block]
+        return self.tree.names[block] in _LEAVES and 0 < own * _LINK_SHARE <= self.own_links[block]
+
+    def blocks(self, root: int, skipped: Container[int]) -> list[int]:
+        """Return the blocks below the root that own text."""
+        tree = self.tree
+        found: list[int] = []
+        node, end = root + 1, tree.ends[root]
+        while node < end:
+            if node in self.removed or node in skipped:
+                node = tree.ends[node]
+                continue
+            if self.own[node]:
+                found.append(node)
+            node += 1
+        return found
+
+
+def _children(tree: HtmlTree, node: int, skipped: Container[int]) -> Iterator[int]:
+    child, end = node + 1, tree.ends[node]
+    while child < end:
+        if child not in skipped:
+            yield child
+        child = tree.ends[child]

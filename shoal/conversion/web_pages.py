@@ -67,6 +67,7 @@ class Page(NamedTuple):
     markdown: str
     title: str
     removed: tuple[Removed, ...]
+    warnings: tuple[str, ...]
     metadata: Metadata
 
 
@@ -92,7 +93,7 @@ def render_page(text: str, *, whole: bool = False, xhtml: bool | None = None) ->
     """
     tree = parse_html(text, xhtml=_XHTML.match(text) is not None if xhtml is None else xhtml)
     main = find_main_content(tree, whole=whole)
-    return Page(render_markdown(tree, main), _title(tree, main), main.removed, _metadata(tree))
+    return Page(render_markdown(tree, main), _title(tree, main), main.removed, main.warnings, _metadata(tree))
 
 
 def _title(tree: HtmlTree, main: MainContent) -> str:
@@ -185,7 +186,12 @@ def _converted(page: Page) -> Converted:
     if not page.markdown.strip():
         raise ConversionError("no_text", *NO_TEXT)
     return Converted(
-        page.markdown, DocFormat.markdown, page.title, removed=page.removed, metadata=page.metadata
+        page.markdown,
+        DocFormat.markdown,
+        page.title,
+        removed=page.removed,
+        warnings=page.warnings,
+        metadata=page.metadata,
     )
 
 

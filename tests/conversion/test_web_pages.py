@@ -138,6 +138,92 @@ def test_classes_that_only_sound_like_boilerplate_keep_the_text() -> None:
         assert "deep" in page(f"<div class={name}><p>{'The sea is deep. ' * 40}</div>").content
 
 
+STORY = "".join(
+    f"<p>The tide of day {day} was high, and the harbour filled with water.</p>" for day in range(9)
+)
+COMMENT = "<p>I was there and saw it with my own eyes, what a day that was!</p>"
+LINK = "<a href=/other>Ten reasons why the moon is so round</a>"
+
+
+@pytest.mark.parametrize(
+    ("reason", "part"),
+    [
+        ("comments", f"<div id=comments><h2>Two replies</h2>{COMMENT * 2}</div>"),
+        ("comments", f"<ol class=comment-list><li>{COMMENT}</ol>"),
+        ("related pages", f"<div class=related-articles><h3>Moons</h3><p>{LINK}</div>"),
+        ("related pages", f"<div><h3>You might also like</h3><p>{LINK}</div>"),
+        ("advertisement", "<div class=advertisement><p>Buy two boats and pay for one.</p></div>"),
+        ("about the author", "<div class=author-bio><p>Ann Sailor writes about the sea.</p></div>"),
+        ("form", "<form><label>Your name</label><p>We never publish it.</p></form>"),
+        ("footer", "<footer><p>Printed in the harbour.</p></footer>"),
+        ("links", f"<p>{LINK}</p>"),
+        ("links", f"<ul><li>{LINK}<li>{LINK}</ul>"),
+        ("caption of a picture", "<figure><figcaption>The harbour. Photo: A. Sailor</figcaption></figure>"),
+        ("after the text", "<p>Back to all stories</p>"),
+    ],
+)
+def test_parts_that_are_not_the_text_of_an_article_are_removed_and_listed(reason: str, part: str) -> None:
+    converted = page(f"<article><h1>Tides</h1>{STORY}{part}</article>")
+    assert converted.content == page(f"<article><h1>Tides</h1>{STORY}</article>").content
+    assert [removed.reason for removed in converted.removed] == [reason]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<figure><figcaption>Figure 2: Heights by day</figcaption></figure>",
+        "<p>The <a href=/moon>moon</a> pulls.</p>",
+        "<h2>Neap tides</h2>",
+        "<ul><li>Brest<li>Calais</ul>",
+        "<pre>high = 7</pre>",
+        "<table><tr><td>Brest<td>7 m<tr><td>Calais<td>6 m</table>",
+        "<div class='post has-comments without-sidebar'><p>The sea was calm on that day.</p></div>",
+        "<div class=shareholders><p>All shareholders got wet feet that day.</p></div>",
+    ],
+)
+def test_short_parts_between_the_paragraphs_of_an_article_are_kept(part: str) -> None:
+    converted = page(f"<article><h1>Tides</h1>{STORY}{part}{STORY}</article>")
+    assert len(converted.content) > 2 * len(page(STORY).content) + 12
+    assert not converted.removed
+
+
+def test_headings_of_lists_after_the_text_are_kept() -> None:
+    end = "<h2>See also</h2><ul><li>Moon<li>Sun</ul><h2>Ports</h2><table><tr><td>Brest<td>7 m</table>"
+    content = page(f"<article>{STORY}{end}<h2>Comments</h2></article>").content
+    assert "## See also\n\n- Moon" in content
+    assert "## Ports\n\nBrest" in content
+    assert "Comments" not in content
+
+
+def test_parts_beside_the_text_are_removed_unless_they_are_prose() -> None:
+    before = "<div><p>In one night the harbour rose by seven metres. Nobody had foreseen that.</p></div>"
+    beside = f"<div><p>Moons</p><p>{LINK}</p></div><div><b>Weather</b><p>12 degrees, rain</p></div>"
+    converted = page(f"<div>{before}<div>{STORY}</div>{beside}</div>")
+    assert converted.content == page(before + STORY).content
+    assert {removed.reason for removed in converted.removed} == {"outside the main content"}
+
+
+def test_the_comments_of_a_forum_are_its_text() -> None:
+    assert "saw it" in page(f"<h1>Who saw it?</h1><div class=comments>{COMMENT * 20}</div>").content
+
+
+def test_many_comments_do_not_make_the_article_a_small_part() -> None:
+    article = f"<div class=paywall>{STORY}</div>"
+    converted = page(f"<article>{article}<section id=comments>{COMMENT * 60}</section></article>")
+    assert converted.content == page(STORY).content
+
+
+def test_a_large_part_that_is_left_out_is_a_warning() -> None:
+    (warning,) = page(f"<article>{STORY}<div id=comments>{COMMENT * 9}</div></article>").warnings
+    assert warning.startswith("parts of the page are left out: comments (")
+    assert not page(f"<nav>{LINK * 9}</nav><article>{STORY}</article>").warnings
+
+
+def test_a_head_and_a_title_of_a_drawing_without_end_do_not_take_the_text() -> None:
+    assert convert_html(b"<html><head><div><p>kept</p></div>", "").content == "kept"
+    assert page("<svg><title/><path></svg><p>kept").content == "kept"
+
+
 @pytest.mark.parametrize(
     "data",
     [
