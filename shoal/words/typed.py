@@ -101,6 +101,8 @@ def folded(token: str) -> str:
     """Return the form of a token as the index has it."""
     if token.isascii() and token.isalpha() and (token.islower() or (len(token) > 1 and token[1:].islower())):
         return token.lower()
+    if token.isascii() and token.isdigit():
+        return token
     if token.isupper() and is_name(token):
         return token
     words = words_of(token)
