@@ -21,7 +21,8 @@ PACKAGES = {
     "api/shoal_api": "shoal_api",
     "worker/shoal_worker": "shoal_worker",
 }
-NOT_SHIPPED = {"__pycache__"}
+NOT_SHIPPED = {"__pycache__", "sense_teacher.npz"}
+"""The second is for the build of the data alone."""
 
 
 BUILD_SECONDS = 170
