@@ -6,7 +6,7 @@ Each collection is a library (as in `benchmarks/judged_library.py`) whose querie
 each and for all,
 
     queries   with an answer
-    likely    of which the first result has a relevance of .5 or more
+    likely    those whose first result has a relevance of .5 or more
     relevant  of these, first results that are judged relevant
     bounded   whose first result has less only because it lacks what must match (`shoal.search.must_match`)
     wrongly   of these, first results that are judged relevant

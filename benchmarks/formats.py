@@ -170,7 +170,7 @@ def misplaced(chunk: StoredChunk, parts: Sequence[Part]) -> str:
     own = [part for part in parts if part.name in ("", place.name)]
     if not own or not own[0].first <= place.first <= place.last <= own[-1].last:
         return "outside the file"
-    there = [part for part in own if _overlap(part, place)]
+    there = [part for part in own if _overlap(part, place) and words_of(part.text)]
     words = words_of(chunk.text)
     share = _common(words, words_of(" ".join(part.text for part in there))) / max(1, len(words))
     if share < ENOUGH_WORDS:
@@ -178,7 +178,7 @@ def misplaced(chunk: StoredChunk, parts: Sequence[Part]) -> str:
     if place.kind is LocatorKind.sheet:
         # A place is a group of rows.
         return ""
-    if not _common(words[:N_EDGE_WORDS], words_of(there[0].text)):
+    if not there or not _common(words[:N_EDGE_WORDS], words_of(there[0].text)):
         return f"it does not begin at {place.label}"
     if not _common(words[-N_EDGE_WORDS:], words_of(there[-1].text)):
         return f"it does not end at {place.label}"

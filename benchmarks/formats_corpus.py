@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import csv
 import html
+import itertools
 import json
 import re
 import shutil
@@ -551,16 +552,27 @@ def _pages(path: Path) -> tuple[Part, ...]:
 
 
 def _chapters(path: Path) -> tuple[Part, ...]:
-    """Text of the pages of a book in the order of its spine."""
+    """Text of the chapters of a book in the order of its spine: what follows each entry of the table of
+    contents in its file, or the whole of a file without entries."""
     with zipfile.ZipFile(path) as archive:
         package = next(name for name in archive.namelist() if name.endswith(".opf"))
         root = ET.fromstring(archive.read(package))
         places = {item.get("id"): item.get("href") for item in root.findall(".//{*}item")}
         base = package.rpartition("/")[0]
+        contents = next(item for item in root.findall(".//{*}item") if item.get("properties") == "nav")
+        table = archive.read(f"{base}/{contents.get('href')}".lstrip("/")).decode()
+        entries = re.findall(r'<a href="([^"#]+)#([^"]+)"', table)
         texts = []
         for reference in root.findall(".//{*}itemref"):
-            page = archive.read(f"{base}/{places[reference.get('idref')]}".lstrip("/")).decode()
-            texts.append(html.unescape(re.sub(r"(?s)<head>.*?</head>|<[^>]+>", " ", page)))
+            if reference.get("idref") == contents.get("id"):
+                continue
+            name = places[reference.get("idref")]
+            page = archive.read(f"{base}/{name}".lstrip("/")).decode()
+            body = page[page.find("<body") :]
+            anchors = (body.find(f'id="{anchor}"') for file, anchor in entries if file == name)
+            cuts = sorted(body.rfind("<", 0, at) for at in anchors if at >= 0)
+            bounds = [*itertools.pairwise([*cuts, len(body)])] or [(0, len(body))]
+            texts += [html.unescape(re.sub(r"<[^>]+>", " ", body[start:end])) for start, end in bounds]
     return tuple(Part(number, number, text) for number, text in enumerate(texts, 1))
 
 

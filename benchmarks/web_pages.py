@@ -12,7 +12,7 @@ text contains it, white space and marks of Markdown aside. It prints for each ha
     f1         the harmonic mean of both
     MB/s       of the pages, per second of processor time
 
-The hash of a page's name decides its half. Rules are made with the `seen` half, of which `--misses` prints
+The hash of a page's name decides its half. Rules are made with the `seen` half, and `--misses` prints
 pieces that are wrongly missing or present. Of the `unseen` half only sums are printed. `--rivals` measures
 trafilatura and readability-lxml if they are installed. Nothing is read from the network.
 """
