@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+Numbered = list[tuple[int, Mapping[str, Any]]]
+
 SNIPPET_CHARS = 320
 """Three or four lines of a terminal."""
 """Reefs drawn per result. Of up to 38 shared reefs, the first few carry nearly all of the score."""
@@ -50,16 +52,10 @@ def print_search(
     """
     documents = answer.get("documents")
     results = (answer["results"] if documents is None else documents)[:limit]
-    numbered = list(enumerate(results, start=1))
-    weak = [
-        (number, result)
-        for number, result in numbered
-        if documents is None and is_weak(result["relevance"], is_pinned=bool(result.get("pinned")))
-    ]
-    if folds_weak and len(weak) < len(numbered):
-        numbered = [each for each in numbered if each not in weak]
-    else:
-        weak = []
+    numbered: Numbered = list(enumerate(results, start=1))
+    weak: Numbered = []
+    if folds_weak and documents is None:
+        numbered, weak = split_weak(results)
     shown = ShownEvidence()
     for number, result in numbered:
         weights = answer.get("weights") or {}
@@ -85,6 +81,16 @@ def print_search(
         console.print(rerank, style="dim")
     if "took_ms" in answer:
         console.print(f"{_count(len(results), answer)} in {answer['took_ms']:.1f} ms", style="dim")
+
+
+def split_weak(results: Sequence[Mapping[str, Any]]) -> tuple[Numbered, Numbered]:
+    """Return the results, numbered, that answer the query, and those that hardly do; if all hardly do, they
+    are the first."""
+    parts: tuple[Numbered, Numbered] = [], []
+    for number, result in enumerate(results, start=1):
+        is_folded = is_weak(result["relevance"], is_pinned=bool(result.get("pinned")))
+        parts[is_folded].append((number, result))
+    return parts if parts[0] else (parts[1], [])
 
 
 def print_weak(console: Console, weak: Sequence[tuple[int, Mapping[str, Any]]]) -> None:

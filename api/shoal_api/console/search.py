@@ -209,14 +209,13 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         results = list(response.results)
     else:
         results = [passage for document in documents for passage in document.passages]
-    numbered = list(enumerate(results, start=1))
-    weak: list[tuple[int, SearchResult]] = []
-    if documents is None and mode is not SearchMode.dense and not flask.request.args.get("sort"):
-        weak = [each for each in numbered if is_weak(each[1].relevance, is_pinned=each[1].pinned)]
-    if len(weak) == len(numbered):
-        weak = []
+    folds = documents is None and mode is not SearchMode.dense and not flask.request.args.get("sort")
+    parts: tuple[list[tuple[int, SearchResult]], list[tuple[int, SearchResult]]] = [], []
+    for place, result in enumerate(results, start=1):
+        parts[folds and is_weak(result.relevance, is_pinned=result.pinned)].append((place, result))
+    likely, weak = parts if parts[0] else (parts[1], [])
     return {
-        "likely": [each for each in numbered if each not in weak],
+        "likely": likely,
         "weak": weak,
         "likely_from": LIKELY,
         "documents": documents,
