@@ -83,6 +83,9 @@ def search(
     seems to answer the query, and name words that occur nowhere. Such a word is searched for as the nearest
     word of the library; --typos off searches for it as typed, and names spellings that do occur.
 
+    Results that are less than 25 % relevant come after the others, a line each, unless all are so or --sort
+    orders them; --scores shows them whole.
+
     In QUERY, the words of "a phrase" in quotation marks must stand side by side, in any inflection, -word
     excludes passages with the word, and title:word requires the word in the title. Everything else is plain
     text. Put -- before a QUERY that begins with a minus sign.

@@ -384,7 +384,7 @@ def _table_end(
 ) -> tuple[int, list[float]]:
     """Return the end of the table that begins at a line, and the places between its columns.
 
-    A table is three lines or more, most of which have gaps in equal places. The end is `start` if there is
+    A table is three lines or more, and most of them have gaps in equal places. The end is `start` if there is
     none.
     """
     strips: list[_Strip] = []

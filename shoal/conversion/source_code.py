@@ -2,7 +2,7 @@
 
 Each line of source code stays in its place, and definitions become sections. The lines are code of Markdown,
 indented by four blanks. The heading of a definition takes the place of the blank line above it and its
-comments; where there is none, the line of the definition is the heading. So line N of the content is line N
+comments; without any, the line of the definition is the heading. So line N of the content is line N
 of the file. Text cells of a notebook stay as they are; code and its output become fences.
 """
 

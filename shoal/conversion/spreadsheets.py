@@ -533,7 +533,7 @@ class _Table:
     """A table of a sheet, with titles above it: the names of its columns, and which of them have values."""
 
     def __init__(self, ahead: Sequence[NumberedRow]) -> None:
-        """`ahead`: the next rows, of which the first is the first of the table or a title of it."""
+        """`ahead`: the next rows; they begin with the first row of the table or a title of it."""
         self._header: Row = {}
         self._header_rows = range(0)
         self._n_rows = 0  # looked at

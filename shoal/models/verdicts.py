@@ -155,7 +155,7 @@ class Verification:
     n_claims: Annotated[int, "statements that need a citation"]
     n_supported: Annotated[int, "claims that are supported"]
     n_unsupported: Annotated[int, "claims that cite something, and are not supported by it"]
-    n_unclear: Annotated[int, "claims of which the check cannot tell"]
+    n_unclear: Annotated[int, "claims that the check cannot decide"]
     n_unreferenced: Annotated[int, "claims that cite nothing"]
     statements: Annotated[tuple[StatementVerdict, ...], "in the order of the text"]
     trace_id: str

@@ -16,7 +16,7 @@ PREFIXES = frozenset("@#$€£¥.-~")
 SUFFIXES = frozenset("+#%‰")
 """Signs that may belong to the word before them: *C++*, *C#*, *5%*."""
 NO_WORDS = frozenset("-_.…,;:!?'\"()[]{}/\\«»‹›„“”‚‘’「」『』–—·¿¡\u2010\u2011`´")
-"""Punctuation, of which a run is no word even if it stands alone."""
+"""Punctuation; a run of it is no word even if it stands alone."""
 
 _WITHOUT_SPACES = (
     (0x0E00, 0x0E7F),  # Thai

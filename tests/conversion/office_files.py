@@ -46,7 +46,7 @@ def relations(*rows: tuple[str, str, str]) -> str:
 
 
 def chart() -> str:
-    """A chart of ships by port: two series of three values, of which one is missing."""
+    """A chart of ships by port: two series of three values, one of them missing."""
 
     def series(name: str, *values: str) -> str:
         ports = "".join(
