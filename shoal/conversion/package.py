@@ -122,11 +122,10 @@ class Package:
 
     def xml(self, name: str) -> Element:
         """Return the root of a member."""
-        data = self._checked_xml(name)
+        data = self.read(name)
         self._n_parsed += len(data)
         self._report(0)
-        with _xml_errors(name):
-            return ET.fromstring(data)  # noqa: S314 - without a document type there are no entities
+        return parse_xml(data, name)
 
     def optional_xml(self, name: str) -> Element | None:
         return self.xml(name) if name in self else None
@@ -162,7 +161,8 @@ class Package:
 
     def events(self, name: str, kinds: Sequence[_Event] = ("start", "end")) -> Iterator[tuple[str, Element]]:
         """Yield starts and ends of the elements of a member."""
-        data = self._checked_xml(name)
+        data = self.read(name)
+        _refuse_doctype(data, name)
         parser: ET.XMLPullParser[Element] = ET.XMLPullParser(kinds)
         with _xml_errors(name):
             for start in range(0, len(data), _XML_STEP):
@@ -175,11 +175,6 @@ class Package:
 
     def _report(self, n_more: int) -> None:
         report(self._n_parsed + n_more, self._n_xml_bytes)
-
-    def _checked_xml(self, name: str) -> bytes:
-        data = self.read(name)
-        _refuse_doctype(data, name)
-        return data
 
     def relations(self, part: str) -> dict[str, tuple[str, str]]:
         """Return kind and target of the relations of a part by id, without targets outside of the file."""
@@ -213,6 +208,13 @@ class Package:
         properties = self.optional_xml("docProps/core.xml")
         title = child(properties, "title")
         return meaningful_title(title.text or "") if title is not None else ""
+
+
+def parse_xml(data: bytes, name: str) -> Element:
+    """Return the root of the part `name` of a file. Raises ConversionError, also for a document type."""
+    _refuse_doctype(data, name)
+    with _xml_errors(name):
+        return ET.fromstring(data)  # noqa: S314 - without a document type there are no entities
 
 
 @contextmanager

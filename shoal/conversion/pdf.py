@@ -10,10 +10,12 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from shoal.conversion.converted import ConversionError, Converted, Draft, broken, report
-from shoal.conversion.pdf_annotations import AnnotationReader, with_fields
+from shoal.conversion.metadata import pdf_metadata, xmp_of
+from shoal.conversion.pdf_annotations import AnnotationReader, read_string, with_fields
 from shoal.conversion.pdf_headings import OutlineItem, roman_value
 from shoal.conversion.pdf_layout import BlockKind, PdfBlock, read_blocks
 from shoal.conversion.pdf_lines import Line, PageReader
@@ -29,12 +31,12 @@ _MAX_OUTLINE = 20_000
 _MAX_OUTLINE_DEPTH = 6
 _FPDF_ERR_PASSWORD = 4
 _POINTS_PER_INCH = 72
-# Titles that programs write without being asked.
+# Titles that programs write without being asked, besides those of all kinds of files.
 _NO_TITLE = re.compile(
-    r"""(?:untitled | (?:new[ ])?document | presentation | binder | slide | layout | page | scan)[ -]?\d*
-      | powerpoint[ ]presentation | microsoft[ ](?:word|powerpoint|excel)[ ]-[ ].*
-      | \S*\.(?:pdf|e?ps|ai|indd|cdr|qxd|pub|rtf|txt|wpd)
-      | .*\.(?:docx?|pptx?|xlsx?|od[tps]|tex|dvi|html?)""",
+    r"""(?:layout | page | scan)[ -]?\d* | untitled[ ]-.*
+      | microsoft[ ](?:word|powerpoint|excel|visio)[ ]-[ ].*
+      | \S*\.(?:pdf|e?ps|ai|indd|cdr|qxd|pub|rtf|txt|wpd) | file:/.*
+      | .*\.(?:docx?|pptx?|xlsx?|od[tps]|tex|dvi|html?|jpe?g|png|gif|tiff?|svg)""",
     re.VERBOSE | re.IGNORECASE,
 )
 _MAX_OBJECTS = 1000  # of a page that are asked for their kind
@@ -64,7 +66,7 @@ def convert_pdf(data: bytes, name: str, *, ocr: bool = False, ocr_language: str 
             raise ConversionError("encrypted", "the file is protected by a password") from error
         raise broken(str(error)) from error
     try:
-        return _Reader(document, pdfium, raw, ocr_language if ocr else None).convert()
+        return _Reader(data, document, pdfium, raw, ocr_language if ocr else None).convert()
     finally:
         document.close()
 
@@ -72,8 +74,8 @@ def convert_pdf(data: bytes, name: str, *, ocr: bool = False, ocr_language: str 
 class _Reader:
     """`ocr_language` is None if pages without text are not to be recognised."""
 
-    def __init__(self, document: Any, pdfium: Any, raw: Any, ocr_language: str | None) -> None:
-        self._document, self._pdfium, self._raw = document, pdfium, raw
+    def __init__(self, data: bytes, document: Any, pdfium: Any, raw: Any, ocr_language: str | None) -> None:
+        self._data, self._document, self._pdfium, self._raw = data, document, pdfium, raw
         self._ocr_language = ocr_language
         self._draft = Draft()
         self._labels: list[str] = []
@@ -106,7 +108,9 @@ class _Reader:
         asides = [self._turned.get(i, []) + self._asides.get(i, []) for i in range(len(pages))]
         self._write(read_blocks(kept, asides, self._outline()))
         self._warn()
-        return self._draft.converted(self._title())
+        titles, metadata = pdf_metadata(self._stated, self._language(), n_pages, xmp_of(self._data))
+        title = next((title for title in titles if not _NO_TITLE.fullmatch(title)), "")
+        return self._draft.converted(title, metadata=metadata)
 
     def _form(self) -> Any:
         """Return PDFium's handle of the file's form; None if it has none that can be read."""
@@ -174,12 +178,15 @@ class _Reader:
             self._draft.warn("the outline of the file cannot be read")
         return items
 
-    def _title(self) -> str:
+    def _stated(self, key: str) -> str:
+        """Return what the file's information says."""
         try:
-            title: str = self._document.get_metadata_value("Title")
+            return str(self._document.get_metadata_value(key)).replace("\0", " ")
         except (self._pdfium.PdfiumError, UnicodeError):
             return ""
-        return "" if _NO_TITLE.fullmatch(title.strip()) else title
+
+    def _language(self) -> str:
+        return read_string(partial(self._raw.FPDFCatalog_GetLanguage, self._document.raw))
 
     # Writing
 

@@ -117,17 +117,19 @@ class AnnotationReader:
         raw = self._raw
         n_options = min(raw.FPDFAnnot_GetOptionCount(self._form, annotation), MAX_OPTIONS)
         chosen = [i for i in range(n_options) if raw.FPDFAnnot_IsOptionSelected(self._form, annotation, i)]
-        labels = [_string(partial(raw.FPDFAnnot_GetOptionLabel, self._form, annotation, i)) for i in chosen]
+        labels = [
+            read_string(partial(raw.FPDFAnnot_GetOptionLabel, self._form, annotation, i)) for i in chosen
+        ]
         return ", ".join(filter(None, labels))
 
     def _form_text(self, function: Any, annotation: Any) -> str:
-        return _string(partial(function, self._form, annotation))
+        return read_string(partial(function, self._form, annotation))
 
     def _text(self, annotation: Any, key: bytes) -> str:
-        return _string(partial(self._raw.FPDFAnnot_GetStringValue, annotation, key))
+        return read_string(partial(self._raw.FPDFAnnot_GetStringValue, annotation, key))
 
 
-def _string(read: Callable[[Any, int], int]) -> str:
+def read_string(read: Callable[[Any, int], int]) -> str:
     """Return a text that PDFium writes into a buffer, with single spaces."""
     size = read(None, 0)
     if not 2 < size <= MAX_VALUE_BYTES:

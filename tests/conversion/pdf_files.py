@@ -29,18 +29,23 @@ def pdf(
     *,
     outline: Sequence[tuple[str, int]] = (),
     title: str = "",
+    info: str = "",
+    xmp: str = "",
     trailer: str = "",
     labels: str = "",
     annotations: Sequence[tuple[int, str]] = (),
 ) -> bytes:
-    """A PDF file; `outline` has titles and indices of pages, `annotations` indices of pages and dictionaries."""
+    """A PDF file; `outline` has titles and indices of pages, `annotations` indices of pages and dictionaries.
+
+    `info`, `labels`: further entries of the document information, and of the catalog; `xmp`: inside the packet.
+    """
     n_pages = len(pages)
     objects: dict[int, str] = {
-        1: f"<< /Type /Catalog /Pages 2 0 R {labels} {'/Outlines 6 0 R' if outline else ''} "
+        1: f"<< /Type /Catalog /Pages 2 0 R {labels} {'/Metadata 9 0 R' if xmp else ''} {'/Outlines 6 0 R' if outline else ''} "
         f"/AcroForm << /Fields [{_references(annotations)}] >> >>",
         3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
         4: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold /Encoding /WinAnsiEncoding >>",
-        5: f"<< /Title ({title}) >>",
+        5: f"<< /Title ({title}) {info} >>",
         7: "<< /Type /Font /Subtype /Type0 /BaseFont /ABCDEF+Own /Encoding /Identity-H /DescendantFonts [8 0 R] >>",
         8: "<< /Type /Font /Subtype /CIDFontType2 /BaseFont /ABCDEF+Own /DW 600 "
         "/CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> >>",
@@ -57,6 +62,9 @@ def pdf(
         objects[first + 2 * i + 1] = (
             f"<< /Length {len(stream.encode('cp1252'))} >>\nstream\n{stream}\nendstream"
         )
+    if xmp:
+        packet = f"<?xpacket begin='' id='W5M0MpCehiHzreSzNTczkc9d'?>{xmp}<?xpacket end='w'?>"
+        objects[9] = f"<< /Type /Metadata /Subtype /XML /Length {len(packet)} >>\nstream\n{packet}\nendstream"
     if outline:
         at = first + 2 * n_pages
         last = at + len(outline) - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from office_files import docx, opendocument, paragraph, pptx, shape
+from pdf_files import Text, pdf
 from sample_files import eml, epub
 
 from shoal.conversion.docx import convert_docx
@@ -11,6 +12,7 @@ from shoal.conversion.epub import convert_epub
 from shoal.conversion.mail import convert_eml
 from shoal.conversion.metadata import MAX_TEXT_CHARS, MAX_TEXTS, described, iso_date
 from shoal.conversion.opendocument import convert_opendocument
+from shoal.conversion.pdf import convert_pdf
 from shoal.conversion.pptx import convert_pptx
 from shoal.conversion.rtf import convert_rtf
 from shoal.conversion.web_pages import convert_html
@@ -120,6 +122,114 @@ def test_rtf() -> None:
     }
 
 
+PAGE = [Text(72, 700, "Some text of the page.")]
+
+
+def xmp(properties: str) -> str:
+    return (
+        '<x:xmpmeta xmlns:x="adobe:ns:meta/"><r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+        'xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:m="http://ns.adobe.com/xap/1.0/" xmlns:o="other" '
+        'xmlns:p="http://ns.adobe.com/pdf/1.3/"><r:Description p:Producer="X" o:CreateDate="1999-01-01">'
+        f"{properties}</r:Description></r:RDF></x:xmpmeta>"
+    )
+
+
+def listed(*texts: str) -> str:
+    return f"<r:Seq>{''.join(f'<r:li>{text}</r:li>' for text in texts)}</r:Seq>"
+
+
+def test_pdf_files_by_their_information() -> None:
+    data = pdf(
+        [PAGE, PAGE],
+        title="Tides",
+        info="/Author (Ann Lee; Bob) /Subject (Sea) /Keywords (tides, moon) /CreationDate (D:20240102030405+02'00') "
+        "/ModDate (D:20240203040506Z)",
+        labels="/Lang (EN-gb)",
+    )
+    found = convert_pdf(data, "a.pdf")
+    assert found.title == "Tides"
+    assert found.metadata == {**FACTS, "created": "2024-01-02T03:04:05+02:00", "page_count": 2}
+    assert convert_pdf(pdf([PAGE]), "a.pdf").metadata == {"page_count": 1}
+
+
+def test_pdf_files_by_their_xmp() -> None:
+    properties = (
+        f"<dc:creator>{listed('Ann Lee', 'Bob')}</dc:creator><dc:title>{listed('Tides')}</dc:title>"
+        f"<dc:description>{listed('Sea')}</dc:description><dc:subject>{listed('tides', 'moon')}</dc:subject>"
+        "<m:CreateDate>2024-01-02T03:04:05Z</m:CreateDate><m:ModifyDate>2024-02-03T04:05:06Z</m:ModifyDate>"
+        f"<dc:language>{listed('en-GB')}</dc:language>"
+    )
+    found = convert_pdf(pdf([PAGE], title="Microsoft Word - a.doc", xmp=xmp(properties)), "a.pdf")
+    assert found.title == "Tides"
+    assert found.metadata == {**FACTS, "page_count": 1}
+    # The information goes before it, unless it has people in one text.
+    both = pdf([PAGE], info="/Author (Ann Lee and Bob) /Subject (Ocean)", xmp=xmp(properties))
+    assert convert_pdf(both, "a.pdf").metadata == {**FACTS, "subject": "Ocean", "page_count": 1}
+    others = pdf([PAGE], info="/Author (Ann Lee, Bob, Eve)", xmp=xmp(properties))
+    assert convert_pdf(others, "a.pdf").metadata["author"] == ["Ann Lee, Bob, Eve"]
+
+
+def test_the_packet_of_something_in_a_pdf_is_not_that_of_the_file() -> None:
+    embedded = xmp(
+        f"<dc:creator>{listed('Eve')}</dc:creator><m:CreateDate>2011-01-01T00:00:00Z</m:CreateDate>"
+    )
+    found = convert_pdf(pdf([PAGE], info="/CreationDate (D:2024)", xmp=embedded), "a.pdf").metadata
+    assert found["author"] == ["Eve"]
+    created = convert_pdf(pdf([PAGE], info="/CreationDate (D:20240102)", xmp=embedded), "a.pdf").metadata
+    assert "author" not in created
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        "",
+        "<a",
+        "<!DOCTYPE a [<!ENTITY e 'eee'>]><a p='application/pdf'>&e;</a>",
+        "<a>" * 50_000 + "application/pdf",
+        xmp("<dc:creator><dc:creator/></dc:creator><dc:title/>"),
+    ],
+)
+def test_hostile_packets_of_a_pdf_are_passed_over(packet: str) -> None:
+    assert convert_pdf(pdf([PAGE], xmp=packet), "a.pdf").metadata == {"page_count": 1}
+    unended = pdf([PAGE], xmp=packet).replace(b"<?xpacket end", b"").replace(b"xpacket", b"xpacket" * 2)
+    assert convert_pdf(unended + b"<?xpacket begin" * 200_000, "a.pdf").metadata == {"page_count": 1}
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Microsoft Word - x.doc",
+        "Binder1.pdf",
+        "untitled",
+        "Untitled - Notepad",
+        "report.final.docx",
+        "page 3.png",
+        "file:///tmp/a.xyz",
+    ],
+)
+def test_titles_of_programs_are_not_those_of_a_pdf(title: str) -> None:
+    assert convert_pdf(pdf([PAGE], title=title), "a.pdf").title == ""
+
+
+@pytest.mark.parametrize(
+    ("stated", "date"),
+    [
+        ("D:2024", "2024"),
+        ("D:202403", "2024-03"),
+        ("20240304", "2024-03-04"),
+        ("D:2024030405", "2024-03-04T05:00:00"),
+        ("D:20240304050607-08'30'", "2024-03-04T05:06:07-08:30"),
+        ("D:20240304050607Z00'00'", "2024-03-04T05:06:07+00:00"),
+        ("D:20240304050607+99'99'", "2024-03-04"),
+        ("2024-03-04T05:06:07Z", "2024-03-04T05:06:07+00:00"),
+        ("D:191000304", None),
+        ("D:" + "9" * 1000, None),
+    ],
+)
+def test_dates_of_a_pdf(stated: str, date: str | None) -> None:
+    assert convert_pdf(pdf([PAGE], info=f"/CreationDate ({stated})"), "a.pdf").metadata.get("created") == date
+
+
 @pytest.mark.parametrize(
     ("text", "date"),
     [
@@ -144,6 +254,7 @@ def test_values_are_bounded() -> None:
     found = described(
         keywords=",".join(f"{i} " + "x" * 1000 for i in range(500)), page_count="-3", language="?"
     )
+    assert described(author=["()", "Ann"], language="ZH_hans-cn")["language"] == "zh-Hans-CN"
     assert list(found) == ["keywords"]
     keywords = found["keywords"]
     assert isinstance(keywords, list)
