@@ -63,7 +63,7 @@ PIP_COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --all
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 # What is optional for others; `make install` has it.
-EXTRAS := --extra pdf --extra watch --extra mcp --extra postgres
+EXTRAS := --extra pdf --extra office --extra watch --extra mcp --extra postgres
 
 lock: install-dev ## resolve pyproject.toml anew into the two lock files
 	$(PIP_COMPILE) --upgrade $(EXTRAS) --output-file requirements.lock pyproject.toml

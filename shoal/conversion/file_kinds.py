@@ -74,6 +74,28 @@ _SUPPORTED = (
         _HERE + "spreadsheets:convert_xlsx",
     ),
     FileKind(
+        "xls",
+        "old or binary Excel",
+        (".xls", ".xlsb", ".xlt"),
+        ("application/vnd.ms-excel", "application/vnd.ms-excel.sheet.binary.macroenabled.12"),
+        _HERE + "old_office:convert_workbook",
+        "office",
+    ),
+    FileKind(
+        "doc",
+        "old Word",
+        (".doc", ".dot"),
+        ("application/msword",),
+        _HERE + "old_office:convert_doc",
+    ),
+    FileKind(
+        "ppt",
+        "old PowerPoint",
+        (".ppt", ".pps", ".pot"),
+        ("application/vnd.ms-powerpoint",),
+        _HERE + "old_office:convert_ppt",
+    ),
+    FileKind(
         "csv",
         "CSV",
         (".csv", ".tsv"),
@@ -160,11 +182,10 @@ _REFUSED = (
     ),
     _refused(
         "old_office",
-        "a file of an old version of Office or Outlook",
-        ".doc .dot .xls .xlt .ppt .pps .msg .xlsb",
-        "application/msword application/vnd.ms-excel application/vnd.ms-powerpoint "
+        "a file of Outlook or of another program of old Office",
+        ".msg .pub .vsd .mpp",
         "application/vnd.ms-outlook",
-        "convert it to DOCX, XLSX, PPTX, PDF or EML",
+        "convert it to EML or PDF",
     ),
     FileKind(
         "encrypted_office",

@@ -63,7 +63,19 @@ _SIGNATURES = (
     (b"ITSF", "e_book"),
 )
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_OLE_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+# Streams of compound files, by which their programs are known; some write the names in capitals.
+_OLE_STREAMS = tuple(
+    (name.lower().encode("utf-16-le"), kind)
+    for name, kind in (
+        ("EncryptedPackage", "encrypted_office"),
+        ("WordDocument", "doc"),
+        ("PowerPoint Document", "ppt"),
+        ("Workbook", "xls"),
+        ("Book\0", "xls"),
+    )
+)
+_OLE_SECTOR_SHIFTS = range(7, 17)
+_OLE_DIRECTORY_BYTES = 16 * 1024
 _RIFF_KINDS = {b"WAVE": "audio", b"AVI ": "video", b"WEBP": "image"}
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _ZIP_END = b"PK\x05\x06"
@@ -74,10 +86,10 @@ _ZIP_MEMBERS = (
     (b"xl/workbook.xml", "xlsx"),
     (b"META-INF/container.xml", "epub"),
     (b"Index/Document.iwa", "apple_office"),
-    (b"xl/workbook.bin", "old_office"),
+    (b"xl/workbook.bin", "xls"),
 )
 _OPENDOCUMENT_MEMBERS = (b"content.xml", b"META-INF/manifest.xml")
-_ZIP_CONTAINERS = frozenset({"docx", "pptx", "xlsx", "epub", "opendocument", "apple_office"})
+_ZIP_CONTAINERS = frozenset({"docx", "pptx", "xlsx", "xls", "epub", "opendocument", "apple_office"})
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _CONTROL_BYTES = bytes([*range(7), *range(14, 27), *range(28, 32)])
@@ -99,7 +111,7 @@ _SRT = re.compile(r"\s*+(?:\d+[ \t]*+\r?\n)?\d{1,3}:\d\d:\d\d[,.]\d{1,3}[ \t]*+-
 _NOTEBOOK_SIGNS = (b'"nbformat"', b'"cells"')
 _SHEBANG = re.compile(r"#![^\r\n]*\b(?:python|node|ruby|perl|php|lua|sh|bash|zsh|fish|Rscript)")
 _TEXT_IDS = frozenset({"markdown", "text"})
-_BINARY_IDS = _ZIP_CONTAINERS | {"pdf", "rtf"}
+_BINARY_IDS = _ZIP_CONTAINERS | {"pdf", "rtf", "doc", "ppt"}
 
 
 def suffix_of(name: str) -> str:
@@ -127,9 +139,7 @@ def _binary_kind(data: bytes, by_suffix: FileKind | None) -> str | None:
     if data.startswith(_ZIP):
         return _zip_kind(data, by_suffix)
     if data.startswith(_OLE):
-        return (
-            "encrypted_office" if _OLE_ENCRYPTED in data[:_TAIL_BYTES] + data[-_TAIL_BYTES:] else "old_office"
-        )
+        return _ole_kind(data, by_suffix)
     if data[:2] == b"MZ" and b"\x00" in data[:64]:
         return "program"
     if data[4:8] == b"ftyp":
@@ -143,6 +153,19 @@ def _binary_kind(data: bytes, by_suffix: FileKind | None) -> str | None:
     if data[257:262] == b"ustar":
         return "archive"
     return next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), None)
+
+
+def _ole_kind(data: bytes, by_suffix: FileKind | None) -> str:
+    """Return the id of a kind that is a compound file: streams of a document tell it, else the name."""
+    shift = int.from_bytes(data[30:32], "little")
+    first = (int.from_bytes(data[48:52], "little") + 1) << (shift if shift in _OLE_SECTOR_SHIFTS else 9)
+    names = data[first : first + _OLE_DIRECTORY_BYTES] + data[:_TAIL_BYTES] + data[-_TAIL_BYTES:]
+    names = names.lower()
+    kinds = {kind: place for name, kind in reversed(_OLE_STREAMS) if (place := names.find(name)) >= 0}
+    # A document may embed others, whose streams come later; those of a large file may be anywhere.
+    if by_suffix is not None and by_suffix.id in (kinds or ("doc", "ppt", "xls")):
+        return by_suffix.id
+    return min(kinds, key=kinds.__getitem__, default="old_office")
 
 
 def _unknown_kind(by_suffix: FileKind | None) -> str:

@@ -77,6 +77,11 @@ class SourceSettings:
         False, "1 reads PDF pages without text with `tesseract`, if that program is installed"
     )
 
+    office: str = setting(
+        "",
+        "program of LibreOffice that reads DOC and PPT files, such as `soffice`; empty: an error says so",
+    )
+
     # Pages and files of the web
     fetch_urls: str = setting(
         "",

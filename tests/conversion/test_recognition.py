@@ -120,7 +120,8 @@ def test_text_in_two_bytes_per_character_is_text(encoding: str) -> None:
         ("a.html", "binary"),
         ("a.pdf", "pdf"),
         ("a.mp3", "audio"),
-        ("a.doc", "old_office"),
+        ("a.doc", "doc"),
+        ("a.msg", "old_office"),
     ],
 )
 def test_bytes_without_a_signature_are_what_the_name_says_if_that_is_no_text(name: str, kind_id: str) -> None:

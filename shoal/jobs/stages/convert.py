@@ -139,7 +139,9 @@ class Converting(ItemHandler):
         )
         return Outcome(ItemStatus.converted)
 
-    def _options(self, kind: str) -> dict[str, bool]:
+    def _options(self, kind: str) -> dict[str, str | bool]:
+        if kind in ("doc", "ppt"):
+            return {"office": self._settings.office}
         return {"ocr": True} if kind == "pdf" and self._settings.ocr else {}
 
     def _draft(self, item: WorkItem, row: Row, file_hash: str, report: Report) -> DocumentDraft:
