@@ -14,8 +14,9 @@ from pathlib import Path
 
 from shoal.access.authentication import Authenticator
 from shoal.access.key_store import KeyStore
-from shoal.access.rights import Access, Needed, judge
+from shoal.access.rights import Access, judge
 from shoal.collections.catalog import Catalog
+from shoal.models.keys import Needed
 from shoal.settings import Settings
 from shoal.support.api_keys import new_key
 

@@ -28,14 +28,13 @@ from shoal.access.rights import (
     RIGHT_NEEDED,
     SERVICE,
     Access,
-    Needed,
     Verdict,
     judge,
     needs_right,
 )
 from shoal.collections.catalog import Catalog
 from shoal.errors import CollectionNotFoundError, StorageError
-from shoal.models.keys import Right
+from shoal.models.keys import Needed, Right
 from shoal.service.addresses import is_for_this_machine, is_same_site
 from shoal.settings import Settings
 from shoal.support.collection_names import MAIN, shown

@@ -24,25 +24,21 @@ from shoal_api import (
     job_actions,
     jobs,
     keys,
+    library,
     limits,
     note_merges,
     notes,
     openapi,
     pages,
-    pins,
     problems,
-    queries,
     request_collection,
     retrieval,
-    saved_searches,
     search,
     search_batch,
     service,
     similarity,
-    synonyms,
     system,
     trace,
-    vocabulary,
     written,
 )
 from shoal_api.console import pages as console
@@ -109,9 +105,10 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     retrieval.register(app)
     searches = (search, search_batch, facets, similarity)
     resources = (documents, bulk, chunks, jobs, job_actions, *searches, notes, bulk_notes)
-    kept = (saved_searches, queries, synonyms, pins)
-    for module in (*resources, collections, note_merges, retrieval, *kept, hooks, vocabulary, keys, system):
-        api.register_blueprint(module.blueprint)
+    others = (hooks, keys, system)
+    before = [module.blueprint for module in (*resources, collections, note_merges, retrieval)]
+    for blueprint in (*before, *library.BLUEPRINTS, *(module.blueprint for module in others)):
+        api.register_blueprint(blueprint)
     pages.register(app, api)
     app.register_blueprint(console.blueprint)
     return app

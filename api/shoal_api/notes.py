@@ -36,7 +36,7 @@ from shoal_api.schemas.notes import (
     NoteStatusSchema,
     OwnerQuerySchema,
     PinnedSchema,
-    PinSchema,
+    PinNoteSchema,
     PurgedSchema,
     PurgeSchema,
     ReasonSchema,
@@ -246,7 +246,7 @@ def restore_note(query: Json, data: Json, note_id: int) -> Any:
 
 @blueprint.put(f"/<{ID}:note_id>/pin")
 @blueprint.parameters(OwnerQuerySchema)
-@blueprint.body(PinSchema)
+@blueprint.body(PinNoteSchema)
 @blueprint.responds(200, NoteSchema)
 @blueprint.conflicts(CONFLICT)
 @blueprint.fails(404)

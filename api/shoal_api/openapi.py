@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import http
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 from urllib.parse import unquote_to_bytes
 
@@ -18,10 +20,18 @@ from marshmallow import fields
 from webargs.flaskparser import FlaskParser
 
 from shoal import __version__
+from shoal.declared.operations.operation import Operation
 from shoal_api import access, limits, problems, service, strict_json
+from shoal_api.paths import ID
+from shoal_api.schemas.arguments import body_schema, query_schema
 from shoal_api.schemas.common import AnyOf, CommaList, ProblemSchema, ResultCount
+from shoal_api.schemas.records import record_schema
 from shoal_api.schemas.unknown import parameter_hint
 from shoal_api.spool import has_body
+
+PARAMETER = re.compile(r"{(\w+)}")
+CONVERTERS = {"user_id": "user"}
+"""Converters of parameters of paths that are texts, by name."""
 
 View = TypeVar("View", bound=Callable[..., Any])
 ResponseSchema = type[ma.Schema] | dict[str, Any] | None
@@ -146,6 +156,13 @@ def _operation_id(name: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
+def rule_of(operation: Operation[..., Any], name: str) -> str:
+    """Return a parameter of the path of an operation as a rule of Flask has it."""
+    is_text = operation.types[name] is str
+    converter = CONVERTERS.get(name, "string(minlength=1, maxlength=64)") if is_text else ID
+    return f"<{converter}:{name}>"
+
+
 _TAKERS: dict[str, list[str]] = {}
 """The operations that declare each query parameter."""
 
@@ -174,6 +191,42 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
     """
 
     ARGUMENTS_PARSER = StrictParser()
+
+    def serves(
+        self,
+        operation: Operation[..., Any],
+        *,
+        query: type[ma.Schema] | None = None,
+        body: type[ma.Schema] | None = None,
+        nested: Mapping[str, type[ma.Schema]] = MappingProxyType({}),
+        **options: Any,
+    ) -> Callable[[View], View]:
+        """Make a view what an operation does. It gets the loaded query string, the loaded body, and by name
+        what the path has; what it returns is serialized as the record of the operation.
+
+        `query`, `body`: schemas in place of those that follow from the arguments; `nested`: of members of the
+        body. `options` are those of the documented response.
+        """
+        terms = operation.terms
+        query, body = query or query_schema(operation), body or body_schema(operation, nested)
+        rule = PARAMETER.sub(lambda found: rule_of(operation, found[1]), operation.address)
+
+        def decorate(view: View) -> View:
+            view.__doc__ = operation.function.__doc__
+            if body is not None:
+                view = self.body(body)(view)
+            if query is not None:
+                view = self.parameters(query)(view)
+            if terms.conflict:
+                view = self.conflicts(terms.conflict)(view)
+            about = {"description": terms.about} if terms.about else {}
+            record = operation.record
+            schema = None if record is None else record_schema(record)
+            status = 204 if record is None else terms.status
+            view = self.responds(status, schema, **about, **options)(self.fails(*terms.fails)(view))
+            return self._typed_route(terms.method, rule, {})(view)
+
+        return decorate
 
     def get(self, rule: str, **options: Any) -> Callable[[View], View]:
         return self._typed_route("GET", rule, options)

@@ -14,9 +14,10 @@ import structlog
 from werkzeug.wrappers import Response
 
 from shoal.access.operations import needed_by_rule
-from shoal.access.rights import ELSEWHERE, Needed
+from shoal.access.rights import ELSEWHERE
 from shoal.collections.catalog import Collection
 from shoal.errors import CollectionNotFoundError, StorageError
+from shoal.models.keys import Needed
 from shoal.support.collection_names import MAIN, shown
 from shoal_api import access, service
 from shoal_api.paths import COLLECTION

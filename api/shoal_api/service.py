@@ -95,6 +95,11 @@ def current() -> Service:
     return service
 
 
+def engine() -> Engine:
+    """Return the engine of the collection of the current request."""
+    return current().engine
+
+
 def collection_name() -> str:
     """Return the name of the collection that the URL of the request names; `main` without one."""
     name: str = flask.request.environ.get(COLLECTION, MAIN) if flask.has_request_context() else MAIN

@@ -10,7 +10,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from shoal.access.rights import Needed
+from shoal.declared.operations.library import LibraryOperations
+from shoal.declared.operations.operation import operations_of
+from shoal.models.keys import Needed
+
+DECLARED = (LibraryOperations,)
 
 TABLE: Mapping[Needed, str] = {
     Needed.public: """
@@ -39,7 +43,6 @@ TABLE: Mapping[Needed, str] = {
         POST /api/v1/similarity
         POST /api/v1/verify
         POST /api/v1/retrieve
-        POST /api/v1/queries/{trace_id}/clicks
         GET /api/v1/jobs
         GET /api/v1/jobs/{job_id}
         GET /api/v1/jobs/{job_id}/events
@@ -57,14 +60,6 @@ TABLE: Mapping[Needed, str] = {
         POST /api/v1/notes/pinned
         POST /api/v1/users/{user_id}/recall
         GET /api/v1/reefs
-        GET /api/v1/vocabulary
-        GET /api/v1/synonyms
-        GET /api/v1/pins
-        GET /api/v1/pins/{pin_id}
-        GET /api/v1/synonyms/{synonym_id}
-        GET /api/v1/synonyms/export
-        GET /api/v1/acronyms
-        GET /api/v1/acronyms/{acronym_id}
         GET /api/v1/status
         GET /api/v1/collections/{name}
         GET /
@@ -117,16 +112,6 @@ TABLE: Mapping[Needed, str] = {
         POST /api/v1/notes/proposals/{proposal_id}/reject
         POST /api/v1/users/{user_id}/remember
         POST /api/v1/hooks/{event}
-        POST /api/v1/synonyms
-        PUT /api/v1/synonyms/{synonym_id}
-        DELETE /api/v1/synonyms/{synonym_id}
-        POST /api/v1/synonyms/import
-        POST /api/v1/pins
-        PUT /api/v1/pins/{pin_id}
-        DELETE /api/v1/pins/{pin_id}
-        POST /api/v1/acronyms/scan
-        POST /api/v1/acronyms/{acronym_id}/confirm
-        POST /api/v1/acronyms/{acronym_id}/reject
         POST /notes/{note_id}/{action}
         POST /notes/dedup
         POST /notes/merges/{merge_id}/undo
@@ -140,19 +125,6 @@ TABLE: Mapping[Needed, str] = {
         POST /pins/{pin_id}/delete
     """,
     Needed.admin: """
-        POST /api/v1/saved-searches
-        GET /api/v1/saved-searches
-        GET /api/v1/saved-searches/{search_id}
-        PATCH /api/v1/saved-searches/{search_id}
-        DELETE /api/v1/saved-searches/{search_id}
-        POST /api/v1/saved-searches/{search_id}/test
-        GET /api/v1/saved-searches/{search_id}/deliveries
-        GET /api/v1/saved-searches/{search_id}/deliveries/{delivery_id}
-        POST /api/v1/saved-searches/{search_id}/deliveries/{delivery_id}/redeliver
-        GET /api/v1/queries
-        DELETE /api/v1/queries
-        GET /api/v1/queries/frequent
-        GET /api/v1/queries/judged
         GET /saved-searches
         POST /saved-searches
         GET /saved-searches/{search_id}
@@ -202,6 +174,8 @@ class Operation:
 
 
 def _operations() -> Iterator[Operation]:
+    for declared in operations_of(*DECLARED):
+        yield Operation(declared.terms.method, declared.address, declared.terms.needed)
     for needed, lines in TABLE.items():
         for line in lines.split("\n"):
             if line.strip():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from shoal.models.keys import Right
+from shoal.models.keys import Needed, Right
 
 EVERYWHERE = "*"
 """The collection of a scope that holds in every collection, also in those that are created later."""
@@ -21,27 +21,6 @@ SERVICE = "*"
 ELSEWHERE = ""
 """The target of a request that names a collection in which the key has no scope of its own, whether it exists
 or not. Only scopes for EVERYWHERE reach it."""
-
-
-class Needed(enum.StrEnum):
-    """What an operation needs.
-
-    public    nothing, not even a key
-    any_key   a valid key; the answer holds only what this key may see
-    read, write, admin  this right in the collection of the request
-    overview  `read` everywhere: the answer is about all collections
-    manage    `admin` everywhere: it changes which collections there are
-    grant     the same with a key that may grant access to others
-    """
-
-    public = "public"
-    any_key = "any_key"
-    read = "read"
-    write = "write"
-    admin = "admin"
-    overview = "overview"
-    manage = "manage"
-    grant = "grant"
 
 
 RIGHT_NEEDED = {

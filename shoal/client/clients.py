@@ -18,11 +18,10 @@ from shoal.client.flows import AsyncRunner, Batch, BlockingRunner, Flow, Pause, 
 from shoal.client.keys import KeyOperations
 from shoal.client.note_merges import NoteMergeOperations
 from shoal.client.notes import NoteOperations
-from shoal.client.pins import PinOperations
+from shoal.client.requests import Requester
 from shoal.client.retrieval import RetrievalOperations
-from shoal.client.saved_searches import QueryLogOperations, SavedSearchOperations
 from shoal.client.searches import SearchOperations, ServiceOperations
-from shoal.client.synonyms import SynonymOperations
+from shoal.declared.operations.library import LibraryOperations
 from shoal.support.collection_names import MAIN, is_name
 
 PATIENCE_SECONDS = 30.0
@@ -42,13 +41,11 @@ class Operations(
     NoteOperations,
     NoteMergeOperations,
     RetrievalOperations,
-    SavedSearchOperations,
-    QueryLogOperations,
-    SynonymOperations,
+    LibraryOperations,
     CollectionOperations,
     KeyOperations,
-    PinOperations,
     ServiceOperations,
+    Requester,
 ):
     """All operations of both clients. Those of `AsyncClient` are coroutines and asynchronous iterators."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
-from shoal.client.paths import API
 from shoal.client.requests import Requester, pages, parse
+from shoal.declared.operations.operation import API
 from shoal.models.responses import Collection, CollectionDetails, CollectionPage, SwappedCollections
 
 COLLECTIONS = "/collections"

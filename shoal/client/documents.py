@@ -21,9 +21,9 @@ from shoal.client.bodies import (
 from shoal.client.errors import ClientError
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.jobs import JobOperations
-from shoal.client.paths import API
 from shoal.client.requests import accepted_job, new_key, pages, parse, without_none
 from shoal.declared.documents import DocumentFields
+from shoal.declared.operations.operation import API
 from shoal.models.documents import DocFormat
 from shoal.models.jobs import ItemStatus, OnConflict
 from shoal.models.responses import Chunk, Document, ItemPage, Job, PlannedDeletion, Stored, Tags

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
-import inspect
 import random
 from abc import ABC, abstractmethod
 from collections.abc import (
@@ -25,21 +23,23 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import httpx
 
 from shoal.client.errors import ClientError, UnreachableError, connection_error, error_from_response
-from shoal.client.paths import path_in
+from shoal.declared.operations.operation import API, Asynchronous, Blocking, Method
 from shoal.errors import CommitUnknownError
 from shoal.support.collection_names import MAIN
-from shoal.support.other_names import COMPARED_CHARS, meant_name
 
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 """Pauses between retries double up to the longest, which is shorter than a restart."""
 JITTER = 0.5
 """Random share of a pause, so that clients of the same service do not retry at the same moment."""
+
+GLOBAL = frozenset({"collections", "keys"})
+"""Resources of the whole service."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -167,7 +167,7 @@ class RetryingSender:
         return request.repeat is Repeat.always or not failure.was_sent
 
 
-class BlockingRunner(RetryingSender, ABC):
+class BlockingRunner(RetryingSender, Blocking, ABC):
     """Runs flows and blocks the caller."""
 
     @abstractmethod
@@ -177,7 +177,7 @@ class BlockingRunner(RetryingSender, ABC):
     def _stream(self, stream: Stream[T]) -> Iterator[T]: ...
 
 
-class AsyncRunner(RetryingSender, ABC):
+class AsyncRunner(RetryingSender, Asynchronous, ABC):
     """Runs flows as coroutines."""
 
     @abstractmethod
@@ -187,54 +187,7 @@ class AsyncRunner(RetryingSender, ABC):
     def _stream(self, stream: Stream[T]) -> AsyncIterator[T]: ...
 
 
-class _Method(ABC):
-    """Base of both decorators. Supports `help`, `inspect` and calls through the class."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        functools.update_wrapper(cast(Any, self), function)
-        signature = inspect.signature(function)
-        return_type = str(signature.return_annotation).replace("Flow[", "", 1).removesuffix("]")
-        if return_type.startswith("Stream["):
-            return_type = return_type.replace("Stream[", "Iterator[", 1) + "]"
-        self.__signature__ = signature.replace(return_annotation=_TypeName(return_type))
-        self._bound_signature = self.__signature__.replace(parameters=list(signature.parameters.values())[1:])
-
-    def __call__(self, client: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.__get__(client)(*args, **kwargs)
-
-    @abstractmethod
-    def __get__(self, client: Any, owner: object = None) -> Any: ...
-
-    def _bound(self, call: Callable[..., Any]) -> Any:
-        """Give a bound method the name, documentation and signature of this one, and its refusals."""
-
-        def checked(*args: Any, **kwargs: Any) -> Any:
-            self._check_names(kwargs)
-            return call(*args, **kwargs)
-
-        method: Any = functools.update_wrapper(checked, cast(Any, self))
-        method.__signature__ = self._bound_signature
-        return method
-
-    def _check_names(self, given: Mapping[str, Any]) -> None:
-        """Raises TypeError for the first name that is no argument, with the one that is meant."""
-        parameters = self._bound_signature.parameters
-        if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-            return
-        unknown = next((name for name in given if name not in parameters), None)
-        if unknown is not None and (meant := meant_name(unknown, parameters)) is not None:
-            function = cast(Any, self).__name__
-            raise TypeError(f"{function}: there is no {unknown[:COMPARED_CHARS]!r}; did you mean {meant}?")
-
-
-class _TypeName(str):
-    """A type in a signature, displayed without quotation marks."""
-
-    __slots__ = ()
-    __repr__ = str.__str__
-
-
-class operation(_Method, Generic[P, T]):  # noqa: N801 - a decorator
+class operation(Method, Generic[P, T]):  # noqa: N801 - a decorator
     """Turns a flow into a method: blocking in `Client`, a coroutine in `AsyncClient`."""
 
     def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
@@ -253,7 +206,7 @@ class operation(_Method, Generic[P, T]):  # noqa: N801 - a decorator
         return self._bound(lambda *args, **kwargs: client._run(self.flow(client, *args, **kwargs)))
 
 
-class listing(_Method, Generic[P, T]):  # noqa: N801 - a decorator
+class listing(Method, Generic[P, T]):  # noqa: N801 - a decorator
     """Turns a stream into a method that returns an iterator, asynchronous in `AsyncClient`."""
 
     def __init__(self, stream: Callable[Concatenate[Any, P], Stream[T]]) -> None:
@@ -270,3 +223,11 @@ class listing(_Method, Generic[P, T]):  # noqa: N801 - a decorator
         if client is None:
             return self
         return self._bound(lambda *args, **kwargs: client._stream(self.stream(client, *args, **kwargs)))
+
+
+def path_in(collection: str, path: str) -> str:
+    """Return the path of an operation in a collection."""
+    inner = path.removeprefix(f"{API}/")
+    if collection == MAIN or inner == path or inner.partition("/")[0] in GLOBAL:
+        return path
+    return f"{API}/collections/{collection}/{inner}"

@@ -9,8 +9,8 @@ import httpx
 
 from shoal.client.errors import JobFailedError, JobTimeoutError
 from shoal.client.flows import Batch, Flow, Pause, Repeat, Request, Stream, listing, operation
-from shoal.client.paths import API
 from shoal.client.requests import Requester, accepted_job, comma_separated, job_id_of, new_key, pages, parse
+from shoal.declared.operations.operation import API
 from shoal.models.jobs import Item, ItemStatus
 from shoal.models.responses import ItemPage, Job, JobPage
 

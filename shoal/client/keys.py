@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
-from shoal.client.paths import API
 from shoal.client.requests import Requester, pages, without_none
+from shoal.declared.operations.operation import API
 from shoal.models.keys import CreatedKey, KeyDetails, KeyPage
 from shoal.support.clock import timestamp
 

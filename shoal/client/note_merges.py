@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
-from shoal.client.paths import API
 from shoal.client.requests import Requester, accepted_job, pages, parse, without_none
+from shoal.declared.operations.operation import API
 from shoal.models.notes import MergePage, MergeProposal, NoteMerge, ProposalPage
 from shoal.models.responses import Job
 

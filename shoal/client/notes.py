@@ -8,9 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
-from shoal.client.paths import API
-from shoal.client.requests import Requester, json_object, new_key, pages, parse, parse_part, without_none
+from shoal.client.requests import (
+    Requester,
+    json_object,
+    json_value,
+    new_key,
+    pages,
+    parse,
+    parse_part,
+    without_none,
+)
 from shoal.declared.notes import AsJson, NewNote, NoteChanges, NoteListArguments, NoteSearchArguments
+from shoal.declared.operations.operation import API
 from shoal.models.notes import (
     AddedNote,
     CategoryCount,
@@ -286,16 +295,7 @@ def _path(note_id: int, action: str = "") -> str:
 
 def _body(owner: str, **fields: Any) -> dict[str, Any]:
     """The fields that are not None, in the form of the API."""
-    return {"owner": owner, **{name: _json_value(value) for name, value in without_none(**fields).items()}}
-
-
-def _json_value(value: Any) -> Any:
-    if hasattr(value, "as_json"):
-        return value.as_json()
-    if isinstance(value, Mapping):
-        return {name: _json_value(inner) for name, inner in value.items()}
-    is_list = isinstance(value, Iterable) and not isinstance(value, str)
-    return list(value) if is_list else value
+    return {"owner": owner, **{name: json_value(value) for name, value in without_none(**fields).items()}}
 
 
 def _batches(notes: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
@@ -303,7 +303,7 @@ def _batches(notes: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     lines: list[bytes] = []
     size = 0
     for note in notes:
-        line = json.dumps(_json_value(note)).encode() + b"\n"
+        line = json.dumps(json_value(note)).encode() + b"\n"
         if lines and (len(lines) == BATCH_NOTES or size + len(line) > BATCH_BYTES):
             yield b"".join(lines)
             lines, size = [], 0

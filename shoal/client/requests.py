@@ -2,26 +2,71 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
+import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import httpx
 
 from shoal.client.decoding import UnexpectedError, decode
 from shoal.client.errors import unexpected_response
 from shoal.client.flows import Batch, Flow, Repeat, Request, RetryingSender, Stream
-from shoal.client.paths import API
+from shoal.declared.operations.operation import API, IDEMPOTENCY_KEY, Listing, Operation
 from shoal.models.responses import Job
 
 PAGE = 500
 """Entries per request when all are wanted; a page of chunks then has some megabytes."""
+PARAMETER = re.compile(r"{(\w+)}")
 
 T = TypeVar("T")
 
 
 class Requester(RetryingSender):
     """Requests values."""
+
+    def _operate(self, operation: Operation[..., Any], arguments: dict[str, Any], /) -> Flow[Any]:
+        """Request an operation, and return the value that its method has."""
+        terms, returned = operation.terms, operation.returned
+        headers = {}
+        if IDEMPOTENCY_KEY in arguments:
+            headers["Idempotency-Key"] = arguments.pop(IDEMPOTENCY_KEY) or new_key()
+        given = {
+            name: operation.form_of(name, json_value)(value)
+            for name, value in arguments.items()
+            if value is not None
+        }
+        path = PARAMETER.sub(lambda found: segment(given.pop(found[1])), operation.address)
+        request = Request(
+            terms.method,
+            path,
+            query={} if operation.has_body else {name: as_text(value) for name, value in given.items()},
+            headers=headers,
+            json=given if operation.has_body else None,
+            repeat=Repeat.always if terms.may_repeat else Repeat.unsent,
+            passed=frozenset({404}) if returned is bool else frozenset(),
+        )
+        response = yield from self._send(request)
+        if returned is bool:
+            return response.status_code != 404
+        if operation.record is None:
+            return None
+        if terms.answer is None:
+            return parse(returned, response)
+        return getattr(parse(terms.answer, response), first_field(terms.answer))
+
+    def _list(self, listing: Listing[..., Any], arguments: dict[str, Any], /) -> Stream[Any]:
+        """Stream the items of all pages of an operation."""
+        items = first_field(listing.page.record)
+        yield from pages(
+            lambda limit, offset: self._operate(
+                listing.page, {**arguments, "limit": limit, "offset": offset}
+            ),
+            lambda page: getattr(page, items),
+        )
 
     def _get(self, kind: type[T], path: str) -> Flow[T]:
         return parse(kind, (yield from self._send(Request("GET", API + path))))
@@ -43,6 +88,40 @@ class Requester(RetryingSender):
     def _page(self, kind: type[T], path: str, limit: int, offset: int, /, **query: Any) -> Flow[T]:
         parameters = {**without_none(**query), "limit": limit, "offset": offset}
         return parse(kind, (yield from self._send(Request("GET", API + path, query=parameters))))
+
+
+def first_field(record: Any) -> str:
+    """Return the name of the first field of a record."""
+    return str(next(iter(record.__annotations__)))
+
+
+def json_value(value: Any) -> Any:
+    """Return the form of a value in JSON."""
+    if isinstance(value, Mapping):
+        return {name: json_value(each) for name, each in value.items()}
+    if hasattr(value, "as_json"):
+        return value.as_json()
+    if dataclasses.is_dataclass(value):
+        return {each.name: json_value(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if isinstance(value, dt.datetime):
+        return (value if value.tzinfo else value.astimezone()).isoformat()
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return list(map(json_value, value))
+    return value
+
+
+def as_text(value: Any) -> Any:
+    """Return the form of a JSON value as a query parameter."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
+def segment(value: Any) -> str:
+    """Return a value as one segment of a path: a text, an id, or a job."""
+    text = str(value["id"] if isinstance(value, Mapping) else value)
+    # Dots, too: `..` alone would be a step to the folder above.
+    return quote(text, safe="").replace(".", "%2E")
 
 
 def pages(fetch: Callable[[int, int], Flow[Any]], items_of: Callable[[Any], Sequence[T]]) -> Stream[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -11,10 +10,10 @@ import httpx
 
 from shoal.client.batches import read_batch
 from shoal.client.errors import ClientError
-from shoal.client.flows import Flow, Request, Stream, listing, operation
-from shoal.client.paths import API
-from shoal.client.requests import Requester, json_object, pages, parse, parse_part, without_none
+from shoal.client.flows import Flow, Request, operation
+from shoal.client.requests import Requester, json_object, json_value, parse, parse_part, without_none
 from shoal.declared.filters import SearchFilters
+from shoal.declared.operations.operation import API
 from shoal.declared.search import SHORT_FORMS, RankingArguments, SearchArguments
 from shoal.models.batches import BatchResponse
 from shoal.models.facets import LibraryFacets
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from shoal.models.similarity import Similarity
     from shoal.models.suggestions import Suggestions
     from shoal.models.verdicts import Verification
-    from shoal.models.vocabulary import LearnedWord, WordPage
 
 
 class SearchOperations(Requester):
@@ -196,23 +194,6 @@ class SearchOperations(Requester):
         )
         return parse(Verification, (yield from self._send(Request("POST", f"{API}/verify", json=body))))
 
-    @operation
-    def vocabulary(self, *, q: str | None = None, limit: int = 50, offset: int = 0) -> Flow[WordPage]:
-        """A page of the learned words that contain `q`, most frequent first."""
-        from shoal.models.vocabulary import WordPage
-
-        return (yield from self._page(WordPage, "/vocabulary", limit, offset, q=q))
-
-    @listing
-    def each_word(self, *, q: str | None = None) -> Stream[LearnedWord]:
-        """All learned words, read page by page."""
-        from shoal.models.vocabulary import WordPage
-
-        yield from pages(
-            lambda limit, offset: self._page(WordPage, "/vocabulary", limit, offset, q=q),
-            lambda page: page.words,
-        )
-
 
 class ServiceOperations(Requester):
     """Operations about the service itself."""
@@ -257,22 +238,8 @@ def search_body(search: Any) -> Any:
     """A search in the form of the API, unchecked; the service validates it."""
     if not isinstance(search, Mapping):
         return search
-    body = {name: _json_value(value) for name, value in search.items() if value is not None}
+    body = {name: json_value(value) for name, value in search.items() if value is not None}
     filters = {name: body.pop(name) for name in SHORT_FORMS if name in body}
     if filters:
         body["filters"] = {**body.get("filters", {}), **filters}
     return body
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, SearchFilters):
-        # An empty tuple of tags is no condition; an empty tuple of document ids matches nothing.
-        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {name: _json_value(each) for name, each in value.items()}
-    if isinstance(value, dt.datetime):
-        moment = value if value.tzinfo else value.astimezone()
-        return moment.isoformat()
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_json_value(each) for each in value]
-    return value

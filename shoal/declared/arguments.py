@@ -1,4 +1,4 @@
-"""How an argument is declared: an `Argument` at the type of a member of a TypedDict.
+"""How an argument is declared: an `Argument` at the type of a member of a TypedDict, or of a parameter.
 
 The API, the commands and the checks of the library follow from it.
 """
@@ -17,6 +17,10 @@ from shoal.support.other_names import COMPARED_CHARS, meant_name
 
 MAX_ID = 2**63 - 1
 """Largest integer that SQLite and PostgreSQL store, and so the largest id."""
+MAX_PAGE = 2**31 - 1
+"""Largest limit and offset of a listing in the library."""
+MAX_LIMIT = 1_000
+"""Most entries of a page of the API."""
 MAX_IDS = 10_000
 """Most ids in one filter; every database accepts this many parameters in one statement."""
 
@@ -154,7 +158,34 @@ class Value:
     text: TextForm | None = TextForm.one
 
 
-Kind = Choice | Whole | Number | Flag | Numbers | Ids | Moment | Value
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text of `least` to `most` characters. With a `pattern`, `form` says what it is in words."""
+
+    most: int | None = None
+    least: int = 0
+    pattern: str = ""
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A list of at most `most` values of one kind; if `or_one`, also one text without the list."""
+
+    kind: "Kind" = Text()
+    most: int = MAX_IDS
+    or_one: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """An object with the arguments of a TypedDict, its class `of`. `example` is for messages."""
+
+    of: type
+    example: str = ""
+
+
+Kind = Choice | Whole | Number | Flag | Numbers | Ids | Moment | Value | Text | Many | Members
 
 
 class Audit(enum.Enum):
@@ -182,6 +213,8 @@ class Argument:
     is_explained   whether an explanation depends on it
     is_counted     whether the metrics count searches that use it
     audit          whether the audit log has it
+    is_anywhere    whether it is a query parameter of a request with a body, too
+    may_be_null    whether it may be null where absent members have no defaults
     """
 
     kind: Kind
@@ -197,12 +230,18 @@ class Argument:
     is_explained: bool = True
     is_counted: bool = False
     audit: Audit = Audit.by_hand
+    is_anywhere: bool = False
+    may_be_null: bool = False
 
 
 def arguments_of(declaration: type) -> dict[str, Argument]:
     """Return the arguments that the members of a class declare, by name."""
     hints = typing.get_type_hints(declaration, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+OBJECT = Value({"type": "object"}, TextForm.json)
+"""Any JSON object."""
 
 
 def check_choice(name: str, value: object, members: type[Member]) -> Member:

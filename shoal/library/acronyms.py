@@ -15,8 +15,8 @@ from shoal.filters.value_checks import check_characters
 from shoal.learning.acronyms import find_definitions
 from shoal.library import acronym_rows as stored
 from shoal.library.library import Library
-from shoal.library.synonyms import MAX_CHARS, add_entry, checked_entry, find_entry, is_stored
-from shoal.models.synonyms import Acronym, AcronymPage, AcronymScan, AcronymStatus
+from shoal.library.synonyms import add_entry, checked_entry, find_entry, is_stored
+from shoal.models.synonyms import MAX_CHARS, Acronym, AcronymPage, AcronymScan, AcronymStatus
 from shoal.search.request import check_id, check_page
 from shoal.search.synonyms import MAX_WORDS, is_stop_words, key_of
 from shoal.storage.database import Transaction

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from shoal.declared.arguments import MAX_ID, check_choice
+from shoal.declared.arguments import MAX_ID, MAX_PAGE, check_choice
 from shoal.declared.documents import DocumentFields
 from shoal.errors import NotFoundError, QueryError
 from shoal.filters.evaluation import find_documents
@@ -18,7 +18,7 @@ from shoal.models.documents import DocumentDraft, DocumentSort, IngestResult
 from shoal.models.files import FileDraft
 from shoal.models.stored import NamedDocument
 from shoal.models.token_range import GIVEN_PASSAGES
-from shoal.search.request import MAX_PAGE, check_context, check_page
+from shoal.search.request import check_context, check_page
 from shoal.storage import (
     chunk_queries,
     document_lookup,

@@ -13,18 +13,25 @@ from shoal.declared.arguments import MAX_ID
 from shoal.errors import NotFoundError, PinConflictError, PinError, QueryError
 from shoal.filters.value_checks import check_characters
 from shoal.library.library import Library
-from shoal.models.pins import ListedTarget, Pin, PinMatch, PinPage, PinTarget
+from shoal.models.pins import (
+    MAX_CHARS,
+    MAX_HIDDEN,
+    MAX_PINNED,
+    MAX_WORDS,
+    ListedTarget,
+    Pin,
+    PinMatch,
+    PinPage,
+    PinTarget,
+)
 from shoal.search import pin_rows as stored
 from shoal.search.completions import key_of
-from shoal.search.pins import MAX_HIDDEN, MAX_PINNED, MAX_WORDS
 from shoal.search.request import check_id, check_page
 from shoal.storage.database import Snapshot, Transaction
 from shoal.support.clock import timestamp
 
 MAX_PINS = 10_000
 """Most pins of a library."""
-MAX_CHARS = 200
-"""Most characters of the query of a pin."""
 
 Target = PinTarget | ListedTarget | Mapping[str, int | None] | int
 """A document by its id, or {"document_id": …} or {"chunk_id": …}."""

@@ -12,7 +12,7 @@ from typing import Any
 from shoal.errors import NotFoundError, SynonymConflictError, SynonymError
 from shoal.filters.value_checks import check_characters
 from shoal.library.library import Library
-from shoal.models.synonyms import Synonym, SynonymImport, SynonymPage
+from shoal.models.synonyms import MAX_CHARS, MAX_GROUP, MAX_SYNONYMS, Synonym, SynonymImport, SynonymPage
 from shoal.search import synonym_rows as stored
 from shoal.search.request import check_id, check_page
 from shoal.search.synonyms import MAX_WORDS, is_stop_words, key_of
@@ -20,12 +20,6 @@ from shoal.storage.database import Transaction
 from shoal.support.clock import timestamp
 from shoal.words.typed import names_of
 
-MAX_SYNONYMS = 10_000
-"""Most entries of a library."""
-MAX_GROUP = 32
-"""Most words and phrases of an entry, besides its root."""
-MAX_CHARS = 100
-"""Most characters of a word or phrase."""
 MAX_ENTRIES_PER_WORD = 16
 """Most entries that a word belongs to; a change compares the entry with all of them."""
 MAX_REFUSED = 100

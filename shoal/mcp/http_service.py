@@ -35,10 +35,11 @@ from shoal.access.authentication import Authenticator
 from shoal.access.authentication import Refusal as Refused
 from shoal.access.key_store import KeyStore
 from shoal.access.rate_limit import RateLimit
-from shoal.access.rights import ANYBODY, Access, Needed, Verdict, judge
+from shoal.access.rights import ANYBODY, Access, Verdict, judge
 from shoal.collections.catalog import Catalog, Collection
 from shoal.errors import StorageError
 from shoal.mcp.server import ACCESS, ShoalServer
+from shoal.models.keys import Needed
 from shoal.service import connection_limits
 from shoal.service.addresses import is_for_this_machine, is_same_site
 from shoal.service.connection_limits import (

@@ -26,7 +26,7 @@ from mcp.types import (
 )
 from pydantic import ValidationError
 
-from shoal.access.rights import RIGHT_NEEDED, Access, Needed, Verdict, judge, needs_right
+from shoal.access.rights import RIGHT_NEEDED, Access, Verdict, judge, needs_right
 from shoal.errors import NotFoundError, QueryError, ShoalError
 from shoal.mcp.backend import Backend
 from shoal.mcp.document_tools import DocumentTools
@@ -34,6 +34,7 @@ from shoal.mcp.note_tools import PREFIX, NoteTools, with_id_name
 from shoal.mcp.research_tools import QueryTools, ResearchTools
 from shoal.mcp.resources import add_prompts, add_resources
 from shoal.mcp.results import NOTICE, READS, writes
+from shoal.models.keys import Needed
 from shoal.notes.environment import Environment
 from shoal.search.retrieval import own_name
 from shoal.support.other_names import meant_name

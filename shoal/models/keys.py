@@ -24,6 +24,27 @@ class Right(enum.StrEnum):
 _LEVELS = {right: level for level, right in enumerate(Right)}
 
 
+class Needed(enum.StrEnum):
+    """What an operation needs.
+
+    public    nothing, not even a key
+    any_key   a valid key; the answer holds only what this key may see
+    read, write, admin  this right in the collection of the request
+    overview  `read` everywhere: the answer is about all collections
+    manage    `admin` everywhere: it changes which collections there are
+    grant     the same with a key that may grant access to others
+    """
+
+    public = "public"
+    any_key = "any_key"
+    read = "read"
+    write = "write"
+    admin = "admin"
+    overview = "overview"
+    manage = "manage"
+    grant = "grant"
+
+
 class KeyState(enum.StrEnum):
     """Whether a key opens anything."""
 

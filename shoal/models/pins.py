@@ -8,6 +8,15 @@ from typing import Annotated
 
 from shoal.models.described import Time
 
+MAX_CHARS = 200
+"""Most characters of the query of a pin."""
+MAX_WORDS = 16
+"""Most words of the query of a pin."""
+MAX_PINNED = 10
+"""Most documents and passages that a pin puts first, and most that a search does."""
+MAX_HIDDEN = 10
+"""Most documents and passages that a pin hides."""
+
 
 class PinMatch(enum.StrEnum):
     """Which queries a pin is for: those with exactly its words, or those that contain them side by side."""

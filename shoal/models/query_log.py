@@ -13,6 +13,11 @@ CLICKS_OF_GRADES = ((10, 3), (3, 2), (1, 1))
 _FEWEST = {grade: fewest for fewest, grade in CLICKS_OF_GRADES}
 
 
+MAX_FREQUENT = 1_000
+"""Most frequent queries of a list."""
+MAX_PREFIX_CHARS = 200
+
+
 @dataclass(frozen=True, slots=True)
 class QueryClick:
     """A result that somebody opened."""
@@ -83,3 +88,10 @@ class ClickedQueries:
     """Judged queries made from clicks."""
 
     queries: Annotated[tuple[ClickedQuery, ...], "at most 10,000, by text"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClearedQueries:
+    """What a deletion of the query log did."""
+
+    n_deleted: Annotated[int, "queries that were deleted"]

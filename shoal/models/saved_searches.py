@@ -9,6 +9,9 @@ from typing import Annotated, Any
 
 from shoal.models.described import Time
 
+MAX_NAME_CHARS = 200
+MIN_SECRET_CHARS, MAX_SECRET_CHARS = 16, 200
+
 
 class DeliveryStatus(enum.StrEnum):
     """`waiting` for the first or the next try; `failed`: given up."""

@@ -6,7 +6,15 @@ import enum
 from dataclasses import dataclass
 from typing import Annotated
 
-from shoal.models.described import Time
+from shoal.models.described import Presence, Time
+
+MAX_SYNONYMS = 10_000
+"""Most entries of a library."""
+MAX_GROUP = 32
+"""Most words and phrases of an entry, besides its root."""
+MAX_CHARS = 100
+"""Most characters of a word or phrase."""
+WORDS = f"words and phrases, up to {MAX_GROUP}, of up to {MAX_CHARS} characters each"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +25,7 @@ class Synonym:
     root: Annotated[
         str | None, "the word or phrase that also finds the others; null: each of them finds the others"
     ]
-    synonyms: Annotated[tuple[str, ...], "words and phrases, up to 32, of up to 100 characters each"]
+    synonyms: Annotated[tuple[str, ...], WORDS]
     created_at: Time
     updated_at: Time
 
@@ -28,6 +36,21 @@ class SynonymPage:
 
     synonyms: Annotated[tuple[Synonym, ...], "a page of entries, by id"]
     total: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedSynonym:
+    """An entry as an import takes it."""
+
+    root: Annotated[str | None, Presence.IF_SET, "absent if each word finds the others"]
+    synonyms: Annotated[tuple[str, ...], WORDS]
+
+
+@dataclass(frozen=True, slots=True)
+class SynonymExport:
+    """The entries of a library."""
+
+    synonyms: Annotated[tuple[ExportedSynonym, ...], "all entries, by id"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ from shoal.filters.tree import text_of
 from shoal.models.notes import NoteHit, UnitResponse
 from shoal.models.query_log import (
     CLICKS_OF_GRADES,
+    MAX_FREQUENT,
+    MAX_PREFIX_CHARS,
     ClickedQueries,
     ClickedQuery,
     FrequentQueries,
@@ -46,13 +48,11 @@ log = logging.getLogger(__name__)
 
 MAX_CLICKS = 100
 """Most clicks of one query."""
-MAX_FREQUENT = 1_000
 MAX_LISTED = 1_000
 MAX_JUDGED = 10_000
 """Most judged queries of one export."""
 MAX_RELEVANT = 100
 """Most documents of one judged query, those with most clicks."""
-MAX_PREFIX_CHARS = 200
 PRUNED_TOGETHER = 1_000
 MAX_PRUNES = 1_000
 OFF = "off"

@@ -12,17 +12,16 @@ from shoal.declared.filters import SearchFilters
 from shoal.declared.search import LIKELY, SEARCH
 from shoal.errors import FetchError, InvalidFieldError, QueryError
 from shoal.filters.value_checks import check_characters
+from shoal.models.saved_searches import MAX_NAME_CHARS, MAX_SECRET_CHARS, MIN_SECRET_CHARS
 from shoal.models.search import SearchMode
 from shoal.search.request import SearchRequest, check_fraction, make_request
 from shoal.settings import Settings
 from shoal.storage.json_text import compact_json
 from shoal.support.other_names import meant_name
 
-MAX_NAME_CHARS = 200
 MAX_URL_CHARS = 2_000
 MAX_ARGUMENTS_BYTES = 256 * 1024
 """Largest arguments of one search, as JSON: 10,000 ids fit."""
-MIN_SECRET_CHARS, MAX_SECRET_CHARS = 16, 200
 DEFAULTS: Mapping[str, Any] = {
     name: argument.default for name, argument in SEARCH.items() if argument.is_saved
 } | {"min_relevance": LIKELY}

@@ -14,21 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.index.index import Index
-from shoal.models.pins import PinMatch, PinRule, PinTarget
+from shoal.models.pins import MAX_PINNED, MAX_WORDS, PinMatch, PinRule, PinTarget
 from shoal.models.query_info import UsedPin
 from shoal.search import pin_rows as stored
 from shoal.search.completions import key_of
 from shoal.search.ordering import Keys
 from shoal.storage.database import Snapshot
 
-MAX_WORDS = 16
-"""Most words of the query of a pin."""
 MAX_QUERY_WORDS = 64
 """Words of a search that pins are looked up for."""
-MAX_PINNED = 10
-"""Most documents and passages that a pin puts first, and most that a search does."""
-MAX_HIDDEN = 10
-"""Most documents and passages that a pin hides."""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,13 @@ from typing import Any
 from shoal.declared.arguments import (
     MAX_ID,
     MAX_IDS,
+    MAX_PAGE,
     Argument,
+    Many,
+    Members,
     Number,
     Numbers,
+    Text,
     Value,
     check_finite,
     check_list,
@@ -48,8 +52,6 @@ from shoal.settings import Settings
 from shoal.support.other_names import COMPARED_CHARS
 from shoal.support.presets import MIN_WEIGHT, all_presets
 
-MAX_PAGE = 2**31 - 1
-"""Largest limit and offset of a listing."""
 BEST_FIRST = BestFirst(FIRST_OF_DOCUMENT)
 MAX_GROUPED = 1_000
 """Passages of all documents on a page together."""
@@ -168,7 +170,7 @@ def check_argument(name: str, value: object, settings: Settings) -> Any:
 
 def _check_kind(name: str, argument: Argument, value: object, settings: Settings) -> Any:
     kind = argument.kind
-    assert not isinstance(kind, Value | Numbers), "they have a check of their own"
+    assert not isinstance(kind, Value | Numbers | Text | Many | Members), "they have a check of their own"
     return kind.check(name, value, settings)
 
 

@@ -25,7 +25,7 @@ from surface import Worker
 
 from shoal.access.key_store import KeyStore
 from shoal.access.operations import OPERATIONS, Operation
-from shoal.access.rights import Needed
+from shoal.models.keys import Needed
 from shoal_api.service import EXTENSION, Service
 
 REQUESTS = 100_000 if os.environ.get("SHOAL_TEST_LONG") else 1_000

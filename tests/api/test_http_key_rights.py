@@ -13,7 +13,7 @@ from key_service import FOREIGN, MISSING, OWN, address_of, key_service
 from werkzeug.test import TestResponse
 
 from shoal.access.operations import OPERATIONS, Operation, needed_by_path, path_of_rule
-from shoal.access.rights import Needed
+from shoal.models.keys import Needed
 from shoal_api import access, create_app
 from shoal_api.access import EXTENSION, Gate
 from shoal_api.paths import without_collection

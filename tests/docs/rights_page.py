@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from shoal.access.operations import OPERATIONS
-from shoal.access.rights import EVERYWHERE, SERVICE, Access, Needed, Scope, judge
-from shoal.models.keys import Right
+from shoal.access.rights import EVERYWHERE, SERVICE, Access, Scope, judge
+from shoal.models.keys import Needed, Right
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rights.md"
 

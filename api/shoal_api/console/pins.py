@@ -10,8 +10,7 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal.errors import PinConflictError, PinError
-from shoal.library.pins import MAX_CHARS
-from shoal.models.pins import PinMatch
+from shoal.models.pins import MAX_CHARS, PinMatch
 from shoal_api import service
 from shoal_api.console import layout
 from shoal_api.console.layout import blueprint, page, respond

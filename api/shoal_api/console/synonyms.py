@@ -9,7 +9,7 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal.errors import SynonymConflictError, SynonymError
-from shoal.library.synonyms import MAX_CHARS, MAX_GROUP
+from shoal.models.synonyms import MAX_CHARS, MAX_GROUP
 from shoal_api import service
 from shoal_api.console import layout
 from shoal_api.console.layout import blueprint, page, respond

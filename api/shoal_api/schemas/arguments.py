@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,13 +16,18 @@ from shoal.declared.arguments import (
     Choice,
     Flag,
     Ids,
+    Many,
+    Members,
     Moment,
     Number,
     Numbers,
+    Text,
     TextForm,
     Value,
     Whole,
+    arguments_of,
 )
+from shoal.declared.operations.operation import Operation
 from shoal_api import strict_json
 from shoal_api.schemas.common import (
     AddressMoment,
@@ -71,26 +77,23 @@ def body_field(
     """Return the field of an argument in a JSON body; the library checks a `Value`."""
     about = argument.about + argument.body
     is_nullable = argument.default is None and not required and fills
-    given: dict[str, Any] = {"allow_none": is_nullable, "required": required}
+    given: dict[str, Any] = {"allow_none": is_nullable or argument.may_be_null, "required": required}
     if fills:
         given |= _default(argument, is_nullable)
     match argument.kind:
+        case Numbers() | Many() | Members():
+            return _composite(name, argument.kind, {"metadata": {"description": about}, **given})
         case Flag():
             return StrictBoolean(metadata={"description": about}, **given)
         case Number(low, high):
             return StrictFloat(metadata=stated(low, high, about), validate=_within(low, high), **given)
-        case Numbers(names, high):
-            numbers: Fields = {
-                each: StrictFloat(validate=between(0, high), metadata={"description": about_it})
-                for each, about_it in names.items()
-            }
-            nested = schema_of(name.capitalize(), numbers)
-            return fields.Nested(nested, metadata={"description": about}, **given)
         case Ids(low):
             whole = fields.Integer(strict=True, validate=between(low, MAX_ID))
             return BoundedList(whole, metadata={"description": about}, **given)
         case Moment():
             return MomentField(metadata={"description": about}, **given)
+        case Text():
+            return fields.String(metadata={"description": about}, validate=_of_text(argument.kind), **given)
         case Value({"items": {"type": "string"}} as schema, TextForm.with_commas | TextForm.repeated):
             listed = OneOrMany if "string" in schema["type"] else BoundedList
             return listed(fields.String(), metadata={**schema, "description": about}, **given)
@@ -101,6 +104,25 @@ def body_field(
         case Value(schema):
             return fields.Raw(metadata={**schema, "description": about}, **given)
     return _scalar(argument, about, strict=True, **given)
+
+
+def _composite(name: str, kind: Numbers | Many | Members, given: dict[str, Any]) -> fields.Field[Any]:
+    """Return the field of a kind that has values of other kinds."""
+    match kind:
+        case Numbers(names, high):
+            numbers: Fields = {
+                each: StrictFloat(validate=between(0, high), metadata={"description": about_it})
+                for each, about_it in names.items()
+            }
+            nested = schema_of(name.capitalize(), numbers)
+            return fields.Nested(nested, **given)
+        case Many(inner, most, or_one):
+            listed = OneOrMany if or_one else BoundedList
+            element = body_field("", Argument(kind=inner, about=""), required=True)
+            element.metadata, element.required = {}, False
+            return listed(element, max_items=most, **given)
+        case Members(of, example):
+            return fields.Nested(_members(of, example), **given)
 
 
 def _address_field(argument: Argument, *, required: bool) -> fields.Field[Any]:
@@ -122,9 +144,46 @@ def _address_field(argument: Argument, *, required: bool) -> fields.Field[Any]:
             return BoundedList(fields.String(), metadata={"description": about}, **given)
         case Value(text=TextForm.with_commas):
             return CommaList(fields.String(), metadata={"description": about}, **given)
+        case Text():
+            return fields.String(metadata={"description": about}, validate=_of_text(argument.kind), **given)
         case Value() | Numbers():
             return fields.String(metadata={"description": about}, **given)
     return _scalar(argument, about, **given)
+
+
+def query_schema(operation: Operation[..., Any]) -> type[ma.Schema] | None:
+    """Return the schema of the query parameters of an operation; None without any."""
+    arguments = {
+        name: each for name, each in operation.arguments.items() if each.is_anywhere or not operation.has_body
+    }
+    if not arguments:
+        return None
+    return schema_of("Query", address_fields(arguments, *operation.required & arguments.keys()))
+
+
+def body_schema(
+    operation: Operation[..., Any], nested: Mapping[str, type[ma.Schema]]
+) -> type[ma.Schema] | None:
+    """Return the schema of the body of an operation; None without one. `nested`: schemas of its members."""
+    if not operation.has_body or not operation.arguments:
+        return None
+    made = body_fields(operation.arguments, *operation.required, fills=operation.terms.fills)
+    for name, schema in nested.items():
+        about = made[name].metadata["description"]
+        required = name in operation.required
+        made[name] = fields.Nested(schema, required=required, metadata={"description": about})
+    name = operation.function.__name__.title().replace("_", "")
+    body = schema_of(name, made)
+    body.may_be_absent = not operation.terms.needs_body  # type: ignore[attr-defined]
+    return body
+
+
+@functools.cache
+def _members(of: Any, example: str) -> type[ma.Schema]:
+    schema = schema_of(of.__name__, body_fields(arguments_of(of), *of.__required_keys__, fills=False))
+    if example:
+        schema.error_messages = {"type": f"must be an object such as {example}"}
+    return schema
 
 
 class JSONObject(fields.String):
@@ -150,6 +209,16 @@ def _scalar(argument: Argument, about: str, **given: Any) -> fields.Field[Any]:
         return ResultCount(metadata={"description": about}, **given)
     return fields.Integer(
         metadata=stated(kind.low, kind.high, about), validate=_within(kind.low, kind.high), **given
+    )
+
+
+def _of_text(kind: Text) -> Any:
+    if kind.pattern:
+        return validate.Regexp(rf"\A{kind.pattern}\Z", error=f"must be {kind.form}")
+    if kind.most is None and not kind.least:
+        return None
+    return validate.Length(
+        min=kind.least or None, max=kind.most, error=f"must be {kind.form}" if kind.form else None
     )
 
 

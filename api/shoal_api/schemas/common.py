@@ -11,9 +11,8 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal.declared.arguments import MAX_IDS
+from shoal.declared.arguments import MAX_IDS, MAX_LIMIT, MAX_PAGE
 from shoal.models.meanings import MEANINGS
-from shoal.search.request import MAX_PAGE
 from shoal.support.clock import timestamp
 from shoal_api.problems import MAX_ERRORS
 from shoal_api.schemas.unknown import hint
@@ -24,7 +23,6 @@ SPACED_ZONE = re.compile(r"(\d:\d\d(?::\d\d(?:\.\d+)?)?) (\d\d:?\d\d)$")
 MAX_FIELDS = 100
 """Most members of an object, or query parameters; no schema has half as many."""
 
-MAX_LIMIT = 1000
 DEFAULT_LIMIT = 50
 
 

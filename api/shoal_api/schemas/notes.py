@@ -152,7 +152,7 @@ class RestoreSchema(MaybeAbsentSchema):
     """Only the owner."""
 
 
-class PinSchema(MaybeAbsentSchema):
+class PinNoteSchema(MaybeAbsentSchema):
     tags = _texts("the pin counts where all of these hold; default: the tags of `prerequisites`, else none")
     prerequisites = _prerequisites("replace those of the note")
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from marshmallow import fields, validate
 
-from shoal.declared.search import SEARCH, SHORT_FORMS
+from shoal.declared.search import LIKELY, SEARCH, SHORT_FORMS
 from shoal.notes.unit_search import UNITS
+from shoal.saved_searches.arguments import DEFAULTS as SAVED
 from shoal_api.schemas.answers import selection_in_address, selection_in_body
-from shoal_api.schemas.arguments import address_fields, body_fields, schema_of
+from shoal_api.schemas.arguments import address_fields, body_field, body_fields, schema_of
 from shoal_api.schemas.common import BoundedList, CommaList
 from shoal_api.schemas.filters import IN_ADDRESS, FiltersSchema
 
@@ -66,4 +68,16 @@ SearchQuerySchema = schema_of(
         "owner": fields.String(metadata={"description": ABOUT_OWNER}),
     },
     "A search as query parameters, with the filters beside `q`.",
+)
+
+OF_MATCH = dataclasses.replace(
+    SEARCH["min_relevance"], default=LIKELY, about="lowest `relevance` of a match, 0 to 1"
+)
+SavedArgumentsSchema = schema_of(
+    "SavedArguments",
+    {
+        **{name: field for name, field in IN_BODY.items() if name not in SEARCH or name in SAVED},
+        "min_relevance": body_field("min_relevance", OF_MATCH),
+    },
+    "The arguments of a search, without those that only shape its answer.",
 )
