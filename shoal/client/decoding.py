@@ -68,7 +68,8 @@ def _collection(origin: Any, inner: tuple[Any, ...], value: Any) -> Any:
             _decode(element_kind, element) for element_kind, element in zip(inner, value, strict=True)
         )
     assert origin is tuple or issubclass(origin, Sequence)
-    return tuple(_decode(inner[0], element) for element in value)
+    elements = (_decode(inner[0], element) for element in value)
+    return list(elements) if origin is list else tuple(elements)
 
 
 def _record(kind: Any, value: Any) -> Any:

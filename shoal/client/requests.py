@@ -56,7 +56,7 @@ class Requester(RetryingSender):
             return None
         if terms.answer is None:
             return parse(returned, response)
-        return getattr(parse(terms.answer, response), first_field(terms.answer))
+        return parse_part(returned, json_object(response).get(first_field(terms.answer)), response)
 
     def _list(self, listing: Listing[..., Any], arguments: dict[str, Any], /) -> Stream[Any]:
         """Stream the items of all pages of an operation."""
