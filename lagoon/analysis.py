@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lagoon.custom import CustomWords
 from lagoon.errors import LagoonError
+from lagoon.names import find_names
 from lagoon.reading import Context, Reading, ReadText, read, with_learned
 from lagoon.reef_table import ReefTable
 from lagoon.results import TopicResult
@@ -394,8 +395,11 @@ def _score_segments(
         section_of = np.searchsorted(section_starts, segments[:-1], side="right") - 1
         read_contexts = _read_contexts(contexts, section_starts, base, custom)
         context = _context(read_contexts, section_of, context_weight)
-    document_of = np.searchsorted(documents, segments[:-1], side="right")
-    return by_sentence.of_same_words(segments, context, document_of), read_contexts
+    document_of = np.searchsorted(documents, segments[:-1], side="right") - 1
+    bounds = by_sentence.bounds
+    name_words = by_sentence.table.name_words
+    names = find_names(by_sentence.reading, bounds, bounds[np.array(documents, dtype=np.int64)], name_words)
+    return by_sentence.of_same_words(segments, context, document_of, names), read_contexts
 
 
 def _documents(sections: Sequence[SectionStart]) -> list[int]:

@@ -32,7 +32,7 @@ from lagoon.bm25 import (
 from lagoon.compounds import CompoundTrie, PackedTrie
 from lagoon.errors import LagoonChecksumError, LagoonError, LagoonVersionError
 
-FORMAT = 4
+FORMAT = 5
 MANIFEST = "manifest.json"
 HIERARCHY = "hierarchy.json"
 WORDS = "words.txt"
@@ -56,6 +56,7 @@ ARRAYS: dict[str, str] = {
     "sense_reefs": "|u1",
     "sense_weights": "|i1",
     "sense_offsets": "<f8",
+    "name_words": "|u1",
     "weights": "<u2",
     "reef_words": "<u4",
     "background": "<f8",
@@ -125,6 +126,7 @@ class Model:
     sense_starts u32 (W+1,), sense_reefs u8, sense_weights i8: word -> what it says for or against reefs as
                  the subject of a text (CSR), in 1/SENSE_STEPS; see `ReefTable.sense_z`
     sense_offsets  f64 (R,): the same without any word
+    name_words   u8 (W/8,): bits, whether a capital makes a word a name; see `names`
     weights      u16 (W,) in 1/4096
     reef_words   u32 (R,): number of words of each reef
     background   f64 (2, R): mean and variance of weight * bm25 of a word of running text
@@ -154,6 +156,7 @@ class Model:
     sense_reefs: NDArray[np.uint8]
     sense_weights: NDArray[np.int8]
     sense_offsets: NDArray[np.float64]
+    name_words: NDArray[np.uint8]
     weights: NDArray[np.uint16]
     reef_words: NDArray[np.uint32]
     background: NDArray[np.float64]
@@ -205,6 +208,7 @@ class Model:
             "sense_starts": (n_words + 1,),
             "sense_weights": self.sense_reefs.shape,
             "sense_offsets": (n_reefs,),
+            "name_words": (-(-n_words // 8),),
             "weights": (n_words,),
             "reef_words": (n_reefs,),
             "background": (2, n_reefs),
@@ -243,7 +247,10 @@ def save_model(model: Model, directory: Path, manifest_fields: Mapping[str, Any]
     model.check()
     directory.mkdir(parents=True, exist_ok=True)
     for name, array in _packed(model).items():
-        np.save(directory / f"{name}.npy", array, allow_pickle=False)
+        # The arrays of a loaded model are maps of the files that this may replace.
+        written = directory / f"new_{name}.npy"
+        np.save(written, array, allow_pickle=False)
+        written.replace(directory / f"{name}.npy")
     words = encode_words(model.words[index] for index in range(model.n_words))
     (directory / WORDS).write_bytes(words)
     _write_json(directory / HIERARCHY, asdict(model.hierarchy))

@@ -101,6 +101,7 @@ def in_arrays(short: ShortReading) -> Reading:
         starts,
         starts + np.array([len(form) for form in short.forms], dtype=np.int64),
         np.array(short.joined, dtype=np.bool_),
+        np.array([short.text[start].isupper() for start in short.starts], dtype=np.bool_),
     )
     hits = np.array(list(chain.from_iterable(short.hits)), dtype=np.int64).reshape(-1, 3).T.copy()
     return Reading(
@@ -209,6 +210,10 @@ class Context:
     words: NDArray[np.int64]
     weight: float
 
+    def of(self, chosen: NDArray[np.bool_]) -> Context:
+        """The chosen pairs."""
+        return replace(self, texts=self.texts[chosen], words=self.words[chosen])
+
 
 def count(reading: Reading, bounds: NDArray[np.int64]) -> Bags:
     """Count the words of the texts, tokens bounds[i]..bounds[i+1]-1."""
@@ -218,14 +223,30 @@ def count(reading: Reading, bounds: NDArray[np.int64]) -> Bags:
     return _counted(texts, reading.hit_words[borders[0] : borders[-1]], n_texts)
 
 
+def left_out(bags: Bags, reading: Reading, bounds: NDArray[np.int64], hits: NDArray[np.bool_]) -> Bags:
+    """The bags of `count` without the marked hits; words that do not occur any more have weight 0."""
+    at = np.flatnonzero(hits)
+    texts = np.searchsorted(bounds, reading.hit_tokens[at], side="right") - 1
+    inside = (texts >= 0) & (texts < len(bags))
+    at, texts = at[inside], texts[inside]
+    stride = int(bags.words.max(initial=0)) + 1
+    entries = np.searchsorted(_cells(bags, stride), texts * stride + reading.hit_words[at])
+    occurrences = bags.occurrences - np.bincount(entries, minlength=len(bags.words))
+    return replace(bags, repetition=quantise_repetition(repetition(occurrences)), occurrences=occurrences)
+
+
+def _cells(bags: Bags, stride: int) -> NDArray[np.int64]:
+    """text * stride + word of each entry, ascending."""
+    cells: NDArray[np.int64] = np.repeat(np.arange(len(bags)) * stride, np.diff(bags.starts)) + bags.words
+    return cells
+
+
 def additions(bags: Bags, context: Context) -> Additions:
     """What a context of weight w adds: a repetition weight becomes (1 - w) times that of the text alone plus
     w times that of text and context together."""
     added = _counted(context.texts, context.words, len(bags))
     stride = int(max(bags.words.max(initial=0), added.words.max(initial=0))) + 1
-    keys, added_keys = (
-        np.repeat(np.arange(len(bags)) * stride, np.diff(each.starts)) + each.words for each in (bags, added)
-    )
+    keys, added_keys = _cells(bags, stride), _cells(added, stride)
     at = np.searchsorted(keys, added_keys)
     at[at == len(keys)] = 0
     is_new = keys[at] != added_keys if len(keys) else np.ones(len(at), dtype=np.bool_)
@@ -378,6 +399,7 @@ class ReadText:
                 np.frombuffer("\n".join(tokens.forms).encode(*_ENCODING), dtype=np.uint8),
                 tokens.ids,
                 np.packbits(tokens.joined),
+                np.packbits(tokens.capital),
                 forms.kinds,
                 forms.words + 1,
                 compounds.starts,
@@ -390,7 +412,7 @@ class ReadText:
     @staticmethod
     def from_bytes(data: bytes) -> ReadText:
         """The text that `to_bytes` of the same release has written with the same data."""
-        names, ids, joined, kinds, words, starts, lengths, compounds, sizes = unpack_arrays(data)
+        names, ids, joined, capital, kinds, words, starts, lengths, compounds, sizes = unpack_arrays(data)
         forms = names.tobytes().decode(*_ENCODING).split("\n") if len(names) else []
         nowhere = np.empty(0, dtype=np.int64)
         tokens = TokenStream(
@@ -399,6 +421,7 @@ class ReadText:
             nowhere,
             nowhere,
             np.unpackbits(joined, count=len(ids)).astype(np.bool_),
+            np.unpackbits(capital, count=len(ids)).astype(np.bool_),
         )
         # Only the search for base compounds, which are found already, needs the parts of forms.
         resolution = Resolution(kinds, words.astype(np.int64) - 1, nowhere)

@@ -64,6 +64,7 @@ class ReefTable:
         )
         self.reef_names = [reef.name for reef in hierarchy.reefs]
         self.island_names = [island.name for island in hierarchy.islands]
+        self.name_words = np.unpackbits(model.name_words, count=model.n_words).astype(np.bool_)
         self._mean = np.asarray(model.background[0])
         self._deviation = np.sqrt(model.background[1])
         self._rate, self._exponent = model.dispersion.tolist()

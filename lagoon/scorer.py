@@ -32,6 +32,7 @@ from lagoon.custom import (
 )
 from lagoon.errors import LagoonError
 from lagoon.model import Archipelago, Island, Model, Reef, load_model
+from lagoon.names import find_names
 from lagoon.reading import (
     MOST_CHARS,
     REPETITION_SCALE,
@@ -101,8 +102,9 @@ class ReefScorer:
             raise TypeError("score_batch takes a sequence of texts; use score for one")
         if top_k < 0:
             raise LagoonError(f"top_k must be 0 or more, not {top_k}")
-        reading, bounds = self._read(texts)
-        return ScoredTexts(self._table, self._custom, reading, bounds, top_k)
+        reading, sentences, bounds = self._read(texts)
+        names = find_names(reading, sentences, bounds[:-1], self._table.name_words)
+        return ScoredTexts(self._table, self._custom, reading, bounds, top_k, names=names)
 
     def score_raw(self, text: str) -> NDArray[np.float64]:
         """z-scores of all reefs, (n_reefs,)."""
@@ -175,7 +177,7 @@ class ReefScorer:
 
     def explain_words(self, text: str) -> list[WordMatch]:
         """Tokens of a text, in order, with their contributions; a compound is a single match."""
-        reading, bounds = self._read([text])
+        reading, _, bounds = self._read([text])
         bags = count(reading, bounds)
         shares = bags.repetition / REPETITION_SCALE / bags.occurrences
         share_of = dict(zip(bags.words.tolist(), shares.tolist(), strict=True))
@@ -206,11 +208,13 @@ class ReefScorer:
     def supporting_words(self, text: str, reefs: Collection[int]) -> dict[int, list[tuple[str, float]]]:
         """Words of a text that show each of `reefs`, with their supported contributions (`labels`), largest
         first; reefs that no word shows are missing. A word has the form of its first place, in lower case."""
-        reading, _ = self._read([text])
+        reading, sentences, bounds = self._read([text])
+        names = find_names(reading, sentences, bounds[:-1], self._table.name_words)
+        hits = np.arange(len(reading.hit_words)) if names is None else np.flatnonzero(~names.hits)
         starts, ends = reading.tokens.starts, reading.tokens.ends
-        words, first, counts = np.unique(reading.hit_words, return_index=True, return_counts=True)
+        words, first, counts = np.unique(reading.hit_words[hits], return_index=True, return_counts=True)
         found: dict[int, list[tuple[str, float]]] = {}
-        for word, hit, n in zip(words.tolist(), first.tolist(), counts.tolist(), strict=True):
+        for word, hit, n in zip(words.tolist(), hits[first].tolist(), counts.tolist(), strict=True):
             vocabulary = self._base if word < self._model.n_words else self._custom
             weight_q, ids, bm25_q = vocabulary.row(word)
             for reef, value, level in zip(ids, bm25_q, vocabulary.support(word), strict=True):
@@ -384,13 +388,18 @@ class ReefScorer:
 
     # -- inside
 
-    def _read(self, texts: Sequence[str]) -> tuple[Reading, NDArray[np.int64]]:
-        """Read all texts as one text; also returns the token bounds of the texts."""
+    def _read(self, texts: Sequence[str]) -> tuple[Reading, NDArray[np.int64], NDArray[np.int64]]:
+        """Read all texts as one text; also returns the token bounds of the sentences and of the texts."""
         text = TEXT_BREAK.join(texts)
         lengths = np.array([len(item) + len(TEXT_BREAK) for item in texts], dtype=np.int64)
         at = np.cumsum(lengths) - lengths
-        reading = read(text, np.union1d(sentence_spans(text)[0], at), self._base, self._custom)
-        return reading, np.append(np.searchsorted(reading.tokens.starts, at), len(reading.tokens))
+        sentences = np.union1d(sentence_spans(text)[0], at)
+        reading = read(text, sentences, self._base, self._custom)
+        starts = reading.tokens.starts
+        of_sentences, of_texts = (
+            np.append(np.searchsorted(starts, places), len(starts)) for places in (sentences, at)
+        )
+        return reading, of_sentences, of_texts
 
     def _find(self, tokens: Sequence[str]) -> int:
         """Index of a word given as tokens, -1 if unknown."""

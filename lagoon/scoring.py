@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from lagoon.custom import CustomWords, Keys, keys_of_forms
 from lagoon.keys import expand_spans
+from lagoon.names import Names, find_names
 from lagoon.reading import (
     MOST_CHARS,
     Additions,
@@ -32,11 +33,14 @@ from lagoon.reading import (
     ShortReading,
     additions,
     count,
+    in_arrays,
+    left_out,
     quantise_repetition,
     repetition,
 )
 from lagoon.reef_table import ReefTable, Rows
 from lagoon.results import REACH, LabelScores, Profiles, TopicResult, mean_around
+from lagoon.sentences import sentence_starts
 from lagoon.vocabulary import WORD, BaseVocabulary
 
 # Texts scored at once: 512 rows of 207 float64 fit into the cache of a core.
@@ -48,7 +52,7 @@ class ScoredTexts(Sequence[TopicResult]):
     time.
 
     `like`: other texts of the same reading, which share their rows. `document_of` (texts,): document of each,
-    ascending; without it each text is a document of its own.
+    ascending; without it each text is a document of its own. `names`: names of these documents.
     """
 
     def __init__(
@@ -61,13 +65,14 @@ class ScoredTexts(Sequence[TopicResult]):
         context: Context | None = None,
         like: "ScoredTexts | None" = None,
         document_of: NDArray[np.int64] | None = None,
+        names: Names | None = None,
     ) -> None:
         self.table = table
         self.reading = reading
         self.bounds = bounds
         like_sums = None if like is None else like._sums
         self._sums: TextSums = TextSums(
-            table, custom, reading, bounds, top_k, context, like_sums, document_of
+            table, custom, reading, bounds, top_k, context, like_sums, document_of, names
         )
         # Callers read the texts in order, so the last block is nearly always the next one needed.
         self._block: Profiles | None = None
@@ -93,7 +98,11 @@ class ScoredTexts(Sequence[TopicResult]):
         return TopicResult(block, row)
 
     def of_same_words(
-        self, parts: NDArray[np.int64], context: Context | None, document_of: NDArray[np.int64]
+        self,
+        parts: NDArray[np.int64],
+        context: Context | None,
+        document_of: NDArray[np.int64],
+        names: Names | None,
     ) -> "ScoredTexts":
         """Group these texts into larger ones: text i consists of texts parts[i]..parts[i+1]-1."""
         return ScoredTexts(
@@ -105,6 +114,7 @@ class ScoredTexts(Sequence[TopicResult]):
             context,
             like=self,
             document_of=document_of,
+            names=names,
         )
 
     def raw_z(self, first: int, last: int) -> NDArray[np.float64]:
@@ -126,6 +136,7 @@ class TextSums:
         context: Context | None,
         like: "TextSums | None",
         document_of: NDArray[np.int64] | None,
+        names: Names | None,
     ) -> None:
         self.table = table
         self.top_k = top_k
@@ -135,6 +146,7 @@ class TextSums:
         self._context = context
         self._like = like
         self._document_of = document_of
+        self._names = names
         self._kept: tuple[tuple[int, int], Entries] | None = None
 
     def raw_z(self, first: int, last: int) -> NDArray[np.float64]:
@@ -145,22 +157,30 @@ class TextSums:
         """
         if self._context is not None:
             return self.profiles(first, last)[1]
-        m1, text_deviation = self._moments(first, last)
-        starts, repetition = self._part(self._own, first, last)
+        own = self._scored.own
+        m1, text_deviation = self.table.text_moments(*self._scored.weights(first, last))
+        starts, repetition = part(own, first, last)
         factors = repetition / np.repeat(text_deviation, np.diff(starts))
-        sums = self._entries_of(self._own, first, last).sums(factors, self._scaled)
+        sums = self._entries_of(own, first, last).sums(factors, self._scaled)
         sums -= np.multiply.outer(m1 / text_deviation, self.table.scaled_mean)
         return sums
 
     @cached_property
-    def _own(self) -> Bags:
-        """Bags of the texts without context."""
-        return count(self._reading, self._bounds)
+    def _scored(self) -> "Counted":
+        own = count(self._reading, self._bounds)
+        return Counted(own, None if self._context is None else additions(own, self._context))
 
     @cached_property
-    def _added(self) -> Additions | None:
-        """What the contexts add to them."""
-        return None if self._context is None else additions(self._own, self._context)
+    def _labelled(self) -> "Counted":
+        """What counts for labels: the same without names."""
+        if self._names is None:
+            return self._scored
+        own = left_out(self._scored.own, self._reading, self._bounds, self._names.hits)
+        if self._context is None:
+            return Counted(own, None)
+        document_of = np.arange(len(own)) if self._document_of is None else self._document_of
+        is_name = self._names.among(document_of[self._context.texts], self._context.words)
+        return Counted(own, additions(own, self._context.of(~is_name)))
 
     @cached_property
     def _rows(self) -> Rows:
@@ -188,88 +208,70 @@ class TextSums:
         return supported
 
     def profiles(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        sums = self._sums(first, last, self._rows.values)
-        self._add(sums, first, last, self._rows.values)
-        return self.table.standardise(sums, *self._moments(first, last))
+        scored, values = self._scored, self._rows.values
+        sums = self._sums(scored.own, first, last, values)
+        self._add(sums, scored.added, first, last, values)
+        return self.table.standardise(sums, *self.table.text_moments(*scored.weights(first, last)))
 
     def label_scores(self, first: int, last: int) -> LabelScores:
         """Evidence of the labels of texts first..last-1."""
-        sums = self._sums(first, last, self._supported)
+        own, added = labelled = self._labelled
+        sums = self._sums(own, first, last, self._supported)
         if self._document_of is None or len(self._document_of) == 1:
-            self._add(sums, first, last, self._supported)
-            return LabelScores.of_text_alone(*self._label_z(sums, first, last), self._sense_z(first, last))
+            self._add(sums, added, first, last, self._supported)
+            z = self.table.label_z(sums, *labelled.weights(first, last))
+            return LabelScores.of_text_alone(*z, self._sense_z(first, last))
         begin, end = max(first - REACH, 0), min(last + REACH, len(self._document_of))
         # Without context: titles and headings repeat in all passages, and so do accidents of their words.
         parts = [(begin, first), (last, end)]
-        before, after = (self._sums(*part, self._supported) for part in parts)
+        before, after = (self._sums(own, *part, self._supported) for part in parts)
         around_sums = np.concatenate((before, sums, after))
-        _, own_z = self._label_z(around_sums, begin, end, with_context=False)
+        _, own_z = self.table.label_z(around_sums, *Counted(own, None).weights(begin, end))
         around, n_around = mean_around(own_z, self._document_of[begin:end])
         wanted = slice(first - begin, last - begin)
-        self._add(sums, first, last, self._supported)
-        z = self._label_z(sums, first, last)
+        self._add(sums, added, first, last, self._supported)
+        z = self.table.label_z(sums, *labelled.weights(first, last))
         return LabelScores(*z, self._sense_z(first, last), around[wanted], n_around[wanted])
 
     def _sense_z(self, first: int, last: int) -> NDArray[np.float64]:
         """Sense z of texts first..last-1, (texts, reefs), without their contexts: a title may be a name."""
-        starts, repetition = self._part(self._own, first, last)
-        words = self._own.words[int(self._own.starts[first]) : int(self._own.starts[last])]
+        own = self._labelled.own
+        starts, repetition = part(own, first, last)
+        words = own.words[int(own.starts[first]) : int(own.starts[last])]
         mass = _sums(repetition * self.table.base_weights(words), starts)
-        entries = self._entries_of(self._own, first, last, rows=self._sense_rows)
+        entries = self._entries_of(own, first, last, rows=self._sense_rows)
         return self.table.sense_z(entries.sums(repetition.astype(np.float64), self._sense_rows.values), mass)
 
-    def _label_z(
-        self, sums: NDArray[np.float64], first: int, last: int, *, with_context: bool = True
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(M1, label z) of texts first..last-1, (texts,) and (texts, reefs), from their sums."""
-        return self.table.label_z(sums, *self._weights(first, last, with_context=with_context))
-
-    def _moments(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """For texts first..last-1: (M1, text deviation)."""
-        return self.table.text_moments(*self._weights(first, last))
-
-    def _weights(
-        self, first: int, last: int, *, with_context: bool = True
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Sums of the repetition weights of texts first..last-1, and of their squares."""
-        starts, repetition = self._part(self._own, first, last)
-        totals, squares = _sums(repetition, starts), _sums(repetition * repetition, starts)
-        if with_context and self._added is not None:
-            starts, repetition = self._part(self._added, first, last)
-            begin = int(self._added.starts[first])
-            totals += _sums(repetition, starts)
-            squares += _sums(self._added.squares[begin : begin + len(repetition)], starts)
-        return totals, squares
-
-    def _sums(self, first: int, last: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _sums(self, own: Bags, first: int, last: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sums of repetition * value by reef for texts first..last-1 without context, (texts, reefs).
         `values`: one for each entry of the rows."""
-        _, repetition = self._part(self._own, first, last)
+        _, repetition = part(own, first, last)
         return self._own_entries(first, last).sums(repetition.astype(np.float64), values)
 
-    def _add(self, sums: NDArray[np.float64], first: int, last: int, values: NDArray[np.float64]) -> None:
+    def _add(
+        self,
+        sums: NDArray[np.float64],
+        added: Additions | None,
+        first: int,
+        last: int,
+        values: NDArray[np.float64],
+    ) -> None:
         """Add the same of the contexts. The terms are whole numbers, so their order does not matter."""
-        if self._added is not None:
-            _, repetition = self._part(self._added, first, last)
-            entries = self._entries_of(self._added, first, last)
+        if added is not None:
+            _, repetition = part(added, first, last)
+            entries = self._entries_of(added, first, last)
             sums += entries.sums(repetition.astype(np.float64), values)
 
     def contributions(self, first: int, last: int) -> NDArray[np.int64]:
-        counts = self._own_entries(first, last).counts()
-        if self._added is not None:
-            counts += self._entries_of(self._added, first, last, self._added.is_new).counts()
+        counts, added = self._own_entries(first, last).counts(), self._scored.added
+        if added is not None:
+            counts += self._entries_of(added, first, last, added.is_new).counts()
         return counts
-
-    @staticmethod
-    def _part(bags: Bags | Additions, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(starts, repetition) of texts first..last-1."""
-        starts = bags.starts[first : last + 1]
-        return starts - starts[0], bags.repetition[int(starts[0]) : int(starts[-1])]
 
     def _own_entries(self, first: int, last: int) -> "Entries":
         """The entries of texts first..last-1 without context; kept for the next call with the same texts."""
         if self._kept is None or self._kept[0] != (first, last):
-            self._kept = (first, last), self._entries_of(self._own, first, last)
+            self._kept = (first, last), self._entries_of(self._scored.own, first, last)
         return self._kept[1]
 
     def _entries_of(
@@ -324,8 +326,33 @@ class TextSums:
 
     def word_ids(self, index: int) -> frozenset[int]:
         """Ids of the words of one text, without its context."""
-        words = self._own.words[self._own.starts[index] : self._own.starts[index + 1]]
+        own = self._scored.own
+        words = own.words[own.starts[index] : own.starts[index + 1]]
         return frozenset(map(self.custom.public_id, words.tolist()))
+
+
+class Counted(NamedTuple):
+    """Words of texts, and what their contexts add."""
+
+    own: Bags
+    added: Additions | None
+
+    def weights(self, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Sums of the repetition weights of texts first..last-1, and of their squares."""
+        starts, repetition = part(self.own, first, last)
+        totals, squares = _sums(repetition, starts), _sums(repetition * repetition, starts)
+        if self.added is not None:
+            starts, repetition = part(self.added, first, last)
+            begin = int(self.added.starts[first])
+            totals += _sums(repetition, starts)
+            squares += _sums(self.added.squares[begin : begin + len(repetition)], starts)
+        return totals, squares
+
+
+def part(bags: Bags | Additions, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(starts, repetition) of texts first..last-1."""
+    starts = bags.starts[first : last + 1]
+    return starts - starts[0], bags.repetition[int(starts[0]) : int(starts[-1])]
 
 
 class Entries(NamedTuple):
@@ -405,20 +432,13 @@ class ScoredQuery:
         return counts.reshape(1, -1)
 
     def label_scores(self, first: int, last: int) -> LabelScores:
-        sums, sense_sums = np.zeros((1, self.table.n_reefs)), np.zeros((1, self.table.n_reefs))
-        mass = 0
-        for (word, tf), (weight_q, reefs, bm25_q) in zip(self._tf.items(), self._rows, strict=True):
-            support = self._base.support(word) if word < self._n_base else self._custom.support(word)
-            share = weight_q * _REPETITION[tf]
-            sums[0, reefs] += float(share) * np.multiply(bm25_q, support, dtype=float)
-            if word < self._n_base:
-                sense_reefs, sense_weights = self._base.senses(word)
-                sense_sums[0, sense_reefs] += float(share) * np.array(sense_weights, dtype=float)
-                mass += share
-        repetition_q = np.array([_REPETITION[tf] for tf in self._tf.values()], dtype=np.int64)
-        total, squares = repetition_q.sum(keepdims=True), (repetition_q**2).sum(keepdims=True)
-        sense_z = self.table.sense_z(sense_sums, np.array([mass]))
-        return LabelScores.of_text_alone(*self.table.label_z(sums, total, squares), sense_z)
+        reading = in_arrays(self._reading)
+        starts = reading.tokens.starts
+        bounds = np.array([0, len(starts)], dtype=np.int64)
+        sentences = np.append(np.searchsorted(starts, sentence_starts(self._reading.text)), len(starts))
+        names = find_names(reading, sentences, bounds[:1], self.table.name_words)
+        sums = TextSums(self.table, self._custom, reading, bounds, self.top_k, None, None, None, names)
+        return sums.label_scores(first, last)
 
     def word_counts(self, first: int, last: int) -> tuple[list[int], list[int]]:
         n_words = self._reading.kinds.count(WORD)

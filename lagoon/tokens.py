@@ -91,6 +91,9 @@ def marks_of(text: str) -> frozenset[str]:
 _BYTE_CLASSES = bytes(_class_of(chr(point)) for point in range(256))
 _CLASSES = np.full(0x110000, _UNSEEN, dtype=np.uint8)
 
+# Whether a byte of `keys.narrow` is a capital letter. Scripts beyond Latin-1 have none: "?" stands for them.
+_CAPITALS = np.array([chr(point).isupper() for point in range(256)], dtype=np.bool_)
+
 # ASCII in lower case. Tokens with any other character are folded one by one.
 _UNFOLDED = 0xFF
 _FOLDED = bytes(range(128)).lower() + bytes([_UNFOLDED]) * 128
@@ -116,6 +119,7 @@ class TokenStream:
     ids     i32 (n,): index into `forms`
     starts, ends   i64 (n,): span in code points of the text
     joined  bool (n,): the token and the next are adjacent (last token: False)
+    capital  bool (n,): the token begins with a capital letter of Latin-1
     """
 
     forms: list[str]
@@ -123,6 +127,7 @@ class TokenStream:
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     joined: NDArray[np.bool_]
+    capital: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -168,9 +173,11 @@ def _is_spelling(char: str) -> bool:
 
 def tokenise(text: str) -> TokenStream:
     """Tokenize a text, in time linear in its length."""
-    found = find_tokens(text, narrow(text))
+    narrowed = narrow(text)
+    found = find_tokens(text, narrowed)
     joined = _joined(found.inside, found.classes, found.starts, found.ends, found.forms, found.ids)
-    return TokenStream(found.forms, found.ids, found.starts, found.ends, joined)
+    capital = _CAPITALS[np.frombuffer(narrowed.data, dtype=np.uint8)[found.starts]]
+    return TokenStream(found.forms, found.ids, found.starts, found.ends, joined, capital)
 
 
 def find_tokens(text: str, narrowed: Narrowed) -> FoundTokens:

@@ -143,12 +143,6 @@ class BaseVocabulary:
         levels: list[int] = self.model.row_support[int(starts[word_id]) : int(starts[word_id + 1])].tolist()
         return levels
 
-    def senses(self, word_id: int) -> tuple[list[int], list[int]]:
-        """(reefs, sense weight of each in 1/SENSE_STEPS) of a word."""
-        model = self.model
-        row = slice(int(model.sense_starts[word_id]), int(model.sense_starts[word_id + 1]))
-        return model.sense_reefs[row].tolist(), model.sense_weights[row].tolist()
-
     @cached_property
     def _rows(self) -> tuple[memoryview, memoryview, memoryview, memoryview]:
         # Slices and single items of memoryviews are three times as fast as those of arrays.

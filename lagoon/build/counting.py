@@ -94,6 +94,7 @@ def vocabulary_model(lexicon: Lexicon) -> Model:
         sense_reefs=np.zeros(0, np.uint8),
         sense_weights=np.zeros(0, np.int8),
         sense_offsets=np.zeros(0),
+        name_words=np.zeros(-(-n_words // 8), np.uint8),
         weights=np.zeros(n_words, np.uint16),
         reef_words=np.zeros(0, np.uint32),
         background=np.zeros((2, 0)),

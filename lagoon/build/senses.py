@@ -34,6 +34,7 @@ from scipy import sparse
 
 from lagoon.bm25 import WEIGHT_SCALE
 from lagoon.build.counting import count_texts
+from lagoon.build.names import with_name_words
 from lagoon.keys import fnv1a64_many
 from lagoon.model import MANIFEST, SENSE_STEPS, Model, load_model, save_model
 from lagoon.vocabulary import BaseVocabulary
@@ -183,16 +184,8 @@ def standardised(similarity: npt.NDArray[np.floating]) -> Doubles:
     return centred
 
 
-def with_senses(model: Model, teacher: Teacher, texts: Iterable[tuple[str, str]]) -> Model:
-    """The model with sense weights that repeat the teacher's judgements of the passages found in `texts`.
-
-    Raises ValueError if none is found, or if the teacher judged other reefs."""
-    if teacher.words.shape[1] != model.n_reefs:
-        raise ValueError(f"the teacher file judges {teacher.words.shape[1]} reefs, not {model.n_reefs}")
-    passages, judgements = _passages_of(teacher, texts)
-    _log.info("%d of %d judged passages found", len(passages), len(teacher.passage_keys))
-    if not passages:
-        raise ValueError("no passage of the teacher file is in the running text")
+def with_senses(model: Model, teacher: Teacher, passages: Sequence[str], judgements: Doubles) -> Model:
+    """The model with sense weights that repeat the teacher's judgements (passages, reefs) of passages."""
     counts = count_texts(BaseVocabulary(model), passages)
     words, alone = _judged_words(model, teacher)
     mass = counts.astype(np.float64)
@@ -220,7 +213,14 @@ def with_senses(model: Model, teacher: Teacher, texts: Iterable[tuple[str, str]]
     )
 
 
-def _passages_of(teacher: Teacher, texts: Iterable[tuple[str, str]]) -> tuple[list[str], Doubles]:
+def judged_passages(
+    model: Model, teacher: Teacher, texts: Iterable[tuple[str, str]]
+) -> tuple[list[str], Doubles]:
+    """The passages of the teacher file that `texts` have, and its judgements of them, (passages, reefs).
+
+    Raises ValueError if none is found, or if the teacher judged other reefs."""
+    if teacher.words.shape[1] != model.n_reefs:
+        raise ValueError(f"the teacher file judges {teacher.words.shape[1]} reefs, not {model.n_reefs}")
     row_of = {key: row for row, key in enumerate(teacher.passage_keys.tolist())}
     found: dict[int, str] = {}
     for _, text in texts:
@@ -228,6 +228,9 @@ def _passages_of(teacher: Teacher, texts: Iterable[tuple[str, str]]) -> tuple[li
         for passage, key in zip(passages, fnv1a64_many(passages).tolist() if passages else [], strict=True):
             if key in row_of:
                 found[row_of[key]] = passage
+    _log.info("%d of %d judged passages found", len(found), len(teacher.passage_keys))
+    if not found:
+        raise ValueError("no passage of the teacher file is in the running text")
     rows = sorted(found)
     return [found[row] for row in rows], teacher.passages[rows]
 
@@ -279,7 +282,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     manifest = json.loads((options.data / MANIFEST).read_text(encoding="utf-8"))
     kept = {name: manifest[name] for name in ("parameters", "sources")}
     output = options.output or options.data
-    checksum = save_model(with_senses(model, read_teacher(options.teacher), texts), output, kept)
+    teacher = read_teacher(options.teacher)
+    judged = judged_passages(model, teacher, texts)
+    fitted = with_senses(model, teacher, *judged)
+    running_text = (text for _, text in named_texts(options.running_text))
+    checksum = save_model(with_name_words(fitted, running_text, *judged), output, kept)
     _log.info("wrote %s, checksum %s", output, checksum)
 
 

@@ -109,6 +109,7 @@ def build_model() -> Model:
         sense_weights=np.random.default_rng(8).integers(-60, 60, 2 * len(names)).astype(np.int8),
         sense_offsets=np.linspace(-0.5, 0.5, n_reefs),
         row_support=rng.integers(0, 16, n_entries).astype(np.uint8),
+        name_words=np.packbits(np.arange(len(names)) % 3 == 0),
         weights=weights,
         reef_words=reef_words,
         background=background,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from lagoon.build.senses import (
     MOST_CHARS,
     Teacher,
     cut,
+    judged_passages,
     read_teacher,
     standardised,
     with_senses,
@@ -50,8 +52,14 @@ def judged() -> Teacher:
     return Teacher(fnv1a64_many(passages), judgements, fnv1a64_many(WORDS), alone)
 
 
+def fitted(teacher: Teacher, texts: Sequence[str] = TEXTS) -> Model:
+    model = build_model()
+    named = [(str(number), text) for number, text in enumerate(texts)]
+    return with_senses(model, teacher, *judged_passages(model, teacher, named))
+
+
 def learned() -> Model:
-    return with_senses(build_model(), judged(), [(str(i), text) for i, text in enumerate(TEXTS)])
+    return fitted(judged())
 
 
 def weight_of(model: Model, word: str, reef: int) -> int:
@@ -93,10 +101,8 @@ def test_text_without_known_words_has_no_sense() -> None:
 
 def test_two_runs_from_a_teacher_file_write_identical_files(tmp_path: Path) -> None:
     write_teacher(tmp_path / "teacher.npz", judged())
-    texts = [(str(i), text) for i, text in enumerate(TEXTS)]
     for name in ("one", "two"):
-        teacher = read_teacher(tmp_path / "teacher.npz")
-        save_model(with_senses(build_model(), teacher, texts), tmp_path / name, {})
+        save_model(fitted(read_teacher(tmp_path / "teacher.npz")), tmp_path / name, {})
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
     loaded = load_model(tmp_path / "one", verify=True)
@@ -117,14 +123,14 @@ def test_teacher_file_keeps_judgements_to_half_a_deviation(tmp_path: Path, n_ree
 
 def test_running_text_without_judged_passages_is_an_error() -> None:
     with pytest.raises(ValueError, match="no passage of the teacher file"):
-        with_senses(build_model(), judged(), [("other", passage("star", "planet"))])
+        fitted(judged(), [passage("star", "planet")])
 
 
 def test_teacher_of_other_reefs_is_an_error() -> None:
     teacher = judged()
     other = dataclasses.replace(teacher, words=teacher.words[:, 1:])
     with pytest.raises(ValueError, match="judges 5 reefs, not 6"):
-        with_senses(build_model(), other, [])
+        fitted(other, [])
 
 
 def test_passages_are_whole_sentences_without_headings() -> None:
