@@ -34,8 +34,8 @@ from shoal.filters.reef_names import ReefNames
 from shoal.index.index import Index
 from shoal.settings import Settings
 from shoal.storage import migrate
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Database
-from shoal.storage.json_text import compact_json
 from shoal.storage.opening import open_database
 
 SEED = 7

@@ -26,8 +26,8 @@ from shoal.search.filters import compile_filters
 from shoal.search.request import make_filters
 from shoal.settings import Settings
 from shoal.storage import migrate
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Database
-from shoal.storage.json_text import compact_json
 from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
 

@@ -551,7 +551,7 @@ class Engine:
         from shoal.search.filters import compile_filters
         from shoal.search.request import check_page, make_filters
         from shoal.search.similar_chunks import similar
-        from shoal.storage.document_lookup import checked_id
+        from shoal.storage.document_queries import checked_id
 
         checked_id("chunk", chunk_id)
         check_page(top_k, 0)

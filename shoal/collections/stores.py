@@ -31,7 +31,7 @@ from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
 from shoal.storage.postgres.address import with_schema
-from shoal.storage.sqlite.file_lock import alone
+from shoal.storage.sqlite.files import alone
 from shoal.support.collection_names import MAIN, is_id
 
 FOLDER = "collections"

@@ -14,9 +14,9 @@ from shoal.filters.evaluation import FilterState
 from shoal.filters.named_filters import conditions_by_filter
 from shoal.filters.reasons import find_tree_warnings, missing_key
 from shoal.filters.tree import Condition, Node, Scalar
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
 from shoal.storage.document_queries import literal
-from shoal.storage.json_text import compact_json
 
 MAX_NAMED = 3
 """Missing tags, ids and paths that are named; the others are counted."""

@@ -40,7 +40,7 @@ from shoal.models.documents import DocumentDraft, IngestResult
 from shoal.models.files import FileDraft
 from shoal.models.jobs import ItemStatus, OnConflict, RescoreResult
 from shoal.settings import Settings
-from shoal.storage import document_writer, vocabulary_queries
+from shoal.storage import document_writer, vocabulary
 from shoal.storage.database import Database, Row, Snapshot, Transaction
 from shoal.storage.opening import open_database
 from shoal.support.byte_units import MIB
@@ -445,7 +445,7 @@ def rescore(
     drop_abandoned_jobs(database, settings)
     with database.snapshot() as snapshot:
         if has_nothing_to_do(snapshot, settings, data_checksum):
-            return RescoreResult(0, (), vocabulary_queries.newest(snapshot).number)
+            return RescoreResult(0, (), vocabulary.newest(snapshot).number)
     job_id = submit_rescore(database, settings, local_owner=lease.new_owner(), data_checksum=data_checksum)
     try:
         run_job(database, job_id, handlers, settings, watch)
@@ -454,5 +454,5 @@ def rescore(
     finally:
         drop(database, job_id)
     with database.snapshot() as snapshot:
-        version = vocabulary_queries.newest(snapshot).number
+        version = vocabulary.newest(snapshot).number
     return RescoreResult(n_documents, tuple((item.title, item.error or "") for item in failed), version)

@@ -14,7 +14,7 @@ from shoal.learning.vocabulary import (
     related_words,
     with_vocabulary,
 )
-from shoal.storage.vocabulary_records import EvidenceRow, Kind, LearnedReef, LearnedWord
+from shoal.storage.vocabulary import EvidenceRow, Kind, LearnedReef, LearnedWord
 
 __all__ = [
     "DISCOVERY_VERSION",

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.storage.column_values import unpack_contexts
 from shoal.storage.observations import NO_PARTS
-from shoal.storage.packed_contexts import unpack_contexts
 from shoal.storage.profiles import MAX_REEFS
-from shoal.storage.vocabulary_records import EvidenceRow, Kind, StoredRow
+from shoal.storage.vocabulary import EvidenceRow, Kind, StoredRow
 
 Ints = NDArray[np.int64]
 

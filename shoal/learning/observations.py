@@ -25,7 +25,7 @@ from lagoon.analysis import ObservedText
 from shoal.chunking.analysis import AnalyzedDocument
 from shoal.learning.candidates import candidate_words, repeated_sequences
 from shoal.settings import Settings
-from shoal.storage.vocabulary_records import EvidenceRow, Kind
+from shoal.storage.vocabulary import EvidenceRow, Kind
 
 DISCOVERY_VERSION = 2
 """Increases whenever the same document would give other rows; rows of different versions must not be

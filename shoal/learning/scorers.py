@@ -15,12 +15,12 @@ from lagoon.tokens import TokenStream, plurals, singular, token_list, tokenise, 
 from shoal.errors import NotFoundError
 from shoal.models.vocabulary import Association, LearnedWord, WordEvidence, WordPage, WordUser
 from shoal.scorer import Scorer, can_learn
-from shoal.storage import vocabulary_queries
+from shoal.storage import vocabulary
 from shoal.storage.database import Database, Query, Snapshot
-from shoal.storage.vocabulary_queries import VocabularyEntry
+from shoal.storage.vocabulary import VocabularyEntry
 
 if TYPE_CHECKING:
-    from shoal.storage.vocabulary_records import LearnedWord as Row
+    from shoal.storage.vocabulary import LearnedWord as Row
 
 
 N_KEPT = 3
@@ -63,7 +63,7 @@ class Vocabularies:
         """Number of the newest version. Its words are loaded now, because the database may drop the words of
         a version that no wave is scored with once there is a newer one."""
         with self._lock, self._database.snapshot() as snapshot:
-            number = vocabulary_queries.newest(snapshot).number
+            number = vocabulary.newest(snapshot).number
             if number and can_learn(self.base):
                 self._words(number, snapshot)
             return number
@@ -107,14 +107,14 @@ class Vocabularies:
         return kept
 
     def _load(self, number: int, snapshot: Snapshot) -> dict[str, tuple[int, Any]]:
-        if vocabulary_queries.version(snapshot, number).data_checksum != self.base.data_checksum:
+        if vocabulary.version(snapshot, number).data_checksum != self.base.data_checksum:
             return {}
         earlier = max((kept for kept in self._kept if kept < number), default=None)
         words = dict(self._kept[earlier].words) if earlier is not None else {}
         if words and earlier is not None:
-            changed = vocabulary_queries.changed_words(snapshot, earlier, number)
+            changed = vocabulary.changed_words(snapshot, earlier, number)
         else:
-            changed = vocabulary_queries.read_words(snapshot, number)
+            changed = vocabulary.read_words(snapshot, number)
         for entry in changed:
             words.pop(entry.word, None)
             if entry.learned is not None:
@@ -127,7 +127,7 @@ def scorer_for(text: str, snapshot: Snapshot, scorer: Scorer) -> Any:
     possible = _words_to_find(text, scorer)
     if not possible or not can_learn(scorer):
         return scorer
-    newest, entries = vocabulary_queries.find_newest(snapshot, possible)
+    newest, entries = vocabulary.find_newest(snapshot, possible)
     words = [(entry.word_id, entry.learned) for entry in entries if entry.learned is not None]
     if not words or newest.data_checksum != scorer.data_checksum:
         return scorer
@@ -138,7 +138,7 @@ def scorer_for(text: str, snapshot: Snapshot, scorer: Scorer) -> Any:
 
 def scorer_queries(text: str, scorer: Scorer) -> list[Query]:
     """What `scorer_for` reads."""
-    return vocabulary_queries.newest_queries(_words_to_find(text, scorer))
+    return vocabulary.newest_queries(_words_to_find(text, scorer))
 
 
 def _words_to_find(text: str, scorer: Scorer) -> list[str]:
@@ -196,13 +196,11 @@ def list_words(
 
     Without `count_chunks`, no documents are listed as evidence.
     """
-    newest = vocabulary_queries.newest(snapshot)
+    newest = vocabulary.newest(snapshot)
     form = None if q is None else normal_form(q)
     if form == "":
         return WordPage((), 0, newest.number)
-    entries, total = vocabulary_queries.list_words(
-        snapshot, newest.number, q=form, limit=limit, offset=offset
-    )
+    entries, total = vocabulary.list_words(snapshot, newest.number, q=form, limit=limit, offset=offset)
     is_other = total > 0 and newest.data_checksum != scorer.data_checksum
     words = tuple(_describe(snapshot, scorer, count_chunks, entries, newest))
     return WordPage(words, total, newest.number, (OTHER_DATA,) if is_other else ())
@@ -212,8 +210,8 @@ def find(
     snapshot: Snapshot, scorer: Scorer, count_chunks: CountChunks, words: Iterable[str]
 ) -> dict[str, LearnedWord]:
     """Find those of `words` (normal forms) that are learned at the newest version."""
-    newest = vocabulary_queries.newest(snapshot)
-    entries = vocabulary_queries.find_words(snapshot, sorted(set(words)), newest.number)
+    newest = vocabulary.newest(snapshot)
+    entries = vocabulary.find_words(snapshot, sorted(set(words)), newest.number)
     return {learned.word: learned for learned in _describe(snapshot, scorer, count_chunks, entries, newest)}
 
 
@@ -258,10 +256,10 @@ def _describe(
     scorer: Scorer,
     count_chunks: CountChunks | None,
     entries: Iterable[VocabularyEntry],
-    newest: vocabulary_queries.Version,
+    newest: vocabulary.Version,
 ) -> list[LearnedWord]:
     rows = [entry.learned for entry in entries if entry.learned is not None]
-    since = vocabulary_queries.from_versions(snapshot, [row.word for row in rows], newest.number)
+    since = vocabulary.from_versions(snapshot, [row.word for row in rows], newest.number)
     is_of_this_data = newest.data_checksum == scorer.data_checksum
     names = {reef.id: reef.name for reef in scorer.reefs} if is_of_this_data else {}
     return [_learned_word(snapshot, count_chunks, row, since[row.word], names) for row in rows]
@@ -272,7 +270,7 @@ def _learned_word(
 ) -> LearnedWord:
     users: Sequence[WordUser] = ()
     if count_chunks is not None:
-        users = vocabulary_queries.documents_using(
+        users = vocabulary.documents_using(
             snapshot,
             count_chunks(row.word),
             _forms(row.word),

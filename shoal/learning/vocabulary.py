@@ -32,7 +32,7 @@ from shoal.learning.evidence import Evidence
 from shoal.learning.observations import CONTEXT_UNIT, document_share
 from shoal.scorer import LearningScorer
 from shoal.settings import Settings
-from shoal.storage.vocabulary_records import Kind, LearnedReef, LearnedWord
+from shoal.storage.vocabulary import Kind, LearnedReef, LearnedWord
 
 Doubles = NDArray[np.float64]
 

@@ -19,22 +19,15 @@ from shoal.models.files import FileDraft
 from shoal.models.stored import NamedDocument
 from shoal.models.token_range import GIVEN_PASSAGES
 from shoal.search.request import check_context, check_page
-from shoal.storage import (
-    chunk_queries,
-    document_lookup,
-    document_queries,
-    source_files,
-    topic_statistics,
-)
-from shoal.storage.document_lookup import checked_id
-from shoal.storage.document_queries import is_any_of
+from shoal.storage import chunk_queries, document_queries, source_files, statistics
+from shoal.storage.document_queries import checked_id, is_any_of
 from shoal.storage.file_types import is_of_type
 from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
     from shoal.charts.ribbon import Ribbon
     from shoal.models.stored import ChunkDetail, ChunkPage, DocumentDetail, DocumentPage
-    from shoal.storage.topic_statistics import MainReef
+    from shoal.storage.statistics import MainReef
 
 
 class KeptFile(NamedTuple):
@@ -143,7 +136,7 @@ class Documents:
     def exists(self, document_id: int) -> bool:
         """Whether a document with this id exists."""
         with self._database.snapshot() as snapshot:
-            return document_lookup.exists(snapshot, document_id)
+            return document_queries.exists(snapshot, document_id)
 
     def find(self, reference: str, path: str) -> Sequence[NamedDocument]:
         """Documents whose source path or title is `reference`, or whose source path is `path`.
@@ -151,7 +144,7 @@ class Documents:
         If a source path matches, matching titles are left out.
         """
         with self._database.snapshot() as snapshot:
-            return document_lookup.named(snapshot, reference, path)
+            return document_queries.named(snapshot, reference, path)
 
     def content(self, document_id: int) -> str:
         """The text of a document as it was stored. Raises NotFoundError."""
@@ -218,31 +211,31 @@ class Documents:
     def chunk_id(self, document_id: int, chunk_index: int) -> int | None:
         """The id of a document's chunk, counted from 0; None if there is none."""
         with self._database.snapshot() as snapshot:
-            return document_lookup.find_chunk_id(snapshot, document_id, chunk_index)
+            return document_queries.find_chunk_id(snapshot, document_id, chunk_index)
 
     def chunk_indexes(self, chunk_ids: Iterable[int]) -> Mapping[int, int]:
         """Positions of chunks in their documents, counted from 0, by chunk id."""
         with self._database.snapshot() as snapshot:
-            return document_lookup.chunk_positions(snapshot, chunk_ids)
+            return document_queries.chunk_positions(snapshot, chunk_ids)
 
     def main_reefs(self, document_ids: Sequence[int], n: int) -> Mapping[int, tuple[MainReef, ...]]:
         """By document id, the `n` reefs that are the first label of most chunks."""
         with self._database.snapshot() as snapshot:
-            return topic_statistics.main_reefs(
+            return statistics.main_reefs(
                 snapshot, document_ids, n, label_threshold=self._settings.label_threshold
             )
 
     def awaiting_rescore(self, document_ids: Sequence[int]) -> Set[int]:
         """Those of the documents that have chunks scored with other data of lagoon."""
         with self._database.snapshot() as snapshot:
-            return topic_statistics.awaiting_rescore(
+            return statistics.awaiting_rescore(
                 snapshot, document_ids, data_checksum=self._library.scorer.data_checksum
             )
 
     def frequent_tags(self, limit: int) -> Sequence[tuple[str, int]]:
         """Tags with their number of documents, most frequent first."""
         with self._database.snapshot() as snapshot:
-            return topic_statistics.frequent_tags(snapshot, limit)
+            return statistics.frequent_tags(snapshot, limit)
 
     def ribbon(self, document_id: int) -> Ribbon:
         """A document as a strip of its topics. Raises NotFoundError."""

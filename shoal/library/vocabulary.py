@@ -12,13 +12,13 @@ from shoal.library.library import Library
 from shoal.models.responses import Archipelago, Island, Reef, Reefs
 from shoal.models.vocabulary import LearnedWord, WordPage
 from shoal.search.request import check_page
-from shoal.storage import topic_statistics
+from shoal.storage import statistics
 
 if TYPE_CHECKING:
     from shoal.library.acronyms import Acronyms
     from shoal.library.synonyms import SynonymTable
     from shoal.library.word_chunks import WordChunk
-    from shoal.storage.topic_statistics import ReefChunk
+    from shoal.storage.statistics import ReefChunk
 
 
 class Vocabulary:
@@ -101,6 +101,6 @@ class Vocabulary:
     def reef_chunks(self, reef_id: int, limit: int) -> Sequence[ReefChunk]:
         """The chunks whose first label is a reef, most probable first."""
         with self._database.snapshot() as snapshot:
-            return topic_statistics.find_reef_chunks(
+            return statistics.find_reef_chunks(
                 snapshot, reef_id, limit, label_threshold=self._label_threshold
             )

@@ -17,11 +17,9 @@ from typing import NamedTuple
 
 from shoal.errors import CopyError, NotFoundError, StorageError
 from shoal.maintenance.stored_values import describe_damage
-from shoal.storage import migrate
-from shoal.storage.copies import progress as target_progress
-from shoal.storage.copies import rows
-from shoal.storage.copies.progress import Origin, Progress
-from shoal.storage.copies.tables import Table, copied_tables
+from shoal.storage import copies, migrate
+from shoal.storage import copies as target_progress
+from shoal.storage.copies import Origin, Progress, Table, copied_tables
 from shoal.storage.database import ConstraintError, Database, Snapshot
 from shoal.storage.opening import open_database
 
@@ -259,7 +257,7 @@ class _Copy:
         with self.target.snapshot() as reading:
             done = target_progress.progress_of(reading)
         tables = copied_tables()
-        counts = {table: rows.count(connection, table, self._condition(table)) for table in tables}
+        counts = {table: copies.count(connection, table, self._condition(table)) for table in tables}
         self.n_total = sum(counts.values())
         for table in tables:
             if before := done.get(table.name):
@@ -269,7 +267,7 @@ class _Copy:
 
     def _check_source(self, connection: object, table: Table, before: Progress) -> None:
         """Compare the rows of the source with those that were copied from it before."""
-        digest, n_rows = rows.Digest(), 0
+        digest, n_rows = copies.Digest(), 0
         up_to = None if before.is_complete else before.last_key
         for batch in self._read(connection, table, up_to=up_to):
             digest.add(batch)
@@ -284,7 +282,7 @@ class _Copy:
     def _copy_table(self, connection: object, table: Table, before: Progress | None) -> None:
         key_places = [table.columns.index(name) for name in table.key]
         last_key = before.last_key if before else ()
-        n_rows, digest = (before.n_rows, rows.Digest(before.digest)) if before else (0, rows.Digest())
+        n_rows, digest = (before.n_rows, copies.Digest(before.digest)) if before else (0, copies.Digest())
         for batch, is_last in _with_last(self._read(connection, table, after=last_key or None)):
             digest.add(batch)
             n_rows += len(batch)
@@ -292,7 +290,7 @@ class _Copy:
             progress = Progress(last_key, n_rows, str(digest), is_last)
             with self._explained(table, last_key), self.target.write() as transaction:
                 target_progress.allow_loss(transaction)
-                rows.write(transaction.connection, table, batch)
+                copies.write(transaction.connection, table, batch)
                 target_progress.write_progress(transaction, table, progress)
             self._report("copying", table, batch)
 
@@ -301,18 +299,18 @@ class _Copy:
         connection: object,
         table: Table,
         *,
-        after: rows.Key | None = None,
-        up_to: rows.Key | None = None,
-    ) -> Iterator[list[rows.Row]]:
+        after: copies.Key | None = None,
+        up_to: copies.Key | None = None,
+    ) -> Iterator[list[copies.Row]]:
         """Yield the rows to copy in batches; those that PostgreSQL cannot store are counted instead."""
-        for batch in rows.read(connection, table, self._condition(table), after=after, up_to=up_to):
-            kept = batch if self.target.is_sqlite else rows.storable(table, batch)
+        for batch in copies.read(connection, table, self._condition(table), after=after, up_to=up_to):
+            kept = batch if self.target.is_sqlite else copies.storable(table, batch)
             if len(kept) < len(batch):
                 self.left_out[table.name] = self.left_out.get(table.name, 0) + len(batch) - len(kept)
             yield list(kept)
 
     @contextlib.contextmanager
-    def _explained(self, table: Table, last_key: rows.Key) -> Iterator[None]:
+    def _explained(self, table: Table, last_key: copies.Key) -> Iterator[None]:
         try:
             yield
         except (ConstraintError, OverflowError, TypeError, ValueError) as error:
@@ -334,8 +332,8 @@ class _Copy:
             expected = target_progress.progress_of(snapshot)
             self.n_done, self.n_total = 0, sum(progress.n_rows for progress in expected.values())
             for table in copied_tables():
-                digest, n_rows = rows.Digest(), 0
-                for batch in rows.read(snapshot.connection, table, "1 = 1"):
+                digest, n_rows = copies.Digest(), 0
+                for batch in copies.read(snapshot.connection, table, "1 = 1"):
                     digest.add(batch)
                     n_rows += len(batch)
                     self._report("checking", table, batch)
@@ -347,13 +345,13 @@ class _Copy:
                     )
         return {name: progress.n_rows for name, progress in expected.items() if progress.n_rows}
 
-    def _report(self, doing: str, table: Table, batch: list[rows.Row]) -> None:
+    def _report(self, doing: str, table: Table, batch: list[copies.Row]) -> None:
         self.n_done += len(batch)
-        self.n_bytes += sum(map(rows.size, batch))
+        self.n_bytes += sum(map(copies.size, batch))
         self.watch(CopyStep(doing, table.name, self.n_done, self.n_total, self.n_bytes))
 
 
-def _with_last(batches: Iterable[list[rows.Row]]) -> Iterator[tuple[list[rows.Row], bool]]:
+def _with_last(batches: Iterable[list[copies.Row]]) -> Iterator[tuple[list[copies.Row], bool]]:
     """Yield each batch, and whether it is the last one."""
     iterator = iter(batches)
     batch = next(iterator, None)

@@ -22,7 +22,7 @@ from shoal.jobs.queue.states import DROPPED, RECEIVING, STORED, WAVE_DONE
 from shoal.models.documents import DocFormat
 from shoal.models.jobs import JobKind, JobStatus, Stage
 from shoal.models.notes import DECIDED_BY, KINDS, PINNED_BY, PROPOSAL_STATUSES, SOURCES
-from shoal.storage.copies.tables import copied_tables
+from shoal.storage.copies import copied_tables
 from shoal.storage.database import Database, Snapshot
 
 TABLES = """

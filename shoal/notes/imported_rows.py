@@ -9,8 +9,8 @@ from typing import Any
 
 from shoal.models.notes import NoteMerge
 from shoal.notes.merge_rows import BLOBS, LINK_MERGE, LINK_PROPOSAL, Rows
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Transaction
-from shoal.storage.json_text import compact_json
 
 SET_SURVIVOR = """
     UPDATE notes SET merged_into = :survivor_id,

@@ -17,8 +17,8 @@ from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.relevance import feedback_scores, is_filtered, judged, relevance_in
 from shoal.notes.session_rows import SessionRows
 from shoal.settings import Settings
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Transaction
-from shoal.storage.json_text import compact_json
 from shoal.support.clock import timestamp
 
 MAX_CONTEXT_CHARS = 500

@@ -22,8 +22,8 @@ from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.similarity import TextFeatures, similarities
 from shoal.notes.texts import TitledText, score_texts
 from shoal.scorer import Scorer
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Snapshot, Transaction
-from shoal.storage.json_text import compact_json
 from shoal.storage.reef_names import write_names
 from shoal.support.clock import timestamp
 

@@ -32,8 +32,8 @@ from shoal.notes.note_records import (
 from shoal.notes.texts import TitledText, score_texts
 from shoal.scorer import Scorer
 from shoal.settings import Settings
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Database, Transaction
-from shoal.storage.json_text import compact_json
 from shoal.support.clock import timestamp
 
 MAX_SHOWN_OF_MERGE = MAX_MERGED * MAX_ENTRIES

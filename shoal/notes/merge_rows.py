@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from shoal.declared.arguments import MAX_ID
 from shoal.models.notes import MergeProposal, NoteMerge, ProposedNote
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Snapshot, Transaction, listed, listed_in_parts
-from shoal.storage.json_text import compact_json
 
 # The queue
 

@@ -17,8 +17,8 @@ from shoal.notes.note_rows import NoteRows
 from shoal.notes.texts import TitledText, score_texts
 from shoal.scorer import Scorer
 from shoal.settings import Settings
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Database
-from shoal.storage.json_text import compact_json
 from shoal.storage.reef_names import write_names
 from shoal.support.clock import timestamp
 

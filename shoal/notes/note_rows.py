@@ -25,8 +25,8 @@ from shoal.models.notes import (
 )
 from shoal.models.reefs import Label
 from shoal.storage.chunk_queries import as_profiles
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, Transaction, listed
-from shoal.storage.json_text import compact_json
 
 # `+owner` keeps SQLite from reading all notes of the owner where it knows the ids.
 # A MAX alone is one lookup in the index; beside another column, SQLite would read all notes of the owner.

@@ -9,8 +9,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Snapshot, Transaction
-from shoal.storage.json_text import compact_json
 
 FIND = "SELECT request_hash FROM note_requests WHERE idempotency_key = :key"
 # Jobs have keys too. They belong to no owner, so each is compared with those of all owners.

@@ -9,7 +9,7 @@ from shoal.notes.note_maintenance import ScoredNote, stale_notes, write_scores
 from shoal.notes.texts import TitledText, score_texts
 from shoal.scorer import Scorer
 from shoal.settings import Settings
-from shoal.storage import vocabulary_queries
+from shoal.storage import vocabulary
 from shoal.storage.database import Database
 from shoal.storage.reef_names import write_names
 
@@ -26,7 +26,7 @@ def rescore_notes(database: Database, scorer: Scorer, settings: Settings) -> int
     n_changed = 0
     while True:
         with database.snapshot(limited=False) as snapshot:
-            version = vocabulary_queries.newest(snapshot).number
+            version = vocabulary.newest(snapshot).number
             notes = stale_notes(snapshot, version, scorer.data_checksum, RESCORED_TOGETHER)
             if not notes:
                 return n_changed

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Snapshot, Transaction
-from shoal.storage.json_text import compact_json
 
 SHOWN = "SELECT note_id FROM shown_notes WHERE owner = :owner AND session_id = :session_id"
 TAGS = "SELECT tags FROM agent_sessions WHERE owner = :owner AND session_id = :session_id"

@@ -10,7 +10,7 @@ from shoal.models.notes import ScoredText
 from shoal.notes.note_rows import PackedNote
 from shoal.notes.similarity import TextFeatures
 from shoal.scorer import Scorer
-from shoal.storage import vocabulary_queries
+from shoal.storage import vocabulary
 from shoal.storage.database import Snapshot
 from shoal.storage.profiles import Profiles
 from shoal.words.typed import terms_of
@@ -35,7 +35,7 @@ def score_texts(
     snapshot: Snapshot, scorer: Scorer, texts: Sequence[TitledText], *, reefs_per_note: int
 ) -> list[ScoredText]:
     """Score texts with the words that the library knows now. `scorer` has no learned words."""
-    version = vocabulary_queries.newest(snapshot).number
+    version = vocabulary.newest(snapshot).number
     whole = [joined(*each) for each in texts]
     with_learned = scorer_for("\n".join(whole), snapshot, scorer)
     arrays = [with_learned.score(text, top_k=reefs_per_note).reef_arrays for text in whole]

@@ -39,8 +39,8 @@ from shoal.models.search import DocumentResult, GroupBy, SearchResponse, SearchR
 from shoal.search.request import SearchRequest, check_id, check_page, make_request
 from shoal.settings import Settings
 from shoal.storage import query_log as rows
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Database, Row
-from shoal.storage.json_text import compact_json
 from shoal.support.clock import timestamp
 
 log = logging.getLogger(__name__)

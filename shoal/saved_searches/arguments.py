@@ -16,7 +16,7 @@ from shoal.models.saved_searches import MAX_NAME_CHARS, MAX_SECRET_CHARS, MIN_SE
 from shoal.models.search import SearchMode
 from shoal.search.request import SearchRequest, check_fraction, make_request
 from shoal.settings import Settings
-from shoal.storage.json_text import compact_json
+from shoal.storage.column_values import compact_json
 from shoal.support.other_names import meant_name
 
 MAX_URL_CHARS = 2_000

@@ -28,7 +28,7 @@ from shoal.declared.search import SEARCH
 from shoal.filters.tree import text_of
 from shoal.models.search import FoldedResult, SearchResponse
 from shoal.search.signals import COSINE_UNIT
-from shoal.storage import vocabulary_queries
+from shoal.storage import vocabulary
 from shoal.support.clock import timestamp
 from shoal.support.request_context import KEY_NAME
 from shoal.version import __version__
@@ -122,7 +122,7 @@ def make_entry(
         "weights_asked": None if request.weights is None else dict(request.weights),
         "weights": analyzed_query.weights._asdict(),
         "settings": {name: getattr(settings, name) for name in RANKING_SETTINGS},
-        "vocabulary_version": vocabulary_queries.newest(snapshot).number,
+        "vocabulary_version": vocabulary.newest(snapshot).number,
         "data_version": scorer.data_version,
         "data_checksum": scorer.data_checksum,
         "library": {name: library[name] for name in ("n_chunks", "last_chunk_id", "revision")},

@@ -17,7 +17,7 @@ from shoal.search.ordering import Order
 from shoal.search.ranking import Ranked, Ranking
 from shoal.search.relevance import is_relevant_enough
 from shoal.storage.database import Query
-from shoal.storage.topic_statistics import main_reefs, main_reefs_queries
+from shoal.storage.statistics import main_reefs, main_reefs_queries
 
 MAX_REEFS = 5
 """Reefs that summarize a document."""

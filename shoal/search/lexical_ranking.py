@@ -27,8 +27,8 @@ from shoal.index.lexical import WeightedTerm, idf
 from shoal.index.matching import EVERYWHERE, IN_TEXT, TITLE, IndexTerm, Matches, find
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, Term
+from shoal.storage.column_values import packed_ids
 from shoal.storage.database import Query, Snapshot, listed
-from shoal.storage.packed_columns import packed_ids
 from shoal.words.typed import stems_of
 
 UNIT = lexical.UNIT

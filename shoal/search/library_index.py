@@ -31,7 +31,7 @@ from shoal.settings import Settings
 from shoal.storage import vectors as stored_vectors
 from shoal.storage.database import Database, Query, Snapshot
 from shoal.storage.index_records import IndexView, Lag, Version, open_records
-from shoal.storage.topic_statistics import MainReef
+from shoal.storage.statistics import MainReef
 from shoal.storage.vectors import AGAIN, StoredEncoder
 from shoal.words.terms import TERMS
 from shoal.words.typed import stems_of, tokens_of

@@ -37,8 +37,8 @@ from shoal.index.overlaps import Overlaps
 from shoal.models.query_info import QueryReef
 from shoal.models.search import Fusion
 from shoal.search.library_index import LibraryIndex
+from shoal.storage.column_values import packed_ids
 from shoal.storage.database import Snapshot
-from shoal.storage.packed_columns import packed_ids
 from shoal.support.presets import Preset, Weights
 
 RRF_K = 60

@@ -30,7 +30,7 @@ from shoal.models.suggestions import Suggestion, Suggestions
 from shoal.search.completions import Completions, Entry, Hit, key_of
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import Term
-from shoal.storage import query_log, vocabulary_queries
+from shoal.storage import query_log, vocabulary
 from shoal.storage.database import IDS_PER_STATEMENT, Database, Snapshot, listed
 from shoal.words.typed import folded, stems_of, tokens_of
 
@@ -241,7 +241,7 @@ class Suggester:
         return completions
 
     def _of_learned(self, snapshot: Snapshot) -> Completions:
-        version = vocabulary_queries.newest(snapshot).number
+        version = vocabulary.newest(snapshot).number
         if self._learned[0] != version:
             with self._lock:
                 if self._learned[0] != version:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shoal.models.synonyms import Synonym
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Snapshot, Transaction, listed_in_parts
 from shoal.storage.document_queries import literal
-from shoal.storage.json_text import compact_json
 
 COLUMNS = "id, root, words, created_at, updated_at"
 COUNT = "SELECT COUNT(*) FROM synonyms"

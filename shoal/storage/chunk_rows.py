@@ -12,9 +12,9 @@ from itertools import chain, repeat
 from typing import Any
 
 from shoal.models.documents import Chunk, ScoredDocument, Section
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Transaction, listed
 from shoal.storage.index_tables import note_changes
-from shoal.storage.json_text import compact_json
 from shoal.storage.profiles import reef_ids_of
 from shoal.storage.reef_names import write_reefs
 from shoal.storage.saved_search_changes import note_new_chunks

@@ -16,10 +16,9 @@ from shoal.models.documents import Chunk, DocumentDraft, LeftOut, ScoredDocument
 from shoal.models.token_range import ANY_TOKENS
 from shoal.storage import vectors
 from shoal.storage.chunk_rows import COUNT_OBSERVED, score_columns, write_parts
+from shoal.storage.column_values import compact_json, passages_to_json
 from shoal.storage.database import Snapshot, Transaction, listed
 from shoal.storage.index_tables import note_changes
-from shoal.storage.json_text import compact_json
-from shoal.storage.passages import passages_to_json
 from shoal.storage.profiles import reef_ids_of
 from shoal.storage.reef_names import write_reefs
 from shoal.storage.staleness import store_scored

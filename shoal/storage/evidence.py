@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from shoal.errors import LeaseLostError
+from shoal.storage.column_values import pack_context
 from shoal.storage.database import Snapshot, Transaction, listed_in_parts
 from shoal.storage.observations import parts_text
-from shoal.storage.packed_contexts import pack_context
-from shoal.storage.vocabulary_records import EvidenceRow, StoredRow
+from shoal.storage.vocabulary import EvidenceRow, StoredRow
 
 STATE = "SELECT revision, basis, learner FROM learning"
 TAKE_LOCK = "UPDATE learning SET learner = :learner"

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.storage.column_values import compact_json, packed_columns, packed_ids
 from shoal.storage.database import Snapshot
 from shoal.storage.file_types import AUDIO, IMAGE, TEXT_TYPES, VIDEO, is_of_type
-from shoal.storage.json_text import compact_json
-from shoal.storage.packed_columns import packed_columns, packed_ids
 from shoal.storage.profiles import MILLIONTHS
 from shoal.storage.totals import N_DOCUMENTS
 

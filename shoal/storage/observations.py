@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.models.documents import DocFormat
+from shoal.storage.column_values import pack_context
 from shoal.storage.database import Snapshot, Transaction
-from shoal.storage.packed_contexts import pack_context
-from shoal.storage.vocabulary_records import EvidenceRow, StoredRow
+from shoal.storage.vocabulary import EvidenceRow, StoredRow
 
 # These conditions match the partial indexes literally, so that SQLite uses them.
 _LIVE = "o.state IN ('pending', 'learned')"

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.storage.column_values import packed_ids
 from shoal.storage.database import Snapshot, Transaction
-from shoal.storage.packed_columns import packed_ids
 
 RANGES_PER_EVALUATION = 10_000
 """Most documents that one transaction gives to an evaluation."""

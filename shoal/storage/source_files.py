@@ -10,8 +10,8 @@ from typing import Any
 from shoal.errors import NotFoundError
 from shoal.models.files import FilePlace, Locator, LocatorKind, Removed, SourceFile
 from shoal.models.stored import DocumentFile
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Snapshot, Transaction, listed
-from shoal.storage.json_text import compact_json
 
 FIND = """
     SELECT document_id FROM document_files

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from shoal.storage import vocabulary_queries
+from shoal.storage import vocabulary
 from shoal.storage.database import IDS_PER_STATEMENT, listed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ COUNT_OTHER_DATA = """
 # Marks count for the data that the newest words were learned with.
 COUNT_MARKED = f"""
     SELECT n_chunks FROM stale_totals
-    WHERE :data_checksum = (SELECT data_checksum FROM ({vocabulary_queries.NEWEST}) newest)
+    WHERE :data_checksum = (SELECT data_checksum FROM ({vocabulary.NEWEST}) newest)
 """
 # A replaced row gets a new id, the largest one.
 WRITE_WORDS = """
@@ -140,15 +140,15 @@ def store_scored(transaction: Transaction, documents: Iterable[tuple[int, Scored
         WRITE_WORDS,
         [(document_id, scored.data_checksum, scored.unknown_words) for document_id, scored in given],
     )
-    newest = vocabulary_queries.newest(transaction)
+    newest = vocabulary.newest(transaction)
     outdated: dict[int, list[int]] = {}
     for document_id, scored in given:
         if scored.vocabulary_version < newest.number and scored.data_checksum == newest.data_checksum:
             outdated.setdefault(scored.vocabulary_version, []).append(document_id)
     for version, document_ids in outdated.items():
-        before = vocabulary_queries.version(transaction, version)
+        before = vocabulary.version(transaction, version)
         since = version if before.data_checksum == newest.data_checksum else 0
-        words = vocabulary_queries.changed_names(transaction, since, newest.number)
+        words = vocabulary.changed_names(transaction, since, newest.number)
         assert newest.data_checksum is not None, "it equals that of a document"
         _mark(transaction, _marks_of(transaction, document_ids, _keys(words), newest.data_checksum))
 

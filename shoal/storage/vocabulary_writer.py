@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from lagoon.keys import fnv1a64
 from shoal.storage.database import Transaction
-from shoal.storage.vocabulary_queries import Version
+from shoal.storage.vocabulary import Version
 
 if TYPE_CHECKING:
-    from shoal.storage.vocabulary_records import LearnedWord
+    from shoal.storage.vocabulary import LearnedWord
 
 INSERT_VERSION = """
     INSERT INTO vocabulary_versions (version, created_at, job_id, wave, n_words, data_checksum)

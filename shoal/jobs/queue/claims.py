@@ -26,8 +26,8 @@ from shoal.jobs.queue.waits import Parked, Waits, wake, wake_due
 from shoal.models.documents import DocFormat, DocumentDraft
 from shoal.models.jobs import Stage
 from shoal.settings import Settings
+from shoal.storage.column_values import passages_from_json
 from shoal.storage.database import Database, Row, Snapshot, Transaction
-from shoal.storage.passages import passages_from_json
 from shoal.storage.source_files import file_from_json
 from shoal.support.clock import timestamp_at
 

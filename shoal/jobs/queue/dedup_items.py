@@ -24,8 +24,8 @@ from shoal.jobs.queue.submission import submit_items
 from shoal.models.jobs import ItemStatus, JobKind
 from shoal.notes.merge_rows import MergeRows, QueueRange
 from shoal.settings import Settings
+from shoal.storage.column_values import compact_json
 from shoal.storage.database import Database, Snapshot, Transaction
-from shoal.storage.json_text import compact_json
 from shoal.support.clock import timestamp
 
 OPEN_DEDUP = f"""

@@ -18,8 +18,8 @@ from shoal.models.files import FileDraft, SourceFile
 from shoal.models.jobs import ItemStatus
 from shoal.models.token_range import ANY_TOKENS
 from shoal.settings import Settings
+from shoal.storage.column_values import passages_to_json
 from shoal.storage.database import Snapshot, Transaction
-from shoal.storage.passages import passages_to_json
 from shoal.storage.source_files import file_to_json
 from shoal.storage.staleness import count_stale
 from shoal.support.clock import timestamp_at

@@ -12,7 +12,7 @@ from shoal.jobs.queue.claims import WaveRef, WorkItem
 from shoal.jobs.queue.transitions import Outcome
 from shoal.models.documents import Validators
 from shoal.models.jobs import Stage
-from shoal.storage import document_writer, fetched_pages
+from shoal.storage import document_writer, source_stamps
 from shoal.storage.database import Snapshot, Transaction
 from shoal.support.clock import timestamp_at
 
@@ -112,7 +112,7 @@ def keep_response(transaction: Transaction, item: WorkItem, document_id: int | N
     row = transaction.first(statements.ITEM_RESPONSE, {"item_id": item.id})
     if row is not None:
         validators = Validators(*row)
-        fetched_pages.write_page(
+        source_stamps.write_page(
             transaction,
             url_of(item),
             document_id,

@@ -31,7 +31,7 @@ from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.document_queries import get_draft
 from shoal.storage.observations import Observed, Source
 from shoal.storage.staleness import mark_whole
-from shoal.storage.vocabulary_records import EvidenceRow
+from shoal.storage.vocabulary import EvidenceRow
 from shoal.support.byte_units import KIB, MIB
 
 PARSED_SHARE, ANALYZED_SHARE = 0.25, 0.6

@@ -17,9 +17,9 @@ from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import NotPreparedError, is_path_awaited, take_fields, url_of
 from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
-from shoal.storage import document_writer, fetched_pages
+from shoal.storage import document_writer, source_stamps
 from shoal.storage.database import Database, Snapshot, Transaction
-from shoal.storage.fetched_pages import FetchedPage
+from shoal.storage.source_stamps import FetchedPage
 from shoal.support.clock import timestamp_at
 
 FIRST_PAUSE = 2.0
@@ -83,7 +83,7 @@ class Fetching:
             # The document was deleted or replaced since.
             raise NotPreparedError
         now = timestamp_at(transaction.now())
-        fetched_pages.touch_page(transaction, url_of(item), now=now)
+        source_stamps.touch_page(transaction, url_of(item), now=now)
         document_id = fetched.page.document_id
         is_at_path = document_writer.find_by_path(transaction, url_of(item)) == document_id
         take_fields(transaction, item, document_id, is_at_path=is_at_path, now=now)
@@ -111,7 +111,7 @@ def _pause(error: FetchError, attempts: int) -> float:
 def _stored_page(snapshot: Snapshot, item: WorkItem, title: str | None) -> FetchedPage | None:
     """Return the version of an item's page that the library has; None if the item needs the page itself."""
     url = url_of(item)
-    page = fetched_pages.find_page(snapshot, url, CONVERTER_VERSION, item.head.chunk_tokens)
+    page = source_stamps.find_page(snapshot, url, CONVERTER_VERSION, item.head.chunk_tokens)
     if page is None or is_path_awaited(snapshot, item):
         return None
     try:

@@ -18,11 +18,10 @@ from shoal.jobs.stages.contract import NotPreparedError, WaveHandler
 from shoal.jobs.stages.discover import Discovery
 from shoal.learning.evidence import Evidence, total
 from shoal.learning.vocabulary import VocabularyChanges, changes, learn, related_words
-from shoal.storage import evidence, observations, vocabulary_queries, vocabulary_writer
+from shoal.storage import evidence, observations, vocabulary, vocabulary_writer
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.staleness import Outdated, find_outdated, mark_outdated
-from shoal.storage.vocabulary_queries import Version, VocabularyEntry
-from shoal.storage.vocabulary_records import EvidenceRow, LearnedWord
+from shoal.storage.vocabulary import EvidenceRow, LearnedWord, Version, VocabularyEntry
 from shoal.support.clock import timestamp_at
 
 WORDS_DECIDED = 50_000
@@ -113,7 +112,7 @@ class Learning(WaveHandler):
         claim = Claim(wave, owner)
         start = self._begin(claim)
         with self._database.snapshot() as snapshot:
-            n_words = vocabulary_queries.count_words(snapshot, start.version.number)
+            n_words = vocabulary.count_words(snapshot, start.version.number)
             update = VocabularyUpdate(
                 claim, start.revision, start.version, self._texts(snapshot, wave), n_words
             )
@@ -129,7 +128,7 @@ class Learning(WaveHandler):
         Raises NotPreparedError if the state it builds on has changed.
         """
         if prepared is None:
-            return Version(*transaction.first(vocabulary_queries.NEWEST)).number
+            return Version(*transaction.first(vocabulary.NEWEST)).number
         evidence.check_learning_lock(transaction, prepared.claim.owner)
         if not evidence.publish_revision(
             transaction, prepared.claim.owner, prepared.revision + 1, self._discovery.basis
@@ -188,13 +187,13 @@ class Learning(WaveHandler):
             self._forget_other_basis(claim)
         elif before.learner is not None:
             self._delete_evidence(claim, beyond=before.revision)
-        newest: Version = self._read(vocabulary_queries.newest)
+        newest: Version = self._read(vocabulary.newest)
         if before.learner is not None:
             self._delete_words(claim, newest.number)
         self._remove_useless()
         words_void: list[str] = []
         if newest.data_checksum not in (None, self._discovery.scorer.data_checksum):
-            known = self._read(lambda snapshot: vocabulary_queries.read_words(snapshot, newest.number))
+            known = self._read(lambda snapshot: vocabulary.read_words(snapshot, newest.number))
             words_void = [one.word for one in known]
         return _Start(before.revision, newest, is_void, words_void)
 
@@ -298,7 +297,7 @@ class Learning(WaveHandler):
     ) -> None:
         """Decide words, and write those that differ from the published ones."""
         number = update.before.number
-        known = {one.word: one for one in vocabulary_queries.find_words(snapshot, sorted(words), number)}
+        known = {one.word: one for one in vocabulary.find_words(snapshot, sorted(words), number)}
         in_force = {word: one.learned for word, one in known.items() if one.learned is not None}
         assert self._discovery.learner is not None, "`prepare_wave` has checked it"
         decided = learn(after, words, self._discovery.learner, self._discovery.settings)
@@ -310,7 +309,7 @@ class Learning(WaveHandler):
         update.is_new = True
         update.changed.update((word.word for word in changed.learned), changed.retired)
         ids = self._word_ids(snapshot, update, changed, known)
-        floor = vocabulary_queries.oldest_in_use(snapshot, number)
+        floor = vocabulary.oldest_in_use(snapshot, number)
         now = timestamp_at(self._database.now())
         for some in _slices(changed.learned, LEARNED_WORDS):
             rows = [(ids[word.word], word) for word in some]
@@ -336,7 +335,7 @@ class Learning(WaveHandler):
         n_base = self._discovery.scorer.n_words
         ids = {word: one.word_id for word, one in known.items()}
         if update.next_word_id is None:
-            largest = vocabulary_queries.largest_word_id(snapshot, update.before.number)
+            largest = vocabulary.largest_word_id(snapshot, update.before.number)
             update.next_word_id = max(n_base, 0 if largest is None else largest + 1)
         for word in changed.learned:
             # With other data of lagoon, a base word may have taken the id.

@@ -34,7 +34,7 @@ from shoal.models.token_range import GIVEN_PASSAGES
 from shoal.settings import Settings
 from shoal.storage import document_queries, document_writer, source_files
 from shoal.storage.database import Database, Snapshot, Transaction
-from shoal.storage.vocabulary_records import EvidenceRow
+from shoal.storage.vocabulary import EvidenceRow
 from shoal.support.clock import timestamp_at
 
 

@@ -48,7 +48,7 @@ from shoal.storage.chunk_queries import get_chunks, packed_profiles
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.document_queries import get_draft
 from shoal.storage.staleness import has_stale_chunks
-from shoal.storage.vocabulary_records import EvidenceRow
+from shoal.storage.vocabulary import EvidenceRow
 from shoal.support.clock import timestamp_at
 
 

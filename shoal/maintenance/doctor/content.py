@@ -25,7 +25,7 @@ from shoal.notes.drafts import hash_of
 from shoal.notes.note_maintenance import ScoredNote
 from shoal.notes.rescoring import rebuild_notes
 from shoal.notes.texts import TitledText, score_texts
-from shoal.storage import document_writer, vocabulary_queries
+from shoal.storage import document_writer, vocabulary
 from shoal.storage.chunk_rows import metadata_of
 from shoal.storage.database import Snapshot
 from shoal.storage.document_queries import get_draft, tags_of
@@ -319,7 +319,7 @@ def _notes(context: CheckContext) -> Sequence[Finding]:
 
 def _damaged(snapshot: Snapshot, context: CheckContext) -> Iterator[ScoredNote]:
     """Notes whose words, hash or profile are wrong. Profiles of older words or data are stale, not wrong."""
-    version = vocabulary_queries.newest(snapshot).number
+    version = vocabulary.newest(snapshot).number
     for notes in note_maintenance.all_notes(snapshot, READ_TOGETHER):
         texts = [TitledText(note.title, note.text) for note in notes]
         expected = score_texts(

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from shoal.learning.evidence import Evidence, total
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
-from shoal.storage import evidence, observations, vocabulary_queries
+from shoal.storage import evidence, observations, vocabulary
 from shoal.storage.database import Snapshot
-from shoal.storage.vocabulary_records import StoredRow
+from shoal.storage.vocabulary import StoredRow
 
 # Observed texts whose `stored` flag is wrong.
 WRONG_STORED = """
@@ -142,9 +142,9 @@ def _invalidate_evidence(context: CheckContext) -> None:
 
 def _words(context: CheckContext) -> Sequence[Finding]:
     with context.database.snapshot() as snapshot:
-        number = vocabulary_queries.newest(snapshot).number
-        recorded = vocabulary_queries.count_words(snapshot, number)
-        n = sum(word.learned is not None for word in vocabulary_queries.read_words(snapshot, number))
+        number = vocabulary.newest(snapshot).number
+        recorded = vocabulary.count_words(snapshot, number)
+        n = sum(word.learned is not None for word in vocabulary.read_words(snapshot, number))
     if recorded == n:
         return []
     return [
@@ -161,8 +161,8 @@ def _words(context: CheckContext) -> Sequence[Finding]:
 
 def _count_words(context: CheckContext) -> None:
     with context.database.write() as transaction:
-        number = vocabulary_queries.newest(transaction).number
-        n = sum(word.learned is not None for word in vocabulary_queries.read_words(transaction, number))
+        number = vocabulary.newest(transaction).number
+        n = sum(word.learned is not None for word in vocabulary.read_words(transaction, number))
         transaction.execute(SET_N_WORDS, {"n": n, "version": number})
 
 

@@ -41,7 +41,7 @@ from shoal.maintenance.sync.folder import (
 from shoal.models.documents import DocumentDraft
 from shoal.models.files import FileDraft
 from shoal.storage import document_queries, source_files
-from shoal.storage.file_stamps import StampedFile, stamps_below, write_stamps
+from shoal.storage.source_stamps import StampedFile, stamps_below, write_stamps
 from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:

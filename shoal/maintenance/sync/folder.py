@@ -42,7 +42,7 @@ from shoal.models.files import FileDraft
 from shoal.models.token_range import ANY_TOKENS
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot
-from shoal.storage.file_stamps import Stamp, StampedFile
+from shoal.storage.source_stamps import Stamp, StampedFile
 from shoal.support.sha256 import sha256_of
 from shoal.version import __version__
 

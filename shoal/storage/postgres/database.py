@@ -24,10 +24,9 @@ from shoal.errors import CommitUnknownError, DamagedDatabaseError, DatabaseUnava
 from shoal.storage.database import ConstraintError, Database, Snapshot, Transaction
 from shoal.storage.postgres import errors
 from shoal.storage.postgres.address import parse_address
-from shoal.storage.postgres.listening import PostgresListener
-from shoal.storage.postgres.locks import ThreadLocks, lock_key
+from shoal.storage.postgres.sessions import PostgresListener, ThreadLocks, lock_key
+from shoal.storage.postgres.statements import adapt
 from shoal.storage.postgres.transactions import NOW, PostgresSnapshot, PostgresTransaction
-from shoal.storage.postgres.values import adapt
 from shoal.storage.read_deadline import UNLIMITED, Deadline
 
 LOCK_TIMEOUT_MS = 30_000

@@ -10,6 +10,99 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.types.bool import BoolDumper
+from psycopg.types.string import StrDumperUnknown, TextLoader
+
+ESCAPE = "\U0010fffe"
+"""A code point that Unicode reserves for the internal use of programs; text seldom has it."""
+
+
+def escaped(text: str) -> str:
+    """Return a text as PostgreSQL can hold it."""
+    if "\0" in text or ESCAPE in text:
+        return text.replace(ESCAPE, f"{ESCAPE}1").replace("\0", f"{ESCAPE}0")
+    return text
+
+
+def unescaped(text: str) -> str:
+    """Return the text that `escaped` was given."""
+    if ESCAPE in text:
+        return text.replace(f"{ESCAPE}0", "\0").replace(f"{ESCAPE}1", ESCAPE)
+    return text
+
+
+class _StrDumper(StrDumperUnknown):
+    def dump(self, obj: str) -> Buffer | None:
+        return super().dump(escaped(obj))
+
+
+class _TextLoader(TextLoader):
+    def load(self, data: Buffer) -> bytes | str:
+        text = super().load(data)
+        return unescaped(text) if isinstance(text, str) else text
+
+
+class _BoolDumper(BoolDumper):
+    oid = 20  # bigint
+
+    def dump(self, obj: bool) -> Buffer | None:
+        return b"1" if obj else b"0"
+
+    def quote(self, obj: bool) -> Buffer:
+        return b"1" if obj else b"0"
+
+
+class _BoolLoader(Loader):
+    def load(self, data: Buffer) -> int:
+        return int(bytes(data) == b"t")
+
+
+class _NumberLoader(Loader):
+    """Loads a NUMERIC, the type of sums of BIGINT."""
+
+    def load(self, data: Buffer) -> int | float:
+        text = bytes(data)
+        return int(text) if text.lstrip(b"-").isdigit() else float(text)
+
+
+def adapt(connection: Connection) -> None:
+    """Let a connection exchange values like this."""
+    adapters = connection.adapters
+    adapters.register_dumper(str, _StrDumper)
+    adapters.register_dumper(bool, _BoolDumper)
+    adapters.register_loader("text", _TextLoader)
+    adapters.register_loader("bool", _BoolLoader)
+    adapters.register_loader("numeric", _NumberLoader)
+
+
+class NamedRow(tuple[Any, ...]):
+    """A row of a result; its columns are accessible by position and by name."""
+
+    __slots__ = ()
+    _places: dict[str, int]
+
+    def __getitem__(self, key: Any) -> Any:
+        return tuple.__getitem__(self, self._places[key] if isinstance(key, str) else key)
+
+    def keys(self) -> Sequence[str]:
+        """The names of the columns."""
+        return list(self._places)
+
+
+@functools.lru_cache(maxsize=2_000)
+def row_class(names: tuple[str, ...]) -> Callable[[Sequence[Any]], NamedRow]:
+    """Return the class of rows with these columns."""
+    places: dict[str, int] = {}
+    for place, name in enumerate(names):
+        places.setdefault(name, place)
+    return type("NamedRow", (NamedRow,), {"__slots__": (), "_places": places})
+
 
 _TOKEN = re.compile(
     r"""
@@ -93,3 +186,62 @@ def _replacement(match: re.Match[str]) -> str:
     if kind == "same":
         return f"IS NOT DISTINCT FROM %({value})s"
     return {"hint": "", "not_in": "<> ALL ('{}')", "in": "= ANY ('{}')", "like": "ILIKE"}[kind]
+
+
+ROWS_COPIED = 32
+"""From so many rows on, they are copied: COPY takes a round trip more."""
+STATEMENT_BYTES = 1 << 20
+"""Rows that one statement writes, as text."""
+ROWS_TOGETHER = 1_000
+"""Rows that one statement writes."""
+
+Connection = psycopg.Connection[Any]
+Cursor = psycopg.ClientCursor[Any]
+Rows = Sequence[Mapping[str, Any] | Sequence[Any]]
+
+
+def write_rows(connection: Connection, statement: str, rows: Rows) -> int:
+    """Run a statement once per row, as `Transaction.write_many`; return the number of changed rows."""
+    if not rows:
+        return 0
+    copy = copy_of_insert(statement) if len(rows) >= ROWS_COPIED else None
+    if copy is not None:
+        return _copied(connection, *copy, rows)
+    cursor = psycopg.ClientCursor(connection)
+    parts = rows_of_insert(statement)
+    if parts is None:
+        query = translated(statement)
+        return sum(_changed(cursor, "; ".join(batch)) for batch in _batches(cursor, query, rows))
+    before, row, after = parts
+    start, end = cursor.mogrify(before, {}), cursor.mogrify(after, {})
+    return sum(_changed(cursor, f"{start}{', '.join(batch)}{end}") for batch in _batches(cursor, row, rows))
+
+
+def _copied(connection: Connection, statement: str, names: Sequence[str], rows: Sequence[Any]) -> int:
+    """Store rows with COPY, which the server takes about twice as fast as an INSERT."""
+    cursor = psycopg.Cursor(connection)
+    with cursor.copy(statement.encode()) as copy:
+        for row in rows:
+            copy.write_row([row[name] for name in names] if names else row)
+    return cursor.rowcount
+
+
+def _batches(cursor: Cursor, query: str, rows: Sequence[Any]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for row in rows:
+        text = cursor.mogrify(query, row)
+        if batch and (size + len(text) > STATEMENT_BYTES or len(batch) == ROWS_TOGETHER):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+    yield batch
+
+
+def _changed(cursor: Cursor, statements: str) -> int:
+    cursor.execute(statements.encode())
+    n_changed = cursor.rowcount
+    while cursor.nextset():
+        n_changed += cursor.rowcount
+    return n_changed

@@ -13,9 +13,7 @@ import psycopg
 
 from shoal.storage.database import Query, Snapshot, Transaction
 from shoal.storage.postgres import errors
-from shoal.storage.postgres.bulk import write_rows
-from shoal.storage.postgres.statements import translated
-from shoal.storage.postgres.values import row_class
+from shoal.storage.postgres.statements import row_class, translated, write_rows
 from shoal.storage.read_deadline import UNLIMITED, Deadline
 
 FIRST_ROWS, MOST_ROWS = 64, 20_000

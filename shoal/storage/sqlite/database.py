@@ -20,9 +20,9 @@ from typing import Any
 from shoal.errors import DamagedDatabaseError, DatabaseReplacedError, DatabaseUnavailableError
 from shoal.storage.database import ConstraintError, Database, Snapshot, Transaction
 from shoal.storage.read_deadline import UNLIMITED, Deadline, Interrupter
-from shoal.storage.sqlite import file_lock
-from shoal.storage.sqlite.database_files import DatabaseFiles
+from shoal.storage.sqlite import files
 from shoal.storage.sqlite.errors import is_busy, translate_error
+from shoal.storage.sqlite.files import DatabaseFiles
 
 BUSY_TIMEOUT_MS = 30_000
 """Longest wait of a writer for the lock. Shoal's own transactions hold it for about a second at most."""
@@ -141,10 +141,10 @@ class SqliteDatabase(Database):
         return Path(f"{self.path}-index")
 
     def alone(self, what: str) -> AbstractContextManager[None]:
-        return file_lock.alone(self.path, what)
+        return files.alone(self.path, what)
 
     def alone_if_free(self, what: str) -> AbstractContextManager[bool]:
-        return file_lock.alone_if_free(self.path, what)
+        return files.alone_if_free(self.path, what)
 
     def now(self) -> float:
         """The time of the host: processes that share a file share a machine."""

@@ -16,7 +16,7 @@ from shoal.jobs.stages.score import Deleting, ItemScorer, Scoring, Segments
 from shoal.models.documents import Chunk, DocFormat, DocumentDraft, ScoredDocument, Section
 from shoal.models.jobs import Stage
 from shoal.settings import Settings
-from shoal.storage.copies.progress import last_ids
+from shoal.storage.copies import last_ids
 from shoal.storage.database import Database
 from shoal.storage.profiles import pack
 

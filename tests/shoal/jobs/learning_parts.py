@@ -25,7 +25,7 @@ from shoal.learning import Evidence
 from shoal.maintenance.export import export
 from shoal.models.documents import DocumentDraft
 from shoal.settings import Settings
-from shoal.storage import evidence, observations, vocabulary_queries
+from shoal.storage import evidence, observations, vocabulary
 from shoal.storage.database import Database, Transaction
 from shoal.storage.postgres import database as postgres_module
 from shoal.storage.postgres.database import PostgresDatabase, PostgresTransaction
@@ -187,8 +187,8 @@ def assert_evidence(database: Database) -> None:
         ids = [row[0] for row in snapshot.rows("SELECT id FROM observed_documents WHERE state = 'learned'")]
         in_sums = Evidence.of_stored(observations.rows_of(snapshot, ids))
         in_force = Evidence.of_stored(evidence.in_force(snapshot, words, state.revision))
-        n_known = len(vocabulary_queries.read_words(snapshot, vocabulary_queries.newest(snapshot).number))
-        assert vocabulary_queries.count_words(snapshot, vocabulary_queries.newest(snapshot).number) == n_known
+        n_known = len(vocabulary.read_words(snapshot, vocabulary.newest(snapshot).number))
+        assert vocabulary.count_words(snapshot, vocabulary.newest(snapshot).number) == n_known
     assert in_sums == in_force
 
 

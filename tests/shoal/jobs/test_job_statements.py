@@ -9,7 +9,7 @@ from postgres_schemas import sqlite_only
 
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.metrics import OPEN_STATES, WAITING
-from shoal.storage import evidence, observations, vocabulary_queries
+from shoal.storage import evidence, observations, vocabulary
 from shoal.storage.database import Database
 
 OFTEN = (
@@ -78,9 +78,9 @@ OF_LEARNING = {
     "USELESS": observations.USELESS,
     "FIND_LIVE": observations.FIND_LIVE,
     "IN_FORCE": evidence.IN_FORCE.format(words=":word"),
-    "FIND": vocabulary_queries.FIND.format(words=":word"),
-    "SINCE": vocabulary_queries.SINCE,
-    "OLDEST_IN_USE": vocabulary_queries.OLDEST_IN_USE,
+    "FIND": vocabulary.FIND.format(words=":word"),
+    "SINCE": vocabulary.SINCE,
+    "OLDEST_IN_USE": vocabulary.OLDEST_IN_USE,
 }
 
 

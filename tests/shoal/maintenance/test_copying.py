@@ -26,10 +26,9 @@ from shoal.jobs import in_process
 from shoal.maintenance.copying import CopyStep, copy_library
 from shoal.maintenance.stored_values import JSON, NAMES, RANGES
 from shoal.settings import Settings
-from shoal.storage import migrate
-from shoal.storage.copies import progress as target_progress
-from shoal.storage.copies import rows
-from shoal.storage.copies.tables import MAX_KEY_BYTES, copied_tables
+from shoal.storage import copies, migrate
+from shoal.storage import copies as target_progress
+from shoal.storage.copies import MAX_KEY_BYTES, copied_tables
 from shoal.storage.opening import open_database
 from shoal.storage.postgres.database import PostgresDatabase
 
@@ -52,7 +51,7 @@ IN_BATCHES = (
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copy small libraries in many steps."""
-    monkeypatch.setattr(rows, "BATCH_ROWS", 3)
+    monkeypatch.setattr(copies, "BATCH_ROWS", 3)
 
 
 @pytest.fixture
@@ -134,7 +133,7 @@ def contents(url: str) -> dict[str, list[Any]]:
     with closing(open_database(url)) as database, database.snapshot() as snapshot:
         return {
             table.name: sorted(
-                (row for batch in rows.read(snapshot.connection, table, "1 = 1") for row in batch), key=repr
+                (row for batch in copies.read(snapshot.connection, table, "1 = 1") for row in batch), key=repr
             )
             for table in copied_tables()
         }

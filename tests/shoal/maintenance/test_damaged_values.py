@@ -21,7 +21,7 @@ from shoal.maintenance.doctor import run_checks
 from shoal.maintenance.doctor.findings import CheckContext
 from shoal.maintenance.stored_values import JSON, NAMES, RANGES, describe_damage
 from shoal.settings import Settings
-from shoal.storage.copies.tables import copied_tables
+from shoal.storage.copies import copied_tables
 from shoal.storage.opening import open_database
 
 DAMAGE = {

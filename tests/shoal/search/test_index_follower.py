@@ -23,7 +23,7 @@ from shoal.index import follower, upkeep
 from shoal.settings import Settings
 from shoal.storage import read_tokens
 from shoal.storage.index_records import Lag
-from shoal.storage.postgres.listening import PostgresListener
+from shoal.storage.postgres.sessions import PostgresListener
 
 FD_SETSIZE = 1024
 """From this descriptor on, `select` refuses files."""
@@ -137,7 +137,7 @@ def test_a_search_waits_for_what_its_caller_wrote(engine: Engine, monkeypatch: p
 def test_a_listener_hears_of_changes_and_of_work_and_survives_its_connection(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shoal.storage.postgres.listening.RECONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("shoal.storage.postgres.sessions.RECONNECT_SECONDS", 0.2)
     with contextlib.closing(engine.database.listener()) as listener:  # type: ignore[type-var]
         assert listener is not None
         assert listener.wait("index", 0.1), "what came before it listened is unknown"

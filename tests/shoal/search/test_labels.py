@@ -14,7 +14,7 @@ from shoal.charts.ribbon import strip_svg
 from shoal.engine import Engine
 from shoal.models.reefs import Label
 from shoal.settings import Settings
-from shoal.storage import document_writer, topic_statistics
+from shoal.storage import document_writer, statistics
 from shoal.support.clock import timestamp
 
 TEXTS = ["Rain falls on the plain.", "Rain falls again.", "Rain and nothing.", "Rain xq."]
@@ -185,7 +185,7 @@ def test_thresholds_are_read_from_an_index(open_with: Open) -> None:
     engine = open_with(0.5)
     values = {"label_threshold": 0.5, "reef_id": 3, "limit": 10, "n_chars": 240}
     statements = [
-        (topic_statistics.CHUNKS_OF_REEF, values),
+        (statistics.CHUNKS_OF_REEF, values),
     ]
     with engine.database.snapshot() as snapshot:
         for statement, parameters in statements:

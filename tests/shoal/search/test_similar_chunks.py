@@ -10,7 +10,7 @@ from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
 from shoal.errors import NotFoundError
-from shoal.storage.topic_statistics import find_reef_chunks, frequent_tags, main_reefs
+from shoal.storage.statistics import find_reef_chunks, frequent_tags, main_reefs
 
 FIRE = "Lava rose in the volcano and ash fell. "
 LAW = "The judge read the law to the court. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.storage.packed_contexts import pack_context, unpack_contexts
+from shoal.storage.column_values import pack_context, unpack_contexts
 
 SUMS = st.one_of(*(st.integers(0, (1 << bits) - 1) for bits in (8, 16, 32, 63)))
 

@@ -28,10 +28,9 @@ from shoal.storage.database import ConstraintError
 from shoal.storage.opening import open_database
 from shoal.storage.postgres import database as module
 from shoal.storage.postgres.address import with_schema
-from shoal.storage.postgres.bulk import ROWS_COPIED
 from shoal.storage.postgres.database import PostgresDatabase
-from shoal.storage.postgres.locks import lock_key
-from shoal.storage.postgres.values import ESCAPE
+from shoal.storage.postgres.sessions import lock_key
+from shoal.storage.postgres.statements import ESCAPE, ROWS_COPIED
 
 COUNT = "SELECT COUNT(*) FROM workers"
 INSERT = "INSERT INTO workers VALUES (:name, 'host', :pid, 1, '1', 'then', 0)"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from postgres_schemas import URL, new_schema
 
 from shoal.storage import revisions
-from shoal.storage.packed_contexts import pack_context
+from shoal.storage.column_values import pack_context
 from shoal.storage.postgres import migration
 from shoal.storage.profiles import reef_ids_of
 from shoal.storage.totals import TABLES

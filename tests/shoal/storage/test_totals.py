@@ -19,8 +19,7 @@ from shoal.storage import document_writer, staleness, totals
 from shoal.storage.database import ConstraintError, Database, Snapshot, Transaction
 from shoal.storage.document_queries import get_document, list_documents
 from shoal.storage.opening import open_database
-from shoal.storage.statistics import chunks_by_reef, get_counts
-from shoal.storage.topic_statistics import frequent_tags
+from shoal.storage.statistics import chunks_by_reef, frequent_tags, get_counts
 from shoal.support.clock import timestamp
 
 NOW = timestamp()

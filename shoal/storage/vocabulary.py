@@ -1,10 +1,11 @@
-"""Queries for learned words at a version. A row is valid from its version until the next row of the same
-word."""
+"""Observed and learned words as stored in the database: their records, and the queries that read them."""
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.models.vocabulary import WordUser
@@ -13,7 +14,79 @@ from shoal.storage.document_queries import literal
 
 if TYPE_CHECKING:
     from shoal.storage.database import Snapshot
-    from shoal.storage.vocabulary_records import LearnedReef, LearnedWord
+
+
+class Kind(enum.IntEnum):
+    """The subject of a row. `totals`: the document as a whole, one row per document, with the empty word."""
+
+    totals = 0
+    word = 1
+    compound = 2
+
+
+class EvidenceRow(NamedTuple):
+    """One word in one document, or in several documents together.
+
+    n_occurrences  for the totals: all words, known or not, except stop words and numbers
+    n_short        those of n_occurrences that are in short documents
+    n_chunks       chunks of the discover stage that contain the word; for the totals: all chunks
+    parts          for compounds: compounds.PartCounts
+    reefs, sums    context: sum over occurrences by reef, reefs ascending; in 1/CONTEXT_UNIT, totals in 1
+    """
+
+    kind: int
+    word: str
+    n_occurrences: int
+    n_short: int
+    n_documents: int
+    n_chunks: int
+    parts: tuple[int, ...]
+    reefs: tuple[int, ...]
+    sums: tuple[int, ...]
+
+
+class StoredRow(NamedTuple):
+    """An EvidenceRow as stored: the parts as JSON, the context packed (`shoal.storage.column_values`)."""
+
+    kind: int
+    word: str
+    n_occurrences: int
+    n_short: int
+    n_documents: int
+    n_chunks: int
+    parts: str
+    context: bytes
+
+
+class LearnedReef(NamedTuple):
+    """An association with a reef.
+
+    bm25_q       in lagoon's units
+    strength     0..1, of the word's strongest
+    probability  0..1: expected agreement with a dictionary, given the evidence; its square is the support
+                 that labels use, since the dictionary's associations are not all apt either
+    """
+
+    reef_id: int
+    bm25_q: int
+    strength: float
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedWord:
+    """A word or compound in lagoon's units: idf_q in 1/51, weight_q in 1/4096. `reefs` are strongest
+    first."""
+
+    word: str
+    is_compound: bool
+    specificity: int
+    idf_q: int
+    weight_q: int
+    n_occurrences: int
+    n_documents: int
+    reefs: tuple[LearnedReef, ...]
+
 
 NEWEST = "SELECT version, data_checksum FROM vocabulary_versions ORDER BY version DESC LIMIT 1"
 CHECKSUM_OF = "SELECT data_checksum FROM vocabulary_versions WHERE version = :version"
@@ -144,7 +217,7 @@ def newest_queries(words: Iterable[str]) -> list[Query]:
 
 def find_newest(snapshot: Snapshot, words: Collection[str]) -> tuple[Version, list[VocabularyEntry]]:
     """Find the newest version, and those of `words`, at least one, that are known or retired at it."""
-    from shoal.storage.vocabulary_records import LearnedReef
+    from shoal.storage.vocabulary import LearnedReef
 
     queries = newest_queries(words)
     snapshot.prefetch(queries)
@@ -247,7 +320,7 @@ def _known_words(snapshot: Snapshot, rows: Sequence[Any]) -> list[VocabularyEntr
 
 
 def _reefs(snapshot: Snapshot, row_ids: Sequence[int]) -> dict[int, list[LearnedReef]]:
-    from shoal.storage.vocabulary_records import LearnedReef
+    from shoal.storage.vocabulary import LearnedReef
 
     by_row: dict[int, list[LearnedReef]] = {}
     for start in range(0, len(row_ids), IDS_PER_STATEMENT):
@@ -258,7 +331,7 @@ def _reefs(snapshot: Snapshot, row_ids: Sequence[int]) -> dict[int, list[Learned
 
 
 def _known_word(row: Any, reefs: Mapping[int, Sequence[LearnedReef]]) -> VocabularyEntry:
-    from shoal.storage.vocabulary_records import LearnedWord
+    from shoal.storage.vocabulary import LearnedWord
 
     if row["retired"]:
         return VocabularyEntry(row["word_id"], row["word"], None)

@@ -1,4 +1,4 @@
-"""Detection of database files that were removed or replaced while a process has them open.
+"""The files of a database on SQLite: their lock, and the detection that they were removed or replaced.
 
 While a process is connected, SQLite replaces neither the file nor its `-wal` and `-shm`. If something else
 removes or replaces one of them, every connected process keeps writing to an unlinked file, and its changes
@@ -7,10 +7,15 @@ end with the process. SQLite does not detect this.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
-from shoal.errors import DatabaseReplacedError
+from shoal.errors import DatabaseReplacedError, ReadOnlyDatabaseError
 
 SUFFIXES = ("", "-wal", "-shm")
 
@@ -66,3 +71,51 @@ def _identity(path: Path) -> Identity:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+@contextlib.contextmanager
+def alone(database: Path, what: str) -> Iterator[None]:
+    """Hold the exclusive lock for the operation `what`; wait for other processes. Raises
+    ReadOnlyDatabaseError."""
+    path = database.with_name(f"{database.name}.{what}-lock")
+    file = _locked(database, path)
+    try:
+        yield
+    finally:
+        # Removed before it is unlocked: a waiting process notices the removal and creates a new lock file.
+        path.unlink(missing_ok=True)
+        file.close()
+
+
+@contextlib.contextmanager
+def alone_if_free(database: Path, what: str) -> Iterator[bool]:
+    """Hold the exclusive lock for the operation `what`, or yield False at once if another process or thread
+    holds it. Raises ReadOnlyDatabaseError."""
+    path = database.with_name(f"{database.name}.{what}-lock")
+    try:
+        file = _locked(database, path, fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        path.unlink(missing_ok=True)
+        file.close()
+
+
+def _locked(database: Path, path: Path, flags: int = 0) -> IO[str]:
+    while True:
+        try:
+            file = path.open("w")
+        except OSError as error:
+            raise ReadOnlyDatabaseError(database) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | flags)
+        except BlockingIOError:
+            file.close()
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        file.close()
