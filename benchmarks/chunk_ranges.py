@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.judged_library import read_collection
 from shoal import Engine
-from shoal.models.token_range import ANY_TOKENS, TokenRange
+from shoal.models.files import ANY_TOKENS, TokenRange
 from shoal.settings import Settings
 from shoal.support.token_estimate import count_tokens
 

@@ -52,7 +52,7 @@ from benchmarks.segmentation_measures import pk, window_diff
 from lagoon.sentences import sentence_spans
 from shoal.chunking.token_ranges import SentenceSizes, cut_in_range
 from shoal.models.documents import SentenceSpan
-from shoal.models.token_range import TokenRange
+from shoal.models.files import TokenRange
 
 SHAPES: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
     "mixed": ((8, 20), (3, 15)),

@@ -33,7 +33,7 @@ from shoal.engine import Engine
 from shoal.formats.decoding import decode
 from shoal.jobs import in_process
 from shoal.jobs.stages import score
-from shoal.service.garbage_collection import reduce_collections
+from shoal.service.process_setup import reduce_collections
 from shoal.settings import Settings
 from shoal.support.byte_units import MIB
 

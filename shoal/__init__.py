@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shoal.engine import Engine
     from shoal.errors import ShoalError
     from shoal.models.documents import DocFormat, IngestResult
-    from shoal.models.query_info import QueryInfo
+    from shoal.models.queries import QueryInfo
     from shoal.models.scores import SharedReef
     from shoal.models.search import SearchMode, SearchResponse, SearchResult
 
@@ -26,7 +26,7 @@ _HOMES = {
     "DocFormat": "shoal.models.documents",
     "Engine": "shoal.engine",
     "IngestResult": "shoal.models.documents",
-    "QueryInfo": "shoal.models.query_info",
+    "QueryInfo": "shoal.models.queries",
     "SearchFilters": "shoal.declared.filters",
     "SearchMode": "shoal.models.search",
     "SearchResponse": "shoal.models.search",

@@ -24,10 +24,10 @@ from shoal.library.library import Library, make_settings
 from shoal.models.documents import DocumentDraft, IngestResult, UrlDraft
 from shoal.models.files import FileDraft
 from shoal.models.jobs import OnConflict
+from shoal.models.queries import Suggestions
 from shoal.models.retrieval import Retrieval
 from shoal.models.scores import NearestSentence
 from shoal.models.search import SearchResponse
-from shoal.models.suggestions import Suggestions
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage import migrate, read_tokens

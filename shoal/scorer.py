@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeGuard, Unpack
 
-from shoal.models.reefs import Island, Reef
+from shoal.models.vocabulary import Island, Reef
 
 if TYPE_CHECKING:
     import numpy as np

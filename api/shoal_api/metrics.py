@@ -35,7 +35,7 @@ from shoal.errors import NotFoundError, StorageError
 from shoal.jobs.queue import metrics
 from shoal.jobs.queue.metrics import Work
 from shoal.models.jobs import JobStatus
-from shoal.models.query_info import NearWord, QueryInfo
+from shoal.models.queries import NearWord, QueryInfo
 from shoal.models.responses import Status
 from shoal.models.scores import RerankInfo
 from shoal.models.search import GroupBy

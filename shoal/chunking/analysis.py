@@ -25,7 +25,7 @@ from shoal.models.documents import (
     Section,
     SentenceSpan,
 )
-from shoal.models.token_range import TokenRange
+from shoal.models.files import TokenRange
 from shoal.scorer import AnalysisOptions, LearningScorer, Scorer, Topic, can_learn
 from shoal.settings import Settings
 from shoal.storage.staleness import pack_words

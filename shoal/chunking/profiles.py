@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lagoon.keys import code_points
 from shoal.models.documents import Chunk, SentenceSpan
 from shoal.models.files import FilePlace, Locator, LocatorKind
-from shoal.models.reefs import Reef
+from shoal.models.vocabulary import Reef
 from shoal.scorer import Topic
 from shoal.storage.profiles import PROBABILITY_STEPS, Profiles
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.models.documents import SentenceSpan
-from shoal.models.token_range import TokenRange
+from shoal.models.files import TokenRange
 from shoal.support.token_estimate import count_tokens
 
 CHARS_PER_TOKEN = 2

@@ -237,7 +237,7 @@ def rescore(
     if wait:
         raise typer.BadParameter("needs --server; without it the command always waits", param_hint="--wait")
     from shoal.cli.progress import bar
-    from shoal.service.garbage_collection import reduce_collections
+    from shoal.service.process_setup import reduce_collections
 
     started = time.monotonic()
     reduce_collections()

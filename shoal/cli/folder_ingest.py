@@ -20,7 +20,7 @@ from shoal.conversion.folder_listing import (
 )
 from shoal.errors import DocumentError, DocumentTooLargeError, RefusedKindError, UnreadableFileError
 from shoal.models.jobs import OnConflict
-from shoal.service.garbage_collection import reduce_collections
+from shoal.service.process_setup import reduce_collections
 from shoal.support.regular_files import read_file
 
 if TYPE_CHECKING:

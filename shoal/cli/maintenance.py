@@ -254,7 +254,7 @@ def import_file(
     from contextlib import nullcontext
 
     from shoal.cli.progress import bar
-    from shoal.service.garbage_collection import reduce_collections
+    from shoal.service.process_setup import reduce_collections
 
     reduce_collections()
     source = nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb")
@@ -309,7 +309,7 @@ def import_index(
         shoal import-index docs.json --encoder all-MiniLM-L6-v2
     """
     from shoal.cli.progress import bar
-    from shoal.service.garbage_collection import reduce_collections
+    from shoal.service.process_setup import reduce_collections
 
     reduce_collections()
     with (

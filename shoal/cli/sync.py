@@ -148,7 +148,7 @@ class _Options:
 
 def _sync(session: Session, options: _Options) -> SyncResult:
     from shoal.cli.progress import bar
-    from shoal.service.garbage_collection import reduce_collections
+    from shoal.service.process_setup import reduce_collections
 
     reduce_collections()
     with (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from shoal.cli.job_lines import pace, summary, with_reason
 from shoal.cli.results import subject
 from shoal.cli.terminal import display_path, quantity
+from shoal.models.files import how_cut
 from shoal.models.jobs import ItemStatus, JobStatus
-from shoal.models.token_range import how_cut
 from shoal.support.plain_text import one_line, plain
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from shoal.models.search import SearchResponse, SearchResult
 if TYPE_CHECKING:
     from shoal.models.explanations import Explanation
     from shoal.models.notes import UnitResponse
+    from shoal.models.queries import Suggestions
     from shoal.models.similarity import Similarity
-    from shoal.models.suggestions import Suggestions
     from shoal.models.verdicts import Verification
 
 
@@ -127,7 +127,7 @@ class SearchOperations(Requester):
     @operation
     def suggest(self, q: str, *, limit: int | None = None) -> Flow[Suggestions]:
         """Queries that may be meant by the beginning of one, like `Engine.suggest`. Raises InvalidError."""
-        from shoal.models.suggestions import Suggestions
+        from shoal.models.queries import Suggestions
 
         request = Request("GET", f"{API}/suggest", query=without_none(q=q, limit=limit))
         return parse(Suggestions, (yield from self._send(request)))

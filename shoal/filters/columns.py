@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.filters.dates import Span, span_of, span_of_year
 from shoal.filters.fields import Kind
 from shoal.filters.tree import Condition, Op, Scalar
+from shoal.filters.value_checks import Span, span_of, span_of_year
 
 Mask = NDArray[np.bool_]
 

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from shoal.errors import ShoalError
 from shoal.filters.columns import Column, Mask, make_column
-from shoal.filters.dates import span_of
 from shoal.filters.fields import Field
 from shoal.filters.tree import Condition, Scalar
+from shoal.filters.value_checks import span_of
 from shoal.index.index import Index
 from shoal.index.segment import Segment
 from shoal.storage import field_values

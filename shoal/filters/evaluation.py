@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from shoal.filters.columns import NUMBER, Column, Mask, make_column
 from shoal.filters.document_table import DocumentTable, DocumentTables
 from shoal.filters.fields import Field
-from shoal.filters.reef_names import ReefNames
+from shoal.filters.named_filters import ReefNames
 from shoal.filters.tree import All, Condition, Node, Not, Some, conditions_of
 from shoal.index.format import MILLIONTHS
 from shoal.index.index import Index, Part

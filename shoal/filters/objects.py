@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shoal.errors import FilterError
-from shoal.filters.condition_checks import Limits, condition
 from shoal.filters.fields import Field, UnknownFieldError
 from shoal.filters.parsing import MAX_DEPTH, TOO_DEEP, parse_expression, parse_field
 from shoal.filters.tree import All, Node, Not, Op, Origin, Some
+from shoal.filters.value_checks import Limits, condition
 
 _JOINED: dict[str, type[All | Some]] = {"$and": All, "$or": Some}
 _NOT = "$not"

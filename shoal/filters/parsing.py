@@ -21,10 +21,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from shoal.errors import FilterError, QueryError
-from shoal.filters.condition_checks import Limits, condition
 from shoal.filters.fields import KEYWORDS, Field, UnknownFieldError, field_of
 from shoal.filters.tree import All, Node, Not, Op, Origin, Scalar, Some
-from shoal.filters.value_checks import MAX_DIGITS, check_number
+from shoal.filters.value_checks import MAX_DIGITS, Limits, check_number, condition
 
 MAX_EXPRESSION_CHARS = 262_144
 """Longest expression: ten thousand ids of twenty digits, and room for more."""

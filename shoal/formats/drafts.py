@@ -30,10 +30,8 @@ from shoal.formats.headings import (
     plain_heading,
     without_title_label,
 )
-from shoal.models.documents import DocFormat, DocumentDraft, UrlDraft
-from shoal.models.files import FileDraft
-from shoal.models.passages import Passage
-from shoal.models.token_range import ANY_TOKENS, GIVEN_PASSAGES, TokenRange
+from shoal.models.documents import DocFormat, DocumentDraft, Passage, UrlDraft
+from shoal.models.files import ANY_TOKENS, GIVEN_PASSAGES, FileDraft, TokenRange
 from shoal.settings import Settings
 from shoal.support.regular_files import IrregularFileError, read_file
 

@@ -25,8 +25,7 @@ from typing import Any
 from shoal.errors import DocumentTooLargeError, InvalidFieldError
 from shoal.formats.decoding import clean
 from shoal.formats.headings import MAX_HEADING_CHARS
-from shoal.models.documents import LeftOut, ParsedDocument, Section, SentenceSpan
-from shoal.models.passages import Passage
+from shoal.models.documents import LeftOut, ParsedDocument, Passage, Section, SentenceSpan
 from shoal.settings import Settings
 
 MAX_PASSAGES = 65_536

@@ -12,8 +12,7 @@ from shoal.grounding.english import (
     is_adverb_of_negation,
     is_negated_form,
 )
-from shoal.grounding.parts import NEGATION, Part, make_part
-from shoal.grounding.words import Kind, Token, identity
+from shoal.grounding.words import NEGATION, Kind, Part, Token, identity, make_part
 from shoal.models.verdicts import Status
 
 MAX_PLACES = 16

@@ -7,8 +7,7 @@ from decimal import Decimal
 
 from shoal.grounding.clauses import is_asserted
 from shoal.grounding.notations import UNITS, Unit
-from shoal.grounding.parts import NAME, Part, make_part
-from shoal.grounding.words import Kind, Token, joined_keys, same
+from shoal.grounding.words import NAME, Kind, Part, Token, joined_keys, make_part, same
 from shoal.models.verdicts import Status
 
 MAX_CANDIDATES = 64

@@ -26,8 +26,7 @@ from shoal.grounding.english import (
     is_participle,
     opposites_of,
 )
-from shoal.grounding.parts import COMPARATIVE, NAME, ORDER, Part, make_part
-from shoal.grounding.words import Kind, Token
+from shoal.grounding.words import COMPARATIVE, NAME, ORDER, Kind, Part, Token, make_part
 from shoal.models.verdicts import Status
 
 MAX_ANCHORS = 150

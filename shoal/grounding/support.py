@@ -27,8 +27,7 @@ from shoal.grounding.comparison import Region, check_exact, check_names, is_quot
 from shoal.grounding.english import base_form
 from shoal.grounding.notations import MONTHS, NUMBER_WORDS
 from shoal.grounding.order import compare_opposites, compare_order
-from shoal.grounding.parts import Part
-from shoal.grounding.words import Token, read_tokens, with_inner_underscores
+from shoal.grounding.words import Part, Token, read_tokens, with_inner_underscores
 from shoal.words.typed import stems_of
 
 WINDOW = 2

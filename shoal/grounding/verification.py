@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from shoal.declared.arguments import check_choice
 from shoal.errors import QueryError
 from shoal.filters.value_checks import check_characters
-from shoal.grounding.parts import NAME, Part
-from shoal.grounding.quotations import find_quotation
+from shoal.grounding.citations import find_quotation
 from shoal.grounding.references import CitableText, CitedPassage, Range, Reference, make_references
 from shoal.grounding.statements import (
     MAX_CITATIONS,
@@ -27,7 +26,7 @@ from shoal.grounding.statements import (
     parse_statements,
 )
 from shoal.grounding.support import Support, WeightOf, find_support
-from shoal.grounding.words import Kind
+from shoal.grounding.words import NAME, Kind, Part
 from shoal.index.lexical import idf
 from shoal.index.matching import count_roughly
 from shoal.models.documents import DocFormat

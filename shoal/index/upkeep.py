@@ -21,11 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError
-from shoal.index.building import IndexedDocument, Profiles, Words, write_segment
+from shoal.index.building import (
+    IndexedDocument,
+    NameTexts,
+    Profiles,
+    Words,
+    name_texts,
+    name_words,
+    write_segment,
+)
 from shoal.index.files import VECTORS_SUFFIX, IndexFiles
 from shoal.index.format import MAX_CHUNKS
 from shoal.index.merging import merge_segments
-from shoal.index.names import NameTexts, name_texts, name_words
 from shoal.index.segment import Segment
 from shoal.index.vectors import SCALE_BYTES, code_bytes, write_vectors
 from shoal.storage import index_tables, vectors

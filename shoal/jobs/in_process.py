@@ -228,7 +228,7 @@ def _work_child(settings: Settings, job_id: int) -> None:
 
     import lagoon
     from shoal.jobs.stages.runner import handlers_for
-    from shoal.service.garbage_collection import reduce_collections
+    from shoal.service.process_setup import reduce_collections
 
     signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(130))
     reduce_collections()

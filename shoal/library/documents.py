@@ -15,9 +15,8 @@ from shoal.filters.objects import make_filter
 from shoal.filters.value_checks import check_characters, check_file_type
 from shoal.library.library import Library
 from shoal.models.documents import DocumentDraft, DocumentSort, IngestResult
-from shoal.models.files import FileDraft
+from shoal.models.files import GIVEN_PASSAGES, FileDraft
 from shoal.models.stored import NamedDocument
-from shoal.models.token_range import GIVEN_PASSAGES
 from shoal.search.request import check_context, check_page
 from shoal.storage import chunk_queries, document_queries, source_files, statistics
 from shoal.storage.document_queries import checked_id, is_any_of

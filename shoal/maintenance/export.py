@@ -17,10 +17,10 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from shoal.library.acronym_rows import DECIDED
-from shoal.models.reefs import IslandScore, ReefScore
+from shoal.library.acronyms import DECIDED
+from shoal.models.files import ANY_TOKENS
 from shoal.models.stored import StoredChunk, StoredDocument
-from shoal.models.token_range import ANY_TOKENS
+from shoal.models.vocabulary import IslandScore, ReefScore
 from shoal.notes.exported_rows import note_records
 from shoal.search.pin_rows import pin_records
 from shoal.storage import vectors

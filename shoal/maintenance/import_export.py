@@ -33,10 +33,8 @@ from shoal.maintenance.record_import import (
     SynonymRecords,
     VectorImport,
 )
-from shoal.models.documents import DocumentDraft
-from shoal.models.files import SourceFile
-from shoal.models.passages import Passage
-from shoal.models.token_range import ANY_TOKENS
+from shoal.models.documents import DocumentDraft, Passage
+from shoal.models.files import ANY_TOKENS, SourceFile
 from shoal.settings import Settings
 from shoal.storage.source_files import file_from_json
 from shoal.support.byte_units import MIB

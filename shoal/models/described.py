@@ -2,7 +2,7 @@
 
 A text is the description of the field for every surface that shows the record: `Annotated[int, "from 1"]`. A
 tuple has all texts that the field may be. "Null" in a description is JSON's, which is None in Python. Names
-that mean the same in every record, such as `chunk_id`, have one description (`shoal.models.meanings`).
+that mean the same in every record, such as `chunk_id`, have one description (`shoal.models.vocabulary`).
 """
 
 from __future__ import annotations

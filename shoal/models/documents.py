@@ -7,10 +7,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
-from shoal.models.files import FilePlace, Locator, SourceFile
-from shoal.models.passages import Passage
-from shoal.models.reefs import Island, Reef
-from shoal.models.token_range import ANY_TOKENS
+from shoal.models.files import ANY_TOKENS, FilePlace, Locator, LocatorKind, SourceFile
+from shoal.models.vocabulary import Island, Reef
+
+
+class Passage(NamedTuple):
+    """A passage that the caller cut: its span in the content, the headings above it from the outermost, and
+    the unit (`page` or `line`) that it begins and ends in; no unit: 0."""
+
+    start_char: int
+    end_char: int
+    headings: tuple[str, ...] = ()
+    unit: str = ""
+    first: int = 0
+    last: int = 0
+
+    @property
+    def locator(self) -> Locator | None:
+        """The place that the caller gave."""
+        if not self.unit:
+            return None
+        return Locator(self.start_char, self.end_char, LocatorKind(self.unit), "", self.first, self.last)
+
+    @classmethod
+    def of_row(cls, row: Sequence[Any]) -> Passage:
+        """Read a passage from a row of JSON."""
+        start, end, headings, *place = row
+        return cls(start, end, tuple(headings), *place)
 
 
 class DocFormat(enum.StrEnum):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from shoal.models.query_info import FeedbackChunk, QueryInfo, QueryReef
+from shoal.models.queries import FeedbackChunk, QueryInfo, QueryReef
 from shoal.models.scores import (
     MatchedTerm,
     NearestSentence,

@@ -11,8 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 from shoal.errors import NoteError
 from shoal.models.described import Presence, Time
-from shoal.models.query_info import QueryInfo
-from shoal.models.reefs import Label
+from shoal.models.queries import QueryInfo
 from shoal.models.scores import (
     Relevance,
     Scores,
@@ -20,6 +19,7 @@ from shoal.models.scores import (
     TermCoverage,
 )
 from shoal.models.search import SearchResult
+from shoal.models.vocabulary import Label
 
 KINDS = ("lesson", "atom", "knowledge")
 SOURCES = ("manual", "agent", "extraction", "import")

@@ -13,7 +13,6 @@ from shoal.models.described import Presence, Time
 from shoal.models.files import FilePlace
 from shoal.models.jobs import Item, ItemCounts, JobKind, JobStatus, Stage
 from shoal.models.recordings import Modality
-from shoal.models.reefs import Label
 from shoal.models.search import ContextChunk
 from shoal.models.stored import (
     DocumentFile,
@@ -23,6 +22,7 @@ from shoal.models.stored import (
     StoredDocument,
     StoredSection,
 )
+from shoal.models.vocabulary import Label
 
 ENDED = frozenset(JobStatus) - {JobStatus.enqueued, JobStatus.processing}
 """States of a job that has ended."""

@@ -11,9 +11,8 @@ from shoal.models.described import Presence
 from shoal.models.facets import Facet
 from shoal.models.files import FilePlace
 from shoal.models.prompts import Prompt, TokenUse
-from shoal.models.query_info import QueryInfo
+from shoal.models.queries import QueryInfo
 from shoal.models.recordings import EvidenceBundle, Modality
-from shoal.models.reefs import Label
 from shoal.models.scores import (
     MatchedTerm,
     NearestSentence,
@@ -24,6 +23,7 @@ from shoal.models.scores import (
     SharedReef,
     TermCoverage,
 )
+from shoal.models.vocabulary import Label
 
 
 class SearchMode(enum.StrEnum):

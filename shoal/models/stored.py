@@ -10,8 +10,8 @@ from shoal.models.described import Time
 from shoal.models.documents import DocFormat, LeftOut
 from shoal.models.files import FilePlace, Removed
 from shoal.models.recordings import Modality
-from shoal.models.reefs import IslandScore, Label, ReefScore
 from shoal.models.search import ContextChunk
+from shoal.models.vocabulary import IslandScore, Label, ReefScore
 from shoal.support.sha256 import sha256_of
 
 

@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DamagedDatabaseError
-from shoal.index.overlaps import Z_UNIT
+from shoal.index.overlaps import Z_UNIT, reef_weights
 from shoal.index.ragged import expand, firsts_of_runs, joined, starts_of
-from shoal.index.reef_weights import reef_weights
 from shoal.models.notes import TagRelevance
 from shoal.notes.note_rows import IndexRow
 from shoal.storage.profiles import MAX_REEFS, Profiles

@@ -23,7 +23,7 @@ from shoal.models.notes import (
     TagRelevance,
     TagSetMatches,
 )
-from shoal.models.reefs import Label
+from shoal.models.vocabulary import Label
 from shoal.storage.chunk_queries import as_profiles
 from shoal.storage.column_values import compact_json
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, Transaction, listed

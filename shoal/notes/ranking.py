@@ -25,7 +25,7 @@ from shoal.index.lexical import BM25, UNIT, Bm25, idf
 from shoal.index.overlaps import OVERLAP_UNIT
 from shoal.learning.scorers import scorer_for
 from shoal.models.notes import NoteScores
-from shoal.models.query_info import QueryReef
+from shoal.models.queries import QueryReef
 from shoal.notes.affinity import factor, similarity_of_share, tag_weights
 from shoal.notes.environment import Environment
 from shoal.notes.fusion import NO_RANK, among_largest, fusion_constant, rank_parts, ranks

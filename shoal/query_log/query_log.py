@@ -23,7 +23,7 @@ from shoal.declared.filters import SearchFilters
 from shoal.errors import NotFoundError, QueryError, ShoalError
 from shoal.filters.tree import text_of
 from shoal.models.notes import NoteHit, UnitResponse
-from shoal.models.query_log import (
+from shoal.models.queries import (
     CLICKS_OF_GRADES,
     MAX_FREQUENT,
     MAX_PREFIX_CHARS,

@@ -25,7 +25,7 @@ from shoal.errors import QueryError
 
 if TYPE_CHECKING:
     from shoal.models.pins import PinRule
-    from shoal.models.query_info import UsedSynonym
+    from shoal.models.queries import UsedSynonym
     from shoal.search.request import SearchRequest
 
 MAX_ANCHORS = 3

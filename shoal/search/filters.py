@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from shoal.declared.filters import SearchFilters
 from shoal.errors import FilterError, QueryError
 from shoal.filters.evaluation import FilterState
-from shoal.filters.named_filters import conditions_by_filter
-from shoal.filters.reef_names import ReefNames
+from shoal.filters.named_filters import ReefNames, conditions_by_filter
 from shoal.filters.tree import Node, joined
 from shoal.index.matching import Matches
 from shoal.scorer import Scorer

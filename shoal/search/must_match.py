@@ -35,7 +35,7 @@ from shoal.search.query_profile import join_words
 from shoal.search.text_words import Occurrence, find_phrase
 from shoal.storage.database import Snapshot
 from shoal.words.analysis import words_of
-from shoal.words.characters import HYPHENS
+from shoal.words.terms import HYPHENS
 from shoal.words.typed import folded, stems_of, tokens_of
 
 ABSENT, ELSEWHERE, HAVING = 0.2, 0.5, 0.85

@@ -22,14 +22,12 @@ from shoal.index.forms import (
     is_name,
     near_forms,
 )
-from shoal.index.groups import OTHER_SHARE
-from shoal.index.matching import IndexTerm, find
-from shoal.models.query_info import NearWord
+from shoal.index.matching import OTHER_SHARE, IndexTerm, find
+from shoal.models.queries import NearWord
 from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import find_inflections
 from shoal.search.query_language import ParsedQuery, Term
-from shoal.words.plurals import other_numbers
-from shoal.words.terms import word_pattern
+from shoal.words.terms import other_numbers, word_pattern
 from shoal.words.typed import folded, stems_of, tokens_of
 
 TYPO, PREFIX = "typo", "prefix"

@@ -28,11 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.filters.columns import EXACT, FALSE, NO_DATE, NUMBER, TRUE, Column
-from shoal.filters.dates import moment_of
 from shoal.filters.evaluation import Fields, FilterState
 from shoal.filters.fields import Field, Kind
-from shoal.filters.reasons import shown
-from shoal.filters.reef_names import ReefNames
+from shoal.filters.named_filters import ReefNames
+from shoal.filters.value_checks import moment_of
+from shoal.filters.warnings import shown
 from shoal.index import kernels
 from shoal.index.index import Index
 from shoal.models.scores import BoostPart

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from shoal.index.index import Index
 from shoal.models.pins import MAX_PINNED, MAX_WORDS, PinMatch, PinRule, PinTarget
-from shoal.models.query_info import UsedPin
+from shoal.models.queries import UsedPin
 from shoal.search import pin_rows as stored
 from shoal.search.completions import key_of
 from shoal.search.ordering import Keys

@@ -15,7 +15,7 @@ from shoal.index.forms import count_form
 from shoal.index.matching import Matches
 from shoal.learning.scorers import scorer_for, scorer_queries
 from shoal.models.pins import PinRule
-from shoal.models.query_info import ExcludedTerm, NearWord, QueryInfo, QueryReef, UsedSynonym
+from shoal.models.queries import ExcludedTerm, NearWord, QueryInfo, QueryReef, UsedSynonym
 from shoal.models.search import Fusion, Pins, SearchMode, Synonyms, Typos
 from shoal.scorer import Scorer
 from shoal.search import pin_rows as stored_pins

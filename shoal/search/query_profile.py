@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.models.query_info import FeedbackChunk, QueryInfo, QueryReef
+from shoal.models.queries import FeedbackChunk, QueryInfo, QueryReef
 from shoal.scorer import Scorer, Topic
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import LibraryIndex

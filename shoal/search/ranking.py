@@ -4,8 +4,8 @@ Each signal scores every chunk it matches. Filters come afterwards: they decide 
 change no score.
 
 Exact matches are named parts of the score: names that are the query, and passages with all identifiers of
-the query, come before others. The index marks where a name begins and ends (`shoal.index.names`), so a title,
-heading or file name that is the query is a phrase of the marks and all words of the query.
+the query, come before others. The index marks where a name begins and ends (`shoal.index.building`), so a
+title, heading or file name that is the query is a phrase of the marks and all words of the query.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shoal.models.query_info import QueryReef
+from shoal.models.queries import QueryReef
 from shoal.models.scores import RelevancePart
 from shoal.search.matched_terms import format_term
 from shoal.search.must_match import NO_BOUNDS, Bounds, MustMatch

@@ -11,9 +11,9 @@ import numpy as np
 
 from shoal.learning.scorers import scorer_for
 from shoal.models.recordings import EvidenceBundle
-from shoal.models.reefs import Label
 from shoal.models.scores import MatchedTerm, Scores, SharedReef
 from shoal.models.search import Expand, SearchMode, SearchResult
+from shoal.models.vocabulary import Label
 from shoal.scorer import Scorer
 from shoal.search.lexical_ranking import matching_tags
 from shoal.search.library_index import LibraryView

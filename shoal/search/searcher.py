@@ -17,11 +17,11 @@ from shoal.declared.filters import SearchFilters
 from shoal.declared.search import LIKELY
 from shoal.errors import QueryError
 from shoal.filters.evaluation import FilterState
-from shoal.filters.reef_names import ReefNames
+from shoal.filters.named_filters import ReefNames
 from shoal.filters.warnings import find_filter_warnings
 from shoal.models.facets import Facet, LibraryFacets
 from shoal.models.notes import NoteHit
-from shoal.models.query_info import ExcludedTerm
+from shoal.models.queries import ExcludedTerm
 from shoal.models.search import FoldedResult, GroupBy, SearchMode, SearchResponse, SearchResult
 from shoal.scorer import Scorer
 from shoal.search.answer_texts import answer_texts

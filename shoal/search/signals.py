@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from shoal.index import kernels
 from shoal.index import overlaps as index_overlaps
 from shoal.index.overlaps import Overlaps
-from shoal.models.query_info import QueryReef
+from shoal.models.queries import QueryReef
 from shoal.models.search import Fusion
 from shoal.search.library_index import LibraryIndex
 from shoal.storage.column_values import packed_ids

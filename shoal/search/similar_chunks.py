@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NotFoundError
-from shoal.models.query_info import QueryReef
+from shoal.models.queries import QueryReef
 from shoal.search.filters import CompiledFilters
 from shoal.search.ordering import Order
 from shoal.search.signals import OVERLAP_UNIT, other_data, overlaps

@@ -26,7 +26,7 @@ from shoal.index.forms import forms_starting_with
 from shoal.index.index import Index, Part
 from shoal.index.matching import IN_TEXT, IndexTerm, count_roughly, find
 from shoal.index.segment import Segment
-from shoal.models.suggestions import Suggestion, Suggestions
+from shoal.models.queries import Suggestion, Suggestions
 from shoal.search.completions import Completions, Entry, Hit, key_of
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import Term

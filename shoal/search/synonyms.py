@@ -1,9 +1,9 @@
 """Synonyms in a search: a word of the query also matches the synonyms that the library has for it.
 
-A word and its synonyms are one term (`shoal.index.groups`). If several words of the query are one entry, such
-as *world health organization*, each of them matches the synonyms of the entry. The longest entry at a place
-counts. Synonyms of synonyms are not looked up. Phrases, `title:` and excluded words, and codes are exact.
-A stop word can be an entry in capitals: WHO is not *who*.
+A word and its synonyms are one term (`shoal.index.matching`). If several words of the query are one entry,
+such as *world health organization*, each of them matches the synonyms of the entry. The longest entry at a
+place counts. Synonyms of synonyms are not looked up. Phrases, `title:` and excluded words, and codes are
+exact. A stop word can be an entry in capitals: WHO is not *who*.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lagoon.tokens import STOP_WORDS
-from shoal.index.groups import unite
-from shoal.index.matching import Matches
-from shoal.models.query_info import UsedSynonym
+from shoal.index.matching import Matches, unite
+from shoal.models.queries import UsedSynonym
 from shoal.models.synonyms import Synonym
 from shoal.search import synonym_rows as stored
 from shoal.search.lexical_ranking import find_matches

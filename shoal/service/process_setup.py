@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import gc
 import logging
 import os
 import resource
@@ -186,3 +187,14 @@ class SpareFile:
         finally:
             with contextlib.suppress(OSError):
                 self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+
+THRESHOLDS = (100_000, 20, 100)
+"""Thresholds of the three generations (`gc.set_threshold`). A book becomes a few hundred thousand small
+values without any cycle; repeated collections took a quarter of the processor time of ingestion (4.2 s
+against 3.1 s for War and Peace)."""
+
+
+def reduce_collections() -> None:
+    """Collect garbage less often in this process. For processes that ingest, not for library code."""
+    gc.set_threshold(*THRESHOLDS)

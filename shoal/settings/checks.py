@@ -83,7 +83,7 @@ def check_api_keys(value: str) -> str | None:
 
 
 def check_token_range(value: str) -> str | None:
-    from shoal.models.token_range import TokenRange
+    from shoal.models.files import TokenRange
 
     return _error_of(TokenRange.of, value)
 

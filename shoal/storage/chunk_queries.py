@@ -13,9 +13,9 @@ import numpy as np
 
 from shoal.errors import NotFoundError
 from shoal.models.recordings import Modality
-from shoal.models.reefs import IslandScore, Label, ReefScore
 from shoal.models.search import ContextChunk
 from shoal.models.stored import ChunkDetail, ChunkPage, StoredChunk
+from shoal.models.vocabulary import IslandScore, Label, ReefScore
 from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.document_queries import get_document

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.models.passages import Passage
+from shoal.models.documents import Passage
 from shoal.storage.database import Snapshot
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from typing import Any
 
 from shoal.declared.arguments import MAX_ID
 from shoal.errors import NotFoundError
-from shoal.models.documents import DocFormat, DocumentDraft, LeftOut
+from shoal.models.documents import DocFormat, DocumentDraft, LeftOut, Passage
 from shoal.models.files import Removed
-from shoal.models.passages import Passage
 from shoal.models.stored import (
     DocumentDetail,
     DocumentPage,

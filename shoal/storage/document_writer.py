@@ -13,7 +13,7 @@ from typing import Any
 
 from shoal.errors import AmbiguousPathError, DuplicateContentError
 from shoal.models.documents import Chunk, DocumentDraft, LeftOut, ScoredDocument
-from shoal.models.token_range import ANY_TOKENS
+from shoal.models.files import ANY_TOKENS
 from shoal.storage import vectors
 from shoal.storage.chunk_rows import COUNT_OBSERVED, score_columns, write_parts
 from shoal.storage.column_values import compact_json, passages_to_json

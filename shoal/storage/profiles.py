@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DamagedDatabaseError
-from shoal.models.reefs import ReefScore
+from shoal.models.vocabulary import ReefScore
 from shoal.storage.reef_names import NamedReef
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shoal.models.documents import ScoredDocument
-from shoal.models.reefs import Island, Reef
+from shoal.models.vocabulary import Island, Reef
 from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot, Transaction, listed
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from lagoon.keys import Narrowed, expand_spans, narrow
 from lagoon.tokens import STOP_WORDS, find_tokens
-from shoal.words import characters
+from shoal.words import terms
 from shoal.words.compounds import Word, words_of_piece
 
 MAX_PIECE = 256
@@ -91,19 +91,19 @@ _RUN = re.compile(r"[A-Za-z]+")
 _N_CLASSES = 8
 _NONE, _SMALL, _CAPITAL, _DIGIT, _SPACE, _SIGN, _SUFFIX, _ALONE = range(_N_CLASSES)
 _UNSEEN = _N_CLASSES
-_SIGNS = characters.LINKS | characters.PREFIXES
+_SIGNS = terms.LINKS | terms.PREFIXES
 
 
 def _class_of(char: str) -> int:
     if char.isspace():
         return _SPACE
-    if characters.is_without_spaces(char) or characters.is_pictograph(char):
+    if terms.is_without_spaces(char) or terms.is_pictograph(char):
         return _ALONE
     if char.isdigit():
         return _DIGIT
     if char.isalpha():
         return _CAPITAL if char.isupper() else _SMALL
-    if char in characters.SUFFIXES:
+    if char in terms.SUFFIXES:
         return _SUFFIX
     return _SIGN if char in _SIGNS else _NONE
 

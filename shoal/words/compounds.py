@@ -28,9 +28,19 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lagoon.tokens import STOP_WORDS
-from shoal.words import characters
-from shoal.words.characters import APOSTROPHES, DEGREE, HYPHENS, LINKS, PREFIXES, SUFFIXES, TIMES
-from shoal.words.terms import MAX_LETTERS, form_of, word_pattern
+from shoal.words import terms
+from shoal.words.terms import (
+    APOSTROPHES,
+    DEGREE,
+    HYPHENS,
+    LINKS,
+    MAX_LETTERS,
+    PREFIXES,
+    SUFFIXES,
+    TIMES,
+    form_of,
+    word_pattern,
+)
 
 MIN_NUMBER_DIGITS, MAX_NUMBER_DIGITS = 9, 20
 """Digits of a number that is written with or without separators: of a telephone, a card or a book."""
@@ -83,7 +93,7 @@ def _words(piece: str) -> Iterator[Word]:
             last += 1
         start, end = _with_signs(piece, spans[first][0], spans[last][1])
         yield from _pictures(piece, done, start)
-        if characters.is_without_spaces(piece[spans[first][0]]):
+        if terms.is_without_spaces(piece[spans[first][0]]):
             yield from _bigrams(piece, *spans[first])
         else:
             yield from _compound(piece, spans[first : last + 1], start, end)
@@ -96,16 +106,14 @@ def _words(piece: str) -> Iterator[Word]:
 
 def _runs(piece: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The parts of a run of letters and digits in scripts with and without spaces between words."""
-    if not any(map(characters.is_without_spaces, piece[start:end])):
+    if not any(map(terms.is_without_spaces, piece[start:end])):
         yield start, end
         return
     at = start
     while at < end:
         # A mark belongs to the letter before it.
-        kind, stop = characters.is_without_spaces(piece[at]), at + 1
-        while stop < end and (
-            characters.is_without_spaces(piece[stop]) == kind or not (piece[stop].isalnum())
-        ):
+        kind, stop = terms.is_without_spaces(piece[at]), at + 1
+        while stop < end and (terms.is_without_spaces(piece[stop]) == kind or not (piece[stop].isalnum())):
             stop += 1
         yield at, stop
         at = stop
@@ -116,7 +124,7 @@ def _are_linked(piece: str, first: tuple[int, int], second: tuple[int, int]) -> 
     a, sign, b = piece[first[1] - 1], piece[first[1] : second[0]], piece[second[0]]
     if len(sign) != 1 or sign not in LINKS:
         return False
-    if not (a.isascii() and b.isascii()) and any(map(characters.is_without_spaces, (a, b))):
+    if not (a.isascii() and b.isascii()) and any(map(terms.is_without_spaces, (a, b))):
         return False
     if sign == "/" and first[1] - first[0] == second[1] - second[0] == 1 and a.isalpha() and b.isalpha():
         return piece[second[1] : second[1] + 1] not in SUFFIXES
@@ -253,7 +261,7 @@ def _pictures(piece: str, start: int, end: int) -> Iterator[Word]:
     if piece.isascii():
         return
     for at in range(start, end):
-        if characters.is_pictograph(piece[at]):
+        if terms.is_pictograph(piece[at]):
             yield Word(piece[at], at, at + 1, advances=False)
 
 
@@ -262,5 +270,5 @@ def _signs(piece: str) -> Iterator[Word]:
     pictures = list(_pictures(piece, 0, len(piece)))
     if pictures:
         yield from pictures
-    elif len(piece) <= MAX_CHANGES and not all(char in characters.NO_WORDS for char in piece):
+    elif len(piece) <= MAX_CHANGES and not all(char in terms.NO_WORDS for char in piece):
         yield Word(piece, 0, len(piece), advances=False)

@@ -8,9 +8,79 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
 from lagoon.tokens import fold, marks_of, stem_many
+
+_PAIRS = """
+    calf calves | child children | elf elves | foot feet | goose geese | half halves | hoof hooves |
+    knife knives | leaf leaves | life lives | loaf loaves | louse lice | man men | mouse mice | ox
+    oxen | person people | scarf scarves | self selves | sheaf sheaves | shelf shelves | thief
+    thieves | tooth teeth | wharf wharves | wife wives | wolf wolves | woman women | analysis
+    analyses | axis axes | basis bases | crisis crises | diagnosis diagnoses | hypothesis hypotheses
+    | oasis oases | parenthesis parentheses | prognosis prognoses | synthesis syntheses | thesis
+    theses | appendix appendices | helix helices | index indices | matrix matrices | vertex vertices
+    | vortex vortices | bacterium bacteria | criterion criteria | curriculum curricula | memorandum
+    memoranda | ovum ova | phenomenon phenomena | quantum quanta | spectrum spectra | stratum strata
+    | bacillus bacilli | fungus fungi | nucleus nuclei | radius radii | stimulus stimuli
+"""
+PAIRS = [(one, many) for pair in _PAIRS.split("|") for one, many in [pair.split()]]
+_OTHERS: dict[str, list[str]] = {}
+for _one, _many in PAIRS:
+    _OTHERS[_one] = _OTHERS[f"{_one}s"] = [_many]
+    _OTHERS[_many] = [_one]
+
+
+def other_numbers(form: str) -> Sequence[str]:
+    """Return the irregular plural or the singular of a folded noun: *shelves* of *shelf*, and of the error
+    *shelfs*; empty for every other word."""
+    return _OTHERS.get(form, ())
+
+
+HYPHENS = "-\u2010\u2011"
+APOSTROPHES = "'’ʼ"
+DEGREE, TIMES = "°", "×"
+
+LINKS = frozenset(f"{HYPHENS}{APOSTROPHES}_./:@&,{DEGREE}{TIMES}")
+"""Signs that may join what is on both sides of them: *node.js*, *AT&T*, *9:45*."""
+PREFIXES = frozenset("@#$€£¥.-~")
+"""Signs that may belong to the word behind them: *@handle*, *.NET*, *-xzf*."""
+SUFFIXES = frozenset("+#%‰")
+"""Signs that may belong to the word before them: *C++*, *C#*, *5%*."""
+NO_WORDS = frozenset("-_.…,;:!?'\"()[]{}/\\«»‹›„“”‚‘’「」『』–—·¿¡\u2010\u2011`´")
+"""Punctuation; a run of it is no word even if it stands alone."""
+
+_WITHOUT_SPACES = (
+    (0x0E00, 0x0E7F),  # Thai
+    (0x0E80, 0x0EFF),  # Lao
+    (0x1000, 0x109F),  # Myanmar
+    (0x1780, 0x17FF),  # Khmer
+    (0x2E80, 0x2FDF),  # radicals
+    (0x3005, 0x3007),
+    (0x3040, 0x30FF),  # kana
+    (0x31F0, 0x31FF),
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0xFF66, 0xFF9D),
+    (0x20000, 0x323AF),
+)
+"""Letters of scripts whose words stand side by side."""
+
+
+@functools.lru_cache(maxsize=100_000)
+def is_without_spaces(char: str) -> bool:
+    """Return whether a character is of a script whose words stand side by side."""
+    point = ord(char)
+    return point >= _WITHOUT_SPACES[0][0] and any(low <= point <= high for low, high in _WITHOUT_SPACES)
+
+
+@functools.lru_cache(maxsize=100_000)
+def is_pictograph(char: str) -> bool:
+    """Return whether a character is a picture or symbol that is searched for alone: an emoji, *☎*, *∞*."""
+    return ord(char) > 0xFF and unicodedata.category(char) in ("So", "Sm")
+
 
 MAX_LETTERS = 64
 """Longer forms are encoded data."""

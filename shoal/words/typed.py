@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from lagoon.tokens import STOP_WORDS, is_stop_word, normalise
 from shoal.words.analysis import words_of
-from shoal.words.characters import APOSTROPHES
 from shoal.words.compounds import Word
-from shoal.words.terms import TERMS, form_of
+from shoal.words.terms import APOSTROPHES, TERMS, form_of
 
 MAX_TERMS = 50_000
 """Tokens whose terms are kept, in 8 MB: those of several hundred searches."""

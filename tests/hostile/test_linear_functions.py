@@ -18,7 +18,7 @@ from shoal.formats.decoding import decode
 from shoal.formats.drafts import make_draft
 from shoal.formats.headings import plain_heading
 from shoal.formats.plaintext import parse_plaintext
-from shoal.grounding.quotations import find_quotation
+from shoal.grounding.citations import find_quotation
 from shoal.grounding.statements import parse_statements
 from shoal.grounding.support import Passage, find_support
 from shoal.grounding.words import read_tokens

@@ -15,7 +15,7 @@ from fake_scorer import REEF_WORDS, FakeScorer
 
 from shoal import Engine
 from shoal.errors import DuplicateContentError, InvalidFieldError, SettingsError
-from shoal.models.token_range import TokenRange
+from shoal.models.files import TokenRange
 from shoal.settings import Settings
 from shoal.support.token_estimate import count_tokens
 

@@ -27,7 +27,7 @@ from shoal.jobs.queue.metrics import Counters
 from shoal.jobs.transport.broker import TASK_WORK, make_celery, worker_notifier
 from shoal.scorer import Scorer
 from shoal.service import process_setup
-from shoal.service.garbage_collection import reduce_collections
+from shoal.service.process_setup import reduce_collections
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.opening import open_database

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from shoal.formats.headings import headings_below
+from shoal.models.files import how_cut
 from shoal.models.scores import NearestSentence, SharedReef
 from shoal.models.search import SearchResult
-from shoal.models.token_range import how_cut
 from shoal.support.byte_units import KIB, MIB
 from shoal_api.console.layout import blueprint
 

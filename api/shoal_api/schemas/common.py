@@ -12,7 +12,7 @@ import marshmallow as ma
 from marshmallow import fields, validate
 
 from shoal.declared.arguments import MAX_IDS, MAX_LIMIT, MAX_PAGE
-from shoal.models.meanings import MEANINGS
+from shoal.models.vocabulary import MEANINGS
 from shoal.support.clock import timestamp
 from shoal_api.problems import MAX_ERRORS
 from shoal_api.schemas.unknown import hint

@@ -12,7 +12,6 @@ from shoal.declared.documents import DOCUMENT
 from shoal.declared.filters import FILTERS
 from shoal.declared.search import ABOUT_FILTER, MAX_CONTEXT
 from shoal.models.documents import DocFormat, DocumentSort
-from shoal.models.reefs import IslandScore, ReefScore
 from shoal.models.responses import (
     Chunk,
     Content,
@@ -28,6 +27,7 @@ from shoal.models.stored import (
     StoredDocument,
     StoredSection,
 )
+from shoal.models.vocabulary import IslandScore, ReefScore
 from shoal_api.schemas.arguments import body_fields, schema_of
 from shoal_api.schemas.common import BoundedList, PageSchema, Record, Schema, between
 from shoal_api.schemas.records import record_schema

@@ -19,7 +19,7 @@ import marshmallow as ma
 from marshmallow import fields, validate
 
 from shoal.models.described import Format, Presence
-from shoal.models.meanings import MEANINGS
+from shoal.models.vocabulary import MEANINGS
 from shoal_api.schemas.common import Moment, Record, RecordMap, Records, Schema
 
 MakeField = Callable[..., fields.Field[Any]]

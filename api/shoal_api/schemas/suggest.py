@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from shoal.models.suggestions import Suggestions
+from shoal.models.queries import Suggestions
 from shoal.search.suggesting import MAX_QUERY_CHARS, MAX_SUGGESTIONS, SUGGESTIONS
 from shoal_api.schemas.common import Schema
 from shoal_api.schemas.records import record_schema

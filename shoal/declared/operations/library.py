@@ -25,7 +25,7 @@ from shoal.models import saved_searches as of_saved
 from shoal.models import synonyms as of_synonyms
 from shoal.models.keys import Needed
 from shoal.models.pins import ListedTarget, Pin, PinMatch, PinPage, PinTarget
-from shoal.models.query_log import (
+from shoal.models.queries import (
     MAX_FREQUENT,
     MAX_PREFIX_CHARS,
     ClearedQueries,

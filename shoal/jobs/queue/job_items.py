@@ -14,9 +14,8 @@ from typing import Any
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.waits import wake
 from shoal.models.documents import DocFormat, DocumentDraft, UrlDraft
-from shoal.models.files import FileDraft, SourceFile
+from shoal.models.files import ANY_TOKENS, FileDraft, SourceFile
 from shoal.models.jobs import ItemStatus
-from shoal.models.token_range import ANY_TOKENS
 from shoal.settings import Settings
 from shoal.storage.column_values import passages_to_json
 from shoal.storage.database import Snapshot, Transaction

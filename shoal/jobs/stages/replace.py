@@ -27,10 +27,9 @@ from shoal.jobs.stages.contract import ItemHandler, NotPreparedError, keep_respo
 from shoal.jobs.stages.discover import keep_rows, rows_to_withdraw
 from shoal.jobs.stages.score import Scored, Scoring
 from shoal.models.documents import DocumentDraft
-from shoal.models.files import SourceFile
+from shoal.models.files import GIVEN_PASSAGES, SourceFile
 from shoal.models.jobs import ItemStatus
 from shoal.models.stored import StoredDocument
-from shoal.models.token_range import GIVEN_PASSAGES
 from shoal.settings import Settings
 from shoal.storage import document_queries, document_writer, source_files
 from shoal.storage.database import Database, Snapshot, Transaction

@@ -38,8 +38,7 @@ from shoal.errors import (
 )
 from shoal.formats.decoding import clean
 from shoal.models.documents import DocFormat, DocumentDraft
-from shoal.models.files import FileDraft
-from shoal.models.token_range import ANY_TOKENS
+from shoal.models.files import ANY_TOKENS, FileDraft
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot
 from shoal.storage.source_stamps import Stamp, StampedFile

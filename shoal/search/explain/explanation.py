@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shoal.errors import NotFoundError, QueryError
-from shoal.filters.reasons import unmet
+from shoal.filters.warnings import unmet
 from shoal.index import lexical
 from shoal.index.lexical import WeightedTerm
 from shoal.models.explanations import Explanation, KeptOut, NearWordPart, Target, Word

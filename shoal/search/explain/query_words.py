@@ -12,7 +12,7 @@ from lagoon.tokens import without_clitic
 from shoal.index.forms import near_forms
 from shoal.learning.scorers import find, normal_form
 from shoal.models.explanations import LEARNED, MAX_LOOKED_UP, Word, WordReef
-from shoal.models.query_info import NearWord
+from shoal.models.queries import NearWord
 from shoal.scorer import Scorer
 from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import LibraryIndex

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from shoal.errors import FilterError
 from shoal.filters.columns import EXACT, FALSE, NO_DATE, NULL, NUMBER, TRUE, Column, Mask
-from shoal.filters.condition_checks import Limits, condition
 from shoal.filters.evaluation import FilterState
 from shoal.filters.fields import Field, Kind
-from shoal.filters.reasons import missing_key
-from shoal.filters.reef_names import ReefNames
+from shoal.filters.named_filters import ReefNames
 from shoal.filters.tree import Node, Op, Scalar, joined, text_of
+from shoal.filters.value_checks import Limits, condition
+from shoal.filters.warnings import missing_key
 from shoal.index.matching import Matches
 from shoal.models.facets import Facet, FacetValue
 from shoal.search.facets.intervals import NO_BUCKET, Interval

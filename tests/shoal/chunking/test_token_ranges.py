@@ -16,7 +16,7 @@ from shoal.chunking.analysis import cut, score_document
 from shoal.chunking.token_ranges import SentenceSizes, cut_in_range
 from shoal.formats.drafts import make_draft
 from shoal.models.documents import ScoredDocument, SentenceSpan
-from shoal.models.token_range import TokenRange
+from shoal.models.files import TokenRange
 from shoal.settings import Settings
 from shoal.support.token_estimate import count_tokens
 

@@ -14,8 +14,7 @@ from shoal.chunking.analysis import cut, score_document
 from shoal.errors import DocumentError, DocumentTooLargeError, InvalidFieldError
 from shoal.formats import given_passages
 from shoal.formats.drafts import make_draft
-from shoal.models.documents import DocumentDraft, ScoredDocument
-from shoal.models.passages import Passage
+from shoal.models.documents import DocumentDraft, Passage, ScoredDocument
 from shoal.settings import Settings
 
 CONTENT = "# Sea\n\nThe tide rises. The moon pulls it.\n\nLeft out.\n\nBees carry pollen."

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from note_model import CATEGORIES, CHECKSUM, TAGS, WORDS, ModelNote, model_notes, rank, subsets
 
 from shoal.models.notes import TagRelevance
-from shoal.models.query_info import QueryReef
+from shoal.models.queries import QueryReef
 from shoal.notes import fusion
 from shoal.notes.environment import Environment
 from shoal.notes.fusion import NO_RANK, fusion_constant, rank_parts, ranks

@@ -18,7 +18,7 @@ from scored_documents import CHECKSUM, make_scored
 
 from shoal.declared.filters import SearchFilters
 from shoal.models.documents import DocFormat, ScoredDocument
-from shoal.models.query_info import QueryInfo, QueryReef
+from shoal.models.queries import QueryInfo, QueryReef
 from shoal.models.search import Fusion, SearchMode, TagsMatch
 from shoal.search.filters import CompiledFilters
 from shoal.search.lexical_ranking import find_matches

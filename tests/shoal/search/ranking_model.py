@@ -13,7 +13,7 @@ from index_model import ModelChunk, ModelDocument, ModelIndex
 from shoal.index.lexical import BM25
 from shoal.index.matching import IndexTerm
 from shoal.index.overlaps import OVERLAP_UNIT
-from shoal.models.query_info import QueryReef
+from shoal.models.queries import QueryReef
 from shoal.models.search import Fusion, SearchMode
 from shoal.search.lexical_ranking import UNIT
 from shoal.search.query_language import Term, parse_query

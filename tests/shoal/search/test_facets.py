@@ -28,10 +28,10 @@ from hypothesis import strategies as st
 from shoal.declared.filters import SearchFilters
 from shoal.declared.search import MAX_FACETS
 from shoal.errors import QueryError
-from shoal.filters.dates import span_of
 from shoal.filters.fields import Field
 from shoal.filters.objects import make_filter
 from shoal.filters.tree import All, Condition, Node, Op, conditions_of, text_of
+from shoal.filters.value_checks import span_of
 from shoal.models.documents import DocFormat
 from shoal.models.facets import Facet, FacetValue
 from shoal.models.search import SearchMode, TagsMatch

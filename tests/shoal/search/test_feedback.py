@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scored_documents import make_scored
 
 from shoal import Engine
-from shoal.models.query_info import QueryReef
+from shoal.models.queries import QueryReef
 from shoal.models.search import SearchResponse
 from shoal.search.query_profile import MAX_REEFS, MAX_TIED, N_FEEDBACK_CHUNKS, adapt, choose
 from shoal.settings import Settings

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import FilterError
-from shoal.filters.condition_checks import MAX_CONDITIONS, MAX_SEARCHES, MAX_VALUES
 from shoal.filters.objects import make_filter
 from shoal.filters.parsing import MAX_DEPTH
 from shoal.filters.tree import text_of
+from shoal.filters.value_checks import MAX_CONDITIONS, MAX_SEARCHES, MAX_VALUES
 
 
 @pytest.mark.parametrize(

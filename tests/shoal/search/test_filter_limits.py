@@ -20,12 +20,12 @@ from shoal import Engine
 from shoal.errors import ReadTimeoutError
 from shoal.filters import document_table
 from shoal.filters.columns import Column
-from shoal.filters.dates import span_of
 from shoal.filters.document_table import ENTRY_BYTES, DocumentTable, DocumentTables, RecentlyUsed
 from shoal.filters.evaluation import FilterState
 from shoal.filters.fields import Field
 from shoal.filters.objects import make_filter
 from shoal.filters.tree import Condition, Node, Op
+from shoal.filters.value_checks import span_of
 from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache, LibraryView
 from shoal.search.searcher import Searcher

@@ -10,8 +10,8 @@ import pytest
 from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
-from shoal.filters import reasons
-from shoal.filters.reasons import MAX_COMPARED_CHARS, MAX_WARNINGS
+from shoal.filters import warnings
+from shoal.filters.warnings import MAX_COMPARED_CHARS, MAX_WARNINGS
 from shoal.settings import Settings
 from shoal.storage import field_values
 from shoal.storage.database import Snapshot
@@ -101,7 +101,7 @@ def test_only_the_warnings_that_are_shown_are_built(engine: Engine, monkeypatch:
         n_read += 1
         return ["k" * 1_000, "language"]
 
-    monkeypatch.setattr(reasons, "difflib", SimpleNamespace(get_close_matches=compare))
+    monkeypatch.setattr(warnings, "difflib", SimpleNamespace(get_close_matches=compare))
     monkeypatch.setattr(field_values, "metadata_keys", read_keys)
     conditions = [f"{'q' * 100}{number} = {value}" for number in range(100) for value in (1, 2)]
     engine.search("rain", filter=" OR ".join(conditions))

@@ -23,7 +23,7 @@ from shoal.index.index import Index
 from shoal.index.segment import Segment
 from shoal.index.upkeep import read_documents, rebuild_index, update_index
 from shoal.models.documents import DocFormat
-from shoal.models.query_info import QueryReef
+from shoal.models.queries import QueryReef
 from shoal.models.search import SearchMode
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.ranking import Ranked

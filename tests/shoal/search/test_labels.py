@@ -12,7 +12,7 @@ from scored_documents import make_scored
 from shoal.charts.reef_map import UNKNOWN
 from shoal.charts.ribbon import strip_svg
 from shoal.engine import Engine
-from shoal.models.reefs import Label
+from shoal.models.vocabulary import Label
 from shoal.settings import Settings
 from shoal.storage import document_writer, statistics
 from shoal.support.clock import timestamp

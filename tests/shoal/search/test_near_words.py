@@ -15,7 +15,7 @@ from shoal import Engine
 from shoal.errors import QueryError
 from shoal.index.forms import _compared, forms_starting_with, near_forms
 from shoal.index.index import Index
-from shoal.models.query_info import NearWord
+from shoal.models.queries import NearWord
 from shoal.models.search import SearchResponse
 from shoal.search.near_words import MAX_COMPLETIONS, MAX_CORRECTED, REPLACED_WEIGHT
 

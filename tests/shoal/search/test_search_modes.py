@@ -27,7 +27,7 @@ from ranking_model import ModelRanking
 
 from shoal.declared.filters import SearchFilters
 from shoal.models.documents import DocFormat
-from shoal.models.query_info import QueryReef
+from shoal.models.queries import QueryReef
 from shoal.models.search import Fusion, SearchMode
 from shoal.search import ordering
 from shoal.search import signals as fusion_module

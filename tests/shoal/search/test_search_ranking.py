@@ -32,7 +32,7 @@ from scored_documents import CHECKSUM, make_scored
 from shoal.declared.filters import SearchFilters
 from shoal.index.upkeep import update_index
 from shoal.models.documents import DocFormat
-from shoal.models.query_info import QueryReef
+from shoal.models.queries import QueryReef
 from shoal.models.search import Fusion, SearchMode, TagsMatch
 from shoal.search import lexical_ranking, ordering, results, signals
 from shoal.search.filters import compile_filters

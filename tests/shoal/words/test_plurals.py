@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.words.plurals import PAIRS, other_numbers
+from shoal.words.terms import PAIRS, other_numbers
 from shoal.words.typed import stems_of
 
 

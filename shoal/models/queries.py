@@ -1,9 +1,36 @@
-"""What a search made of its query: its profile, its words, and what the library adds to them."""
+"""What is known of queries: how one was read, suggestions while somebody types, and the log of queries."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
+
+from shoal.models.described import Time
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A query that may be meant."""
+
+    text: Annotated[str, "plain text, in one line; escape it before it becomes part of a page"]
+    kind: Annotated[
+        str,
+        "`title` of a document, `heading`, `learned` word, `compound` of the dictionary or a learned one, "
+        "frequent `query` of the log, or `word`: the query with its last word completed",
+    ]
+    n: Annotated[
+        int,
+        "passages of the document, documents with the heading or learned word, passages with the compound, "
+        "searches for the query, or passages with the word",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """Suggestions for the beginning of a query."""
+
+    suggestions: Annotated[Sequence[Suggestion], "best first"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +128,90 @@ class QueryInfo:
     ] = ()
     pins: Annotated[tuple[UsedPin, ...], "pins that apply to the results, first those that come first"] = ()
     excluded: Annotated[tuple[ExcludedTerm, ...], "words and phrases that a minus left out"] = ()
+
+
+CLICKS_OF_GRADES = ((10, 3), (3, 2), (1, 1))
+"""Fewest clicks of a grade, as (clicks, grade)."""
+_FEWEST = {grade: fewest for fewest, grade in CLICKS_OF_GRADES}
+MAX_FREQUENT = 1_000
+"""Most frequent queries of a list."""
+MAX_PREFIX_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class QueryClick:
+    """A result that somebody opened."""
+
+    document_id: Annotated[int, "the document that was opened"]
+    chunk_id: Annotated[int | None, "null: the document as a whole"]
+    rank: Annotated[int | None, "from 1; null beyond the logged results"]
+    created_at: Annotated[Time, "when, UTC in ISO 8601"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedQuery:
+    """A search."""
+
+    trace_id: Annotated[str, "of the search"]
+    query: Annotated[str, "as it was sent"]
+    arguments: Annotated[Mapping[str, Any], "those that differ from the defaults, long values cut"]
+    n_results: Annotated[int, "results on the page"]
+    best_relevance: Annotated[float | None, "of the most relevant result; null without"]
+    took_ms: Annotated[float, "time of the search, milliseconds"]
+    results: Annotated[
+        tuple[tuple[int, int], ...],
+        "[chunk, document] of the first 100 results, of each passage if they are documents",
+    ]
+    clicks: Annotated[tuple[QueryClick, ...], "results that were opened"]
+    created_at: Annotated[Time, "when, UTC in ISO 8601"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedQueryPage:
+    """A page of logged queries."""
+
+    queries: Annotated[tuple[LoggedQuery, ...], "a page, newest first"]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class FrequentQuery:
+    """A query and how often it was searched, without regard to case and spaces."""
+
+    query: Annotated[str, "one of its spellings"]
+    n_searches: Annotated[int, "how often it was searched"]
+    n_empty: Annotated[int, "of them, without results"]
+    n_clicks: Annotated[int, "clicks on its results"]
+    last_at: Annotated[Time, "the last search, UTC in ISO 8601"]
+
+
+@dataclass(frozen=True, slots=True)
+class FrequentQueries:
+    """Frequent queries."""
+
+    queries: Annotated[tuple[FrequentQuery, ...], "most frequent first"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClickedQuery:
+    """A query and the documents that were clicked for it."""
+
+    query: Annotated[str, "one of its spellings"]
+    relevant: Annotated[
+        Mapping[str, int],
+        f"grade by source path, or by title: 1, 2 from {_FEWEST[2]} clicks and 3 from {_FEWEST[3]}",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ClickedQueries:
+    """Judged queries made from clicks."""
+
+    queries: Annotated[tuple[ClickedQuery, ...], "at most 10,000, by text"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClearedQueries:
+    """What a deletion of the query log did."""
+
+    n_deleted: Annotated[int, "queries that were deleted"]
