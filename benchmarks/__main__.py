@@ -45,6 +45,11 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "Decisions about notes", _script("note_decisions")
     yield "Hooks of agents", _module("hooks")
     yield "Notes that hooks show", _module("hook_relevance")
+    conversations = corpora / "collections" / "locomo" if corpora else None
+    yield (
+        "Evidence in long conversations",
+        _module("locomo", conversations) if conversations and conversations.is_dir() else None,
+    )
     yield "Console pages of many notes", _module("note_pages")
     yield "Suggestions while typing", _module("suggest")
     yield "Searches with typing errors", _module("typing_errors") if collections else None
