@@ -284,8 +284,9 @@ def main() -> None:
         f"unanswerable ones, {foreign.share} about another conversation"
     )
     print(
-        "area under the curve: answerable against unanswerable "
-        f"{area(answerable.values, adversarial.values):.3f}, against another conversation {area(answerable.values, foreign.values):.3f}"
+        f"area under the curve: answerable against unanswerable "
+        f"{area(answerable.values, adversarial.values):.3f},"
+        f" against another conversation {area(answerable.values, foreign.values):.3f}"
     )
 
 

@@ -170,9 +170,9 @@ def print_outcomes(console: Console, outcomes: Mapping[str, Any]) -> None:
 
 def _score_line(scores: Mapping[str, Any]) -> str:
     """The steps of a score in one line, which can be checked."""
-    fused = f"words {scores['words_part']:.4g} + reefs {scores['reefs_part']:.4g}"
+    signals = " + ".join(f"{name} {scores[f'{name}_part']:.4g}" for name in ("words", "reefs", "similarity"))
     judged = f"affinity {scores['affinity']:.3g} + relevance {scores['relevance_part']:.3g}"
-    return f"score {scores['final']:.4g} = ({fused}) × {judged}"
+    return f"score {scores['final']:.4g} = ({signals}) × {judged}"
 
 
 def _states(note: Mapping[str, Any]) -> list[str]:

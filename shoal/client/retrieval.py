@@ -34,7 +34,7 @@ class RetrievalOperations(Requester):
     def recall(
         self, user_id: str, query: str, *, top_k: int | None = None, threshold: float | None = None
     ) -> Flow[Recall]:
-        """What is known for a user about a question, most similar first."""
+        """What is known for a user about a question, best first."""
         body = without_none(query=query, top_k=top_k, threshold=threshold)
         return (yield from self._post(Recall, _user_path(user_id, "recall"), body))
 

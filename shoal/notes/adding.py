@@ -15,7 +15,7 @@ from shoal.models.notes import AddedNote, NoteDraft, ScoredText, SimilarNote
 from shoal.models.similarity import DUPLICATE
 from shoal.notes import drafts
 from shoal.notes.context import NoteContext
-from shoal.notes.fusion import largest
+from shoal.notes.largest import largest
 from shoal.notes.note_index import Bools, NoteIndex
 from shoal.notes.note_rows import NoteRows
 from shoal.notes.note_vectors import ADDING_SECONDS, with_vectors

@@ -30,9 +30,9 @@ from shoal.storage.profiles import MAX_REEFS, Profiles
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-FACETS = ("kind", "prerequisites", "tags", "categories", "relevance", "domain", "is_pinned")
-"""What a filter or a factor is decided by. Notes with equal values share one number, so each value is decided
-once per search."""
+FACETS = ("kind", "prerequisites", "tags", "categories", "relevance", "domain", "is_pinned", "session")
+"""What a filter or a factor is decided by, and which notes follow each other. Notes with equal values share
+one number, so each value is decided once per search."""
 BYTES_PER_VALUE, BYTES_PER_PLACE = 200, 30
 """Memory of the objects that hold a value, and of what is derived for each place."""
 NO_RELEVANCE = "[]"
@@ -182,6 +182,27 @@ class Occurrences(NamedTuple):
 
 _NOTHING = np.empty(0, dtype=np.int64)
 NO_OCCURRENCES = Occurrences(_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING)
+
+
+class Sessions(NamedTuple):
+    """The active notes that have a session, one session after the other, by id.
+
+    places    i64 (m,)
+    numbers   i32 (m,): the session of each
+    position  i64 (n,): where the note at each place is in `places`; -1 without a session
+    """
+
+    places: Ints
+    numbers: NDArray[np.int32]
+    position: Ints
+
+    def beside(self, places: Ints, distance: int) -> tuple[Ints, Ints]:
+        """Return which of some places have a note at this distance in their session, by number, and the place
+        of that note. Before: a negative distance."""
+        own = self.position[places]
+        other = np.clip(own + distance, 0, len(self.places) - 1)
+        is_there = (own >= 0) & (other == own + distance) & (self.numbers[other] == self.numbers[own])
+        return np.flatnonzero(is_there), self.places[other[is_there]]
 
 
 class Facets:
@@ -354,6 +375,25 @@ class NoteIndex:
         blocks = sum(part.block.n_bytes for part in self.parts)
         return self.facets.n_bytes + BYTES_PER_PLACE * len(self) + blocks
 
+    @functools.cached_property
+    def sessions(self) -> Sessions | None:
+        """Which notes follow each other; None if no active note has a session."""
+        if not any(self.facets.values("session")):
+            return None
+        has_name = np.array([bool(name) for name in self.facets.values("session")], dtype=np.bool_)
+        numbers = self.facet("session")
+        is_in_one = has_name[numbers]
+        for part, (start, end) in zip(self.parts, itertools.pairwise(self.starts.tolist()), strict=True):
+            if part.live is not None:
+                is_in_one[start:end] &= part.live
+        places = np.flatnonzero(is_in_one)
+        if not len(places):
+            return None
+        places = places[np.lexsort((self.note_ids[places], numbers[places]))]
+        position = np.full(len(self), -1, dtype=np.int64)
+        position[places] = np.arange(len(places))
+        return Sessions(places, numbers[places], position)
+
     def place_of(self, note_id: int) -> int | None:
         """Return the place of an active note, or None."""
         for part, start in zip(self.parts, self.starts.tolist(), strict=False):
@@ -370,13 +410,13 @@ class NoteIndex:
 
     # Terms
 
-    def occurrences(self, term: str) -> Occurrences:
-        """Return where a term is in the active notes."""
-        number = self.terms.find(term)
-        if number is None:
+    def occurrences(self, term: str, following: str | None = None) -> Occurrences:
+        """Return where a term is in the active notes; if one is given, with this term directly behind it."""
+        numbers = [self.terms.find(each) for each in (term, following) if each is not None]
+        if None in numbers:
             return NO_OCCURRENCES
         found = [
-            _occurrences(part, number, start)
+            _occurrences(part, numbers, start)  # type: ignore[arg-type]
             for part, start in zip(self.parts, self.starts.tolist(), strict=False)
         ]
         found = [each for each in found if len(each.places)]
@@ -440,11 +480,17 @@ def _shown(part: LiveBlock) -> Bools | slice:
     return slice(None) if part.live is None else part.live
 
 
-def _occurrences(part: LiveBlock, term: int, start: int) -> Occurrences:
+def _occurrences(part: LiveBlock, terms: Sequence[int], start: int) -> Occurrences:
+    """Of one term, or of two that are neighbours in a text or title."""
     block = part.block
-    tokens = block.tokens_of(term)
+    tokens = block.tokens_of(terms[0])
     notes = block.notes[tokens]
     positions = block.positions[tokens]
+    for term in terms[1:]:
+        is_pair = np.isin(positions + 1, block.positions[block.tokens_of(term)], assume_unique=True)
+        ends = block.title_ends[notes]
+        is_pair &= (positions + 1 != ends) & (positions + 1 < block.token_starts[1:][notes])
+        notes, positions = notes[is_pair], positions[is_pair]
     if part.live is not None:
         is_live = part.live[notes]
         notes, positions = notes[is_live], positions[is_live]

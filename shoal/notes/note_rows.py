@@ -54,7 +54,8 @@ CHANGED_AFTER = """
            (SELECT json_group_array(path) FROM note_categories WHERE note_id = n.id),
            (SELECT json_group_array(json_array(tag, score, n_positive, n_negative))
             FROM note_tag_relevance WHERE note_id = n.id),
-           n.domain, CASE WHEN n.pinned_by IS NOT NULL AND n.pin_tags = '[]' THEN 'yes' ELSE 'no' END
+           n.domain, CASE WHEN n.pinned_by IS NOT NULL AND n.pin_tags = '[]' THEN 'yes' ELSE 'no' END,
+           COALESCE((SELECT MIN(session_id) FROM note_sources WHERE note_id = n.id), '')
     FROM notes n
     WHERE n.owner = :owner AND n.change_number > :after AND (:after > 0 OR n.deprecated_at IS NULL)
     ORDER BY n.change_number
@@ -228,7 +229,7 @@ class NoteState(NamedTuple):
 
 class IndexRow(NamedTuple):
     """What an index stores of a note. `prerequisites` to `relevance` are JSON texts; `is_pinned`: "yes" if a
-    pin counts everywhere, else "no"."""
+    pin counts everywhere, else "no"; `session`: the first by name that submitted it, may be empty."""
 
     id: int
     is_active: int
@@ -242,6 +243,7 @@ class IndexRow(NamedTuple):
     relevance: str
     domain: str
     is_pinned: str
+    session: str
 
 
 class PackedNote(NamedTuple):
@@ -436,8 +438,9 @@ class NoteRows:
         """Count that a stored text was submitted again. A second session confirms it; its fields stay."""
         values = self._values(id=note_id, verified=int(draft.verified), session_id=draft.session_id, now=now)
         self._transaction.execute(REPEAT, values)
-        if draft.session_id:
-            self.add_session(note_id, draft.session_id)
+        if draft.session_id and self.add_session(note_id, draft.session_id):
+            # Searches see which notes follow each other in a session.
+            self.change(note_id, now)
 
     def next_change(self, n: int = 1) -> int:
         """Take the numbers of the next `n` changes; return the last of them."""
@@ -463,9 +466,10 @@ class NoteRows:
         self._transaction.execute(DELETE_CATEGORIES, self._values(id=note_id))
         self._write_categories(note_id, paths)
 
-    def add_session(self, note_id: int, session_id: str) -> None:
-        """Note that a session submitted the note."""
-        self._transaction.execute(INSERT_SESSION, self._values(id=note_id, session_id=session_id))
+    def add_session(self, note_id: int, session_id: str) -> bool:
+        """Note that a session submitted the note; return whether that is new."""
+        values = self._values(id=note_id, session_id=session_id)
+        return bool(self._transaction.execute(INSERT_SESSION, values))
 
     def add_history(self, note_id: int, action: str, before: Mapping[str, Any], now: str) -> None:
         """Write the former values of a note's changed fields."""

@@ -472,8 +472,8 @@ class OwnerNotes(OwnerMerges):
     def recall(
         self, query: str, *, top_k: int = DEFAULT_TOP_K, threshold: float = RECALL_THRESHOLD
     ) -> Recall:
-        """The notes that are at least `threshold` similar to a question, most similar first, also as text for
-        a prompt. Raises QueryError."""
+        """The notes that are at least `threshold` similar to a question, best first, also as text for a
+        prompt. Raises QueryError."""
         request = NoteSearch(
             self._checked_query(query),
             _checked_top_k(top_k),

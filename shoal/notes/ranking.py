@@ -1,18 +1,20 @@
 """The ranking of one owner's notes for a query, step by step; every step can be explained.
 
-    fused = 1 / (k + rank by words) + 1 / (k + rank by reefs)        shoal.notes.fusion
-    final = fused * affinity + relevance_part                        affinity, relevance
+    words       BM25F of note and session / that of a note with every word of the query once
+    reefs       OF_REEFS * overlap with the profile / the largest one
+    similarity  OF_SIMILARITY * similarity / the largest one, for the best by words and reefs
+    final       (words + reefs + similarity) * affinity + relevance_part       affinity, relevance
 
-Words are ranked by BM25 with the statistics of the owner's active notes alone, reefs by their overlap with
-the profile. Gates and filters come last: they decide which notes are results and change no score.
-
-The relevance part is 0.01 times the relevance, as 002 has it, for up to `RELEVANCE_NOTES` notes. The scores
-of more notes are closer together, and the part shrinks with them.
+Words have the statistics of the owner's active notes alone. Notes of a session follow each other, and each
+has a share of the words of those around it, as passages have of their document. Gates and filters come last:
+they decide which notes are results and change no score.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,18 +23,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.index.lexical import BM25, UNIT, Bm25, idf
+from shoal.index.lexical import BM25, UNIT, idf
 from shoal.index.overlaps import OVERLAP_UNIT
 from shoal.learning.scorers import scorer_for
 from shoal.models.notes import NoteScores
 from shoal.models.queries import QueryReef
 from shoal.notes.affinity import factor, similarity_of_share, tag_weights
 from shoal.notes.environment import Environment
-from shoal.notes.fusion import NO_RANK, among_largest, fusion_constant, rank_parts, ranks
+from shoal.notes.largest import among_largest
 from shoal.notes.note_index import NoteIndex, Occurrences, parse_list, parse_relevance
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.relevance import boost, is_filtered, relevance_in
 from shoal.scorer import Scorer
+from shoal.search.lexical_ranking import PAIR_SHARE
 from shoal.search.query_profile import MAX_REEFS_WITH_WORDS, make_profile
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot
@@ -43,9 +46,21 @@ Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-RELEVANCE_NOTES = 100
-"""Up to this many notes, a relevance of 1 adds `note_relevance_weight`: with 0.01, a tenth of the best score
-of 100 notes. With more notes it stays this share of the best score."""
+NOTE_BM25 = BM25._replace(b=0.3)
+"""Notes are short, and their lengths say less than those of passages."""
+CONTEXT_SHARES = (0.5, 0.4)
+"""What a word counts for the notes that are one and two before and behind in the session, in parts of its
+BM25. This and the weights below were chosen on three conversations (`benchmarks/locomo.py`) and on half of
+the statements of `benchmarks/similarity.py`."""
+OF_REEFS = 0.1
+"""What the largest overlap adds to a score; all words of the query in one note add about 1."""
+OF_SIMILARITY = 0.2
+"""What the largest similarity adds to a score."""
+MAX_COMPARED = 50
+"""Best notes whose similarity is computed."""
+RELEVANCE_UNIT = 10.0
+"""What `boost` is multiplied by: with a weight of 0.01, a relevance of 1 adds a tenth of what all words of
+the query add."""
 
 
 class QueryTerm(NamedTuple):
@@ -103,35 +118,44 @@ class NoteRanking:
 
     places                   in the index
     words, reefs             raw scores, in units of 1 / UNIT and 1 / OVERLAP_UNIT
-    words_rank, reefs_rank   from 0; `NO_RANK` without a match
+    words_part, reefs_part, similarity_part   what each signal adds
+    tag_similarity           NaN without tags to compare
     relevance                mean relevance; NaN without judgements
     steps                    gates and filters, in order
     """
 
     index: NoteIndex
-    k: int
     places: Ints
     words: Ints
     reefs: Ints
-    words_rank: Ints
-    reefs_rank: Ints
+    words_part: Doubles
+    reefs_part: Doubles
+    similarity_part: Doubles
     affinity: Doubles
-    similarity: Doubles
+    tag_similarity: Doubles
     relevance: Doubles
     relevance_part: Doubles
     steps: tuple[Step, ...]
 
-    @functools.cached_property
-    def words_part(self) -> Doubles:
-        return rank_parts(self.words_rank, self.k)
+    def with_similarities(self, similarity: Mapping[int, float]) -> NoteRanking:
+        """Return the ranking with the similarities of some notes to the query, by ordinal, as a signal.
+
+        The largest of the `MAX_COMPARED` best notes counts as a whole, whatever the filters leave out.
+        """
+        parts = np.zeros(len(self.places))
+        best = max((similarity[i] for i in self.most(MAX_COMPARED) if i in similarity), default=0.0)
+        for ordinal, value in similarity.items():
+            parts[ordinal] = OF_SIMILARITY * min(value / best, 1.0) if best else 0.0
+        return dataclasses.replace(self, similarity_part=parts)
 
     @functools.cached_property
-    def reefs_part(self) -> Doubles:
-        return rank_parts(self.reefs_rank, self.k)
+    def signals(self) -> Doubles:
+        """The sum of the parts of the signals."""
+        return self.words_part + self.reefs_part + self.similarity_part
 
     @functools.cached_property
     def final(self) -> Doubles:
-        return (self.words_part + self.reefs_part) * self.affinity + self.relevance_part
+        return self.signals * self.affinity + self.relevance_part
 
     @functools.cached_property
     def is_result(self) -> Bools:
@@ -146,7 +170,13 @@ class NoteRanking:
 
     def first(self, n: int) -> list[int]:
         """Return the ordinals of the best results, best first; equal scores by id."""
-        results = np.flatnonzero(self.is_result)
+        return self._best(np.flatnonzero(self.is_result), n)
+
+    def most(self, n: int) -> list[int]:
+        """Return the ordinals of the notes with the best scores, results or not."""
+        return self._best(np.arange(len(self.places)), n)
+
+    def _best(self, results: Ints, n: int) -> list[int]:
         results = results[among_largest(self.final[results], n)]
         order = np.lexsort((self.note_ids[results], -self.final[results]))
         best: list[int] = results[order[:n]].tolist()
@@ -169,23 +199,18 @@ class NoteRanking:
     def scores(self, ordinal: int) -> NoteScores:
         """Return how the score of a note came about."""
 
-        def rank(ranks: Ints) -> int | None:
-            return None if ranks[ordinal] == NO_RANK else int(ranks[ordinal])
-
         def known(values: Doubles) -> float | None:
             return None if math.isnan(values[ordinal]) else float(values[ordinal])
 
         return NoteScores(
             bm25=int(self.words[ordinal]) / UNIT,
             overlap=int(self.reefs[ordinal]) / OVERLAP_UNIT,
-            words_rank=rank(self.words_rank),
-            reefs_rank=rank(self.reefs_rank),
-            k=self.k,
             words_part=float(self.words_part[ordinal]),
             reefs_part=float(self.reefs_part[ordinal]),
-            fused=float(self.words_part[ordinal] + self.reefs_part[ordinal]),
+            similarity_part=float(self.similarity_part[ordinal]),
+            signals=float(self.signals[ordinal]),
             affinity=float(self.affinity[ordinal]),
-            tag_similarity=known(self.similarity),
+            tag_similarity=known(self.tag_similarity),
             relevance=known(self.relevance),
             relevance_part=float(self.relevance_part[ordinal]),
             final=float(self.final[ordinal]),
@@ -211,71 +236,85 @@ def query_terms(text: str, limit: int) -> tuple[QueryTerm, ...]:
     return tuple(found.values())
 
 
-class Statistics(NamedTuple):
-    """What BM25 needs of a collection: the number of texts, and the mean lengths of text and title."""
-
-    n: int
-    mean_text: float
-    mean_title: float
-
-
-def statistics_of(index: NoteIndex) -> Statistics:
-    """Return the statistics of an owner's active notes."""
-    n_notes, n_text, n_title = index.totals
-    return Statistics(n_notes, n_text / max(n_notes, 1), n_title / max(n_notes, 1))
-
-
-def bm25(
-    index: NoteIndex, terms: Iterable[QueryTerm], statistics: Statistics | None = None, bm25: Bm25 = BM25
-) -> Ints:
-    """Return the BM25 of the note at each place, in units of 1 / UNIT.
-
-    It is the formula of passages (`shoal.index.lexical`) for text and title, by default with the statistics
-    of the owner's active notes.
-    """
-    statistics = statistics or statistics_of(index)
+def bm25(index: NoteIndex, terms: Iterable[QueryTerm]) -> Ints:
+    """Return the BM25 of the note at each place, in units of 1 / UNIT, by its own words alone."""
     totals = np.zeros(len(index), dtype=np.int64)
     for term in terms:
         found = index.occurrences(term.term)
-        if len(found.places):
-            scale = UNIT * (bm25.k1 + 1) * math.sqrt(term.frequency) * idf(statistics.n, len(found.places))
-            frequency = _frequency(found, statistics, bm25)
-            impacts = np.maximum(np.rint(scale * frequency / (frequency + bm25.k1)), 1.0)
-            totals[found.places] += impacts.astype(np.int64)
+        totals[found.places] += _impacts(index, found, math.sqrt(term.frequency))
     return totals
 
 
-def _frequency(found: Occurrences, statistics: Statistics, bm25: Bm25) -> Doubles:
-    """The weighted frequency of a term in some notes."""
+def score_words(index: NoteIndex, terms: Sequence[QueryTerm]) -> Ints:
+    """Return the score of the words of the note at each place, in units of 1 / UNIT.
 
-    def norm(lengths: Ints, mean: float) -> Doubles:
-        return 1 - bm25.b + bm25.b * (lengths / (mean or 1.0))
+    Each term counts by its BM25 in the note, or by a share of that in a note near it in its session,
+    whichever is largest; and each pair of neighbours of the query that are neighbours in the note, too.
+    """
+    totals = np.zeros(len(index), dtype=np.int64)
+    for term in terms:
+        found = index.occurrences(term.term)
+        totals += _with_context(index, found, _impacts(index, found, math.sqrt(term.frequency)))
+    for first, second in itertools.pairwise(terms):
+        found = index.occurrences(first.term, second.term)
+        totals[found.places] += _impacts(index, found, PAIR_SHARE)
+    return totals
 
-    frequency: Doubles = bm25.weights.text * found.in_text / norm(found.text, statistics.mean_text)
-    frequency += bm25.weights.title * found.in_title / norm(found.title, statistics.mean_title)
-    return frequency
+
+def _with_context(index: NoteIndex, found: Occurrences, impacts: Ints) -> Ints:
+    """What a term adds at each place of the index."""
+    reach = np.zeros(len(index), dtype=np.int64)
+    reach[found.places] = impacts
+    if index.sessions is not None and len(found.places):
+        for distance, share in enumerate(CONTEXT_SHARES, 1):
+            of_others = np.rint(impacts * share).astype(np.int64)
+            for each in (-distance, distance):
+                sources, targets = index.sessions.beside(found.places, each)
+                reach[targets] = np.maximum(reach[targets], of_others[sources])
+    return reach
+
+
+def _impacts(index: NoteIndex, found: Occurrences, weight: float) -> Ints:
+    """BM25F (`shoal.index.lexical`) of a term in the notes that have it, with the statistics of the owner's
+    active notes."""
+    n_notes, n_text, n_title = index.totals
+
+    def norm(lengths: Ints, n_terms: int) -> Doubles:
+        return 1 - NOTE_BM25.b + NOTE_BM25.b * (lengths / (n_terms / max(n_notes, 1) or 1.0))
+
+    frequency: Doubles = NOTE_BM25.weights.text * found.in_text / norm(found.text, n_text)
+    frequency += NOTE_BM25.weights.title * found.in_title / norm(found.title, n_title)
+    scale = UNIT * (NOTE_BM25.k1 + 1) * weight * idf(n_notes, len(found.places))
+    return np.maximum(np.rint(scale * frequency / (frequency + NOTE_BM25.k1)), 1.0).astype(np.int64)
+
+
+def whole_score(index: NoteIndex, terms: Iterable[QueryTerm]) -> float:
+    """Return the score of a note of mean length that has each of some terms once, in units of 1 / UNIT."""
+    return UNIT * math.fsum(
+        math.sqrt(term.frequency) * idf(index.n_active, len(index.occurrences(term.term).places))
+        for term in terms
+    )
 
 
 def rank_notes(index: NoteIndex, query: NoteQuery, filters: NoteFilters, settings: Settings) -> NoteRanking:
-    """Rank the notes of an index."""
-    words, reefs = bm25(index, query.terms), index.overlaps(query.query_z)
+    """Rank the notes of an index by words and reefs."""
+    words, reefs = score_words(index, query.terms), index.overlaps(query.query_z)
     places = np.flatnonzero((words > 0) | (reefs > 0))
     words, reefs = words[places], reefs[places]
-    k = fusion_constant(index.n_active)
     values = _FacetValues(index, places)
     tags = () if filters.environment is None else tuple(filters.environment.tags)
-    similarity, factors = _affinities(values, tags)
-    relevance, parts, is_relevant = _relevances(values, tags, k, settings)
+    tag_similarity, factors = _affinities(values, tags)
+    relevance, parts, is_relevant = _relevances(values, tags, settings)
     return NoteRanking(
         index=index,
-        k=k,
         places=places,
         words=words,
         reefs=reefs,
-        words_rank=ranks(words),
-        reefs_rank=ranks(reefs),
+        words_part=words / max(whole_score(index, query.terms), 1.0),
+        reefs_part=OF_REEFS * reefs / max(int(reefs.max(initial=0)), 1),
+        similarity_part=np.zeros(len(places)),
         affinity=factors,
-        similarity=similarity,
+        tag_similarity=tag_similarity,
         relevance=relevance,
         relevance_part=parts,
         steps=(Step("relevance", is_relevant), *_filter_steps(values, filters)),
@@ -331,13 +370,8 @@ def _affinities(values: _FacetValues, environment_tags: Sequence[str]) -> tuple[
     return similarities[numbers], factors[numbers]
 
 
-def relevance_scale(k: int) -> float:
-    """Return the share of the relevance part that counts with this constant of rank fusion."""
-    return min(1.0, fusion_constant(RELEVANCE_NOTES) / k)
-
-
 def _relevances(
-    values: _FacetValues, environment_tags: Sequence[str], k: int, settings: Settings
+    values: _FacetValues, environment_tags: Sequence[str], settings: Settings
 ) -> tuple[Doubles, Doubles, Bools]:
     """(average or NaN, part of the score, whether the note is not filtered) of each note."""
     n = len(values.places)
@@ -349,7 +383,7 @@ def _relevances(
         found = relevance_in(parse_relevance(value), environment_tags)
         if found.n_evals:
             averages[number] = found.average
-            parts[number] = boost(found, settings) * relevance_scale(k)
+            parts[number] = boost(found, settings) * RELEVANCE_UNIT
             passes[number] = not is_filtered(found, settings)
     numbers = values.numbers("relevance")
     return averages[numbers], parts[numbers], passes[numbers]

@@ -10,7 +10,6 @@ import numpy as np
 
 from shoal.models.notes import Note, NoteScores
 from shoal.notes.context import NoteContext
-from shoal.notes.fusion import NO_RANK
 from shoal.notes.ranking import Doubles, NoteRanking
 from shoal.notes.searching import FoundNotes, NoteSearch
 
@@ -27,7 +26,7 @@ class StepCount(NamedTuple):
 class RankedNote:
     """One of the best notes, with its place after each step among all notes that match, from 1.
 
-    fused_place     by words and reefs alone
+    signals_place   by words, reefs and similarity alone
     weighed_place   after affinity
     final_place     after relevance
     left_out_by     the gates and filters that it does not pass
@@ -35,7 +34,7 @@ class RankedNote:
 
     note: Note
     scores: NoteScores
-    fused_place: int
+    signals_place: int
     weighed_place: int
     final_place: int
     left_out_by: tuple[str, ...]
@@ -47,7 +46,6 @@ class NoteSearchSteps:
 
     n_active     notes that were searched
     n_words, n_reefs, n_matched   notes that share a word, a reef, or either with the query
-    k            the constant of rank fusion
     steps        gates and filters, in order
     notes        the best by score, those that a gate or filter leaves out included
     """
@@ -57,7 +55,6 @@ class NoteSearchSteps:
     n_words: int
     n_reefs: int
     n_matched: int
-    k: int
     steps: tuple[StepCount, ...]
     notes: tuple[RankedNote, ...]
     warnings: tuple[str, ...]
@@ -68,29 +65,28 @@ def search_steps(context: NoteContext, owner: str, request: NoteSearch) -> NoteS
     with context.database.snapshot() as snapshot:
         found = FoundNotes(context, snapshot, owner, request)
         ranking = found.ranking
-        best = np.lexsort((ranking.note_ids, -ranking.final))[: request.top_k].tolist()
+        best = ranking.most(request.top_k)
         ids = [int(ranking.note_ids[ordinal]) for ordinal in best]
         notes = found.rows.get_many(ids, label_threshold=context.settings.label_threshold)
-    fused = ranking.words_part + ranking.reefs_part
-    places = [_places(ranking, values, best) for values in (fused, fused * ranking.affinity, ranking.final)]
+    weighed = ranking.signals * ranking.affinity
+    places = [_places(ranking, values, best) for values in (ranking.signals, weighed, ranking.final)]
     return NoteSearchSteps(
         query=request.query,
         n_active=found.index.n_active,
-        n_words=int(np.count_nonzero(ranking.words_rank != NO_RANK)),
-        n_reefs=int(np.count_nonzero(ranking.reefs_rank != NO_RANK)),
+        n_words=int(np.count_nonzero(ranking.words)),
+        n_reefs=int(np.count_nonzero(ranking.reefs)),
         n_matched=len(ranking.places),
-        k=ranking.k,
         steps=tuple(_counts(ranking)),
         notes=tuple(
             RankedNote(
                 note,
                 ranking.scores(ordinal),
-                fused_place,
+                signals_place,
                 weighed_place,
                 final_place,
                 tuple(step.name for step in ranking.steps if not step.passes[ordinal]),
             )
-            for ordinal, note, fused_place, weighed_place, final_place in zip(
+            for ordinal, note, signals_place, weighed_place, final_place in zip(
                 best, notes, *places, strict=True
             )
         ),

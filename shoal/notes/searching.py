@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ from shoal.notes.environment import Environment
 from shoal.notes.note_rows import NoteRows, PackedNote
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.ranking import (
+    MAX_COMPARED,
     NoteFilters,
     NoteQuery,
     NoteRanking,
@@ -32,7 +33,6 @@ from shoal.notes.ranking import (
     matched_words,
     rank_notes,
     reef_shares,
-    relevance_scale,
 )
 from shoal.notes.session_rows import SessionRows
 from shoal.notes.similarity import TextFeatures, recall_similarities
@@ -42,8 +42,6 @@ from shoal.storage.database import Snapshot
 from shoal.storage.profiles import Profiles
 from shoal.support.plain_text import in_line
 
-MAX_COMPARED = 50
-"""Best notes whose similarity is computed where a threshold or an order by similarity asks for it."""
 N_SHARED_REEFS = 5
 """Reefs that a result names."""
 
@@ -65,22 +63,16 @@ def search(context: NoteContext, owner: str, request: NoteSearch) -> NoteRespons
     started = time.perf_counter()
     with context.database.snapshot() as snapshot:
         found = FoundNotes(context, snapshot, owner, request)
-        depth = MAX_COMPARED if request.threshold else request.top_k
-        chosen = found.compared(found.ranking.first(depth))
-        ordinals = [i for i, value in chosen.items() if value >= request.threshold][: request.top_k]
-        results = found.results(ordinals, chosen, include_scores=request.include_scores)
+        results = found.results(request, include_scores=request.include_scores)
     took_ms = round((time.perf_counter() - started) * 1000, 3)
     return NoteResponse(request.query, tuple(results), found.index.n_active, took_ms, found.warnings)
 
 
 def recall(context: NoteContext, owner: str, request: NoteSearch) -> Recall:
-    """The best of the notes that are similar enough to a question, most similar first."""
+    """The best of the notes that are similar enough to a question, in the order of a search."""
     with context.database.snapshot() as snapshot:
         found = FoundNotes(context, snapshot, owner, request)
-        compared = found.compared(found.ranking.first(MAX_COMPARED))
-        similar = [(-value, place, i) for place, (i, value) in enumerate(compared.items())]
-        ordinals = [i for negative, _, i in sorted(similar) if -negative >= request.threshold]
-        results = found.results(ordinals[: request.top_k], compared)
+        results = found.results(request)
     items = tuple(
         RecalledNote(
             result.note.text,
@@ -115,7 +107,7 @@ def explain(
         found = FoundNotes(context, snapshot, owner, request)
         ordinal = found.ranking.ordinal_of(note_id) if note.is_active else None
         [packed] = found.rows.packed([note_id])
-        similarity = found.similarities([packed])[0]
+        [similarity] = found.similarities([packed])
         place = found.index.place_of(note_id)
         words = () if place is None else matched_words(found.index, found.query.terms, [place])[0]
         reefs = found.shared_reefs(packed)
@@ -142,8 +134,11 @@ class FoundNotes:
         self.index = context.index_of(self.rows)
         shown = SessionRows(snapshot, owner).shown(request.session_id) if request.session_id else ()
         filters = dataclasses.replace(request.filters, shown=tuple(shown))
-        self.ranking = rank_notes(self.index, self.query, filters, context.settings)
-        self._packed: Mapping[int, PackedNote] = {}
+        ranking = rank_notes(self.index, self.query, filters, context.settings)
+        ordinals = list(dict.fromkeys((*ranking.most(MAX_COMPARED), *ranking.first(MAX_COMPARED))))
+        self._packed: dict[int, PackedNote] = {}
+        self._similarity = self._compared(ranking, ordinals)
+        self.ranking = ranking.with_similarities(self._similarity)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -160,18 +155,20 @@ class FoundNotes:
         values: list[float] = recall_similarities(question, all_features(notes, self.scorer)).tolist()
         return values
 
-    def compared(self, ordinals: Sequence[int]) -> dict[int, float]:
-        """The similarity of each of some ranked notes, in the same order."""
-        ids = self.ranking.note_ids[np.array(ordinals, dtype=np.int64)].tolist()
+    def _compared(self, ranking: NoteRanking, ordinals: Sequence[int]) -> dict[int, float]:
+        """The similarity of each of some ranked notes."""
+        ids = ranking.note_ids[np.array(ordinals, dtype=np.int64)].tolist()
         packed = self.rows.packed(ids) if ids else []
         self._packed = {note.id: note for note in packed}
         values = dict(zip(self._packed, self.similarities(packed), strict=True))
         return {ordinal: values[note_id] for ordinal, note_id in zip(ordinals, ids, strict=True)}
 
-    def results(
-        self, ordinals: Sequence[int], similarity: Mapping[int, float], *, include_scores: bool = False
-    ) -> list[NoteResult]:
-        """The results for some of the notes that `compared` was called with, in this order."""
+    def results(self, request: NoteSearch, *, include_scores: bool = False) -> list[NoteResult]:
+        """The best results that are similar enough, best first."""
+        best = self.ranking.first(MAX_COMPARED)
+        ordinals = [
+            each for each in best if each in self._similarity and self._similarity[each] >= request.threshold
+        ][: request.top_k]
         if not ordinals:
             return []
         chosen = np.array(ordinals, dtype=np.int64)
@@ -182,7 +179,7 @@ class FoundNotes:
             NoteResult(
                 note=note,
                 score=float(self.ranking.final[ordinal]),
-                similarity=similarity[ordinal],
+                similarity=self._similarity[ordinal],
                 matched_words=own_words,
                 shared_reefs=self.shared_reefs(self._packed[note.id]),
                 scores=self.ranking.scores(ordinal) if include_scores else None,
@@ -232,13 +229,14 @@ def _steps(note: Note, ranking: NoteRanking, ordinal: int | None, filters: NoteF
     scores = ranking.scores(ordinal)
     passed = {step.name: bool(step.passes[ordinal]) for step in ranking.steps}
     steps = [
-        _signal_step("words", "BM25", scores.bm25, scores.words_rank, scores.words_part, scores.k),
-        _signal_step("reefs", "overlap", scores.overlap, scores.reefs_rank, scores.reefs_part, scores.k),
+        _signal_step("words", "BM25", scores.bm25, scores.words_part),
+        _signal_step("reefs", "overlap", scores.overlap, scores.reefs_part),
+        NoteStep("similarity", True, f"adds {scores.similarity_part:.6g}"),
         NoteStep(
-            "fusion",
+            "signals",
             True,
-            f"{scores.words_part:.6g} + {scores.reefs_part:.6g} = {scores.fused:.6g}, with k = {scores.k} "
-            f"for {ranking.index.n_active:,} active notes",
+            f"{scores.words_part:.6g} + {scores.reefs_part:.6g} + {scores.similarity_part:.6g} = "
+            f"{scores.signals:.6g}",
         ),
         _affinity_step(scores),
         _relevance_step(scores, passed["relevance"]),
@@ -254,7 +252,8 @@ def _steps(note: Note, ranking: NoteRanking, ordinal: int | None, filters: NoteF
         NoteStep(
             "score",
             True,
-            f"{scores.fused:.6g} * {scores.affinity:.6g} + {scores.relevance_part:.6g} = {scores.final:.6g}",
+            f"{scores.signals:.6g} * {scores.affinity:.6g} + {scores.relevance_part:.6g} = "
+            f"{scores.final:.6g}",
         )
     )
     return steps
@@ -268,11 +267,9 @@ _DETAILS = {
 }
 
 
-def _signal_step(name: str, measure: str, raw: float, rank: int | None, part: float, k: int) -> NoteStep:
-    if rank is None:
-        return NoteStep(name, True, "no match, so it adds nothing")
+def _signal_step(name: str, measure: str, raw: float, part: float) -> NoteStep:
     return NoteStep(
-        name, True, f"{measure} {raw:.6g} is rank {rank} (from 0): 1 / ({k} + {rank}) = {part:.6g}"
+        name, True, f"{measure} {raw:.6g} adds {part:.6g}" if raw else "no match, so it adds nothing"
     )
 
 
@@ -287,9 +284,7 @@ def _affinity_step(scores: NoteScores) -> NoteStep:
 def _relevance_step(scores: NoteScores, passed: bool) -> NoteStep:
     if scores.relevance is None:
         return NoteStep("relevance", passed, "not judged with these tags: adds 0")
-    scaled = relevance_scale(scores.k)
-    of_many = "" if scaled == 1 else f", times {scaled:.4g} for so many notes,"
-    detail = f"mean relevance {scores.relevance:.4g}{of_many} adds {scores.relevance_part:.6g}"
+    detail = f"mean relevance {scores.relevance:.4g} adds {scores.relevance_part:.6g}"
     return NoteStep(
         "relevance", passed, detail if passed else f"{detail}; the note was judged not applicable here"
     )

@@ -251,7 +251,9 @@ class NoteSettings:
         0.3, "weight of the newest judgement in the relevance of a note for a tag", between(0.01, 1)
     )
     note_relevance_weight: float = setting(
-        0.01, "weight of the relevance of a note, relative to its rank score", between(0, 1)
+        0.01,
+        "weight of the relevance of a note; with 0.01, it adds a tenth of what all words of a query add",
+        between(0, 1),
     )
     note_filter_min_evals: int = setting(
         3, "fewest judgements before a note is left out or unpinned", at_least(1)

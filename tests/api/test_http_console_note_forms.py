@@ -160,7 +160,7 @@ def test_search_is_shown_step_by_step(client: FlaskClient, notes: OwnerNotes) ->
         first.id: (), gated.id: ("prerequisites",),
     }  # fmt: skip
     best = steps.notes[0]
-    assert (best.note.id, best.fused_place, best.final_place) == (first.id, 1, 1)
+    assert (best.note.id, best.signals_place, best.final_place) == (first.id, 1, 1)
     body = shown(text)
     assert "active 3 notes of this owner" in body
     assert "words 2 share a word" in body
@@ -182,8 +182,8 @@ def test_places_follow_the_scores_of_each_step(engine: Engine) -> None:
             notes.feedback(note.id, applicable=True, environment={"tags": ["web"]})
     steps = notes.search_steps("lava", environment={"tags": ["web"]}, top_k=50)
     for name, key in (
-        ("fused_place", lambda scores: scores.fused),
-        ("weighed_place", lambda scores: scores.fused * scores.affinity),
+        ("signals_place", lambda scores: scores.signals),
+        ("weighed_place", lambda scores: scores.signals * scores.affinity),
         ("final_place", lambda scores: scores.final),
     ):
         expected = sorted(steps.notes, key=lambda each, key=key: (-key(each.scores), each.note.id))

@@ -146,7 +146,7 @@ def test_search_is_explained(client: FlaskClient) -> None:
     assert {"crater", "volcano"} <= set(result["matched_words"])
     scores = result["scores"]
     assert scores["final"] == result["score"]
-    assert scores["final"] == pytest.approx(scores["fused"] * scores["affinity"] + scores["relevance_part"])
+    assert scores["final"] == pytest.approx(scores["signals"] * scores["affinity"] + scores["relevance_part"])
     why = client.post(f"{NOTES}/{lava['id']}/explain", json=body).get_json()
     assert (why["rank"], why["scores"]) == (1, scores)
     why_not = client.post(f"{NOTES}/{other['id']}/explain", json=body).get_json()

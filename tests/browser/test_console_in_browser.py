@@ -217,7 +217,7 @@ def test_note_is_found_explained_and_changed(page: Page, library: str) -> None:
     page.get_by_label("What do you want to know?").fill("who carries pollen")
     page.get_by_role("button", name="Search").click()
     expect(page.locator(".results mark").first).to_be_visible()
-    expect(page.locator("table.steps").first).to_contain_text("fusion")
+    expect(page.locator("table.steps").first).to_contain_text("signals")
     page.locator(".results h2 a").first.click()
     page.wait_for_url(re.compile(rf"/notes/{note}\?q=who"))
     page.get_by_text("Environment", exact=True).click()

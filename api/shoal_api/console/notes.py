@@ -329,10 +329,11 @@ def kept_query() -> list[tuple[str, str]]:
 
 @blueprint.app_template_global()
 def note_score_shares(scores: NoteScores) -> list[Share]:
-    """Return what words, reefs and relevance add to the score of a note."""
+    """Return what words, reefs, similarity and relevance add to the score of a note."""
     shares = [
         Share("lexical", "words", scores.words_part * scores.affinity),
         Share("reef", "reefs", scores.reefs_part * scores.affinity),
+        Share("dense", "similarity", scores.similarity_part * scores.affinity),
         Share("relevance", "relevance", scores.relevance_part),
     ]
     return [share for share in shares if share.value > 0]
@@ -359,11 +360,10 @@ def score_steps(scores: NoteScores) -> list[ScoreStep]:
     """Return how the score of a note came about, in the order of the ranking."""
     tags, relevance = scores.tag_similarity, scores.relevance
     return [
-        _signal_step("words", f"BM25 {scores.bm25:.2f}", scores.words_rank, scores.words_part, scores.k),
-        _signal_step(
-            "reefs", f"overlap {scores.overlap:.2f}", scores.reefs_rank, scores.reefs_part, scores.k
-        ),
-        ScoreStep("fusion", "words + reefs", f"{scores.fused:.4f}"),
+        ScoreStep("words", f"BM25 {scores.bm25:.2f}", f"{scores.words_part:.4f}"),
+        ScoreStep("reefs", f"overlap {scores.overlap:.2f}", f"{scores.reefs_part:.4f}"),
+        ScoreStep("similarity", "", f"{scores.similarity_part:.4f}"),
+        ScoreStep("signals", "words + reefs + similarity", f"{scores.signals:.4f}"),
         ScoreStep(
             "affinity",
             "no tags to compare" if tags is None else f"tags {tags:.2f} similar",
@@ -376,12 +376,6 @@ def score_steps(scores: NoteScores) -> list[ScoreStep]:
         ),
         ScoreStep("score", "", f"{scores.final:.4f}"),
     ]
-
-
-def _signal_step(name: str, raw: str, rank: int | None, part: float, k: int) -> ScoreStep:
-    if rank is None:
-        return ScoreStep(name, "no match", f"{0:.4f}")
-    return ScoreStep(name, f"{raw}, rank {rank}: 1\xa0/\xa0({k}\xa0+\xa0{rank})", f"{part:.4f}")
 
 
 @blueprint.app_template_global()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,7 @@ class ModelNote:
     relevance: Mapping[str, TagRelevance] = field(default_factory=dict)
     is_active: bool = True
     is_comparable: bool = True
+    session: str = ""
 
     def row(self) -> IndexRow:
         strongest = sorted(self.z_scores.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -60,6 +62,7 @@ class ModelNote:
             json.dumps(relevance, separators=(",", ":")),
             "",
             "no",
+            self.session,
         )
 
 
@@ -90,6 +93,7 @@ def model_notes(ids: st.SearchStrategy[int]) -> st.SearchStrategy[ModelNote]:
         relevance=st.dictionaries(st.sampled_from(TAGS), relevances, max_size=2),
         is_active=st.sampled_from([True, True, True, False]),
         is_comparable=st.sampled_from([True, True, True, False]),
+        session=st.sampled_from(["", "monday", "tuesday"]),
     )
 
 
@@ -104,20 +108,58 @@ def overlap(note: ModelNote, query_z: Mapping[int, float]) -> int:
     )
 
 
-def bm25_scores(notes: Sequence[ModelNote], terms: Sequence[QueryTerm]) -> dict[int, int]:
-    """BM25F of active notes with k1 = 1.2, b = 0.75, and titles that weigh 2."""
+def has_pair(words: Sequence[str], pair: Sequence[str]) -> int:
+    return sum(tuple(two) == tuple(pair) for two in itertools.pairwise(words))
+
+
+def bm25_of(notes: Sequence[ModelNote], terms: Sequence[str], weight: float) -> dict[int, int]:
+    """BM25F, with k1 = 1.2, b = 0.3 and titles that weigh 2, of a term or of two neighbours."""
     n = len(notes)
     mean_text = sum(len(note.text) for note in notes) / max(n, 1) or 1.0
     mean_title = sum(len(note.title) for note in notes) / max(n, 1) or 1.0
+
+    def count(words: Sequence[str]) -> int:
+        return words.count(terms[0]) if len(terms) == 1 else has_pair(words, terms)
+
+    holding = [note for note in notes if count(note.title) or count(note.text)]
+    scale = UNIT * 2.2 * weight * idf(n, len(holding))
+    scores = {}
+    for note in holding:
+        frequency = count(note.text) / (0.7 + 0.3 * (len(note.text) / mean_text))
+        frequency += 2.0 * count(note.title) / (0.7 + 0.3 * (len(note.title) / mean_title))
+        scores[note.id] = max(round(scale * frequency / (frequency + 1.2)), 1)
+    return scores
+
+
+def idf(n: int, n_holding: int) -> float:
+    return math.log1p((n - n_holding + 0.5) / (n_holding + 0.5))
+
+
+def bm25_scores(notes: Sequence[ModelNote], terms: Sequence[QueryTerm]) -> dict[int, int]:
+    """BM25F of active notes by their own words."""
     scores = dict.fromkeys((note.id for note in notes), 0)
     for term in terms:
-        holding = [note for note in notes if term.term in (*note.title, *note.text)]
-        idf = math.log1p((n - len(holding) + 0.5) / (len(holding) + 0.5))
-        scale = UNIT * 2.2 * math.sqrt(term.frequency) * idf
-        for note in holding:
-            frequency = note.text.count(term.term) / (0.25 + 0.75 * (len(note.text) / mean_text))
-            frequency += 2.0 * note.title.count(term.term) / (0.25 + 0.75 * (len(note.title) / mean_title))
-            scores[note.id] += max(round(scale * frequency / (frequency + 1.2)), 1)
+        for note_id, score in bm25_of(notes, [term.term], math.sqrt(term.frequency)).items():
+            scores[note_id] += score
+    return scores
+
+
+def word_scores(notes: Sequence[ModelNote], terms: Sequence[QueryTerm]) -> dict[int, int]:
+    """The same with pairs of neighbours, and with the words of the notes around each in its session."""
+    scores = dict.fromkeys((note.id for note in notes), 0)
+    for term in terms:
+        own = bm25_of(notes, [term.term], math.sqrt(term.frequency))
+        for note in notes:
+            session = sorted(each.id for each in notes if note.session and each.session == note.session)
+            place = session.index(note.id) if session else 0
+            reached = [own.get(note.id, 0)]
+            for other, note_id in enumerate(session):
+                share = {1: 0.5, 2: 0.4}.get(abs(other - place), 0.0)
+                reached.append(round(own.get(note_id, 0) * share))
+            scores[note.id] += max(reached)
+    for first, second in itertools.pairwise(terms):
+        for note_id, score in bm25_of(notes, [first.term, second.term], 0.2).items():
+            scores[note_id] += score
     return scores
 
 
@@ -140,17 +182,18 @@ def rank(
 ) -> dict[int, ModelScore]:
     """The scores of the matching notes, and the gates and filters that each fails."""
     active = [note for note in notes if note.is_active]
-    k = max(1, len(active) // 5)
-    by_words = bm25_scores(active, query.terms)
+    by_words = word_scores(active, query.terms)
     by_reefs = {note.id: overlap(note, query.query_z) for note in active}
     environment = filters.environment or Environment()
     counts = {tag: sum(tag in note.tags for note in active) for tag in TAGS}
     weigh = tag_weights(len(active), counts)
 
-    def part(raw: Mapping[int, int], note_id: int) -> float:
-        better = sum(score > raw[note_id] for score in raw.values())
-        return 1.0 / (k + better) if raw[note_id] > 0 else 0.0
-
+    all_words = UNIT * math.fsum(
+        math.sqrt(term.frequency)
+        * idf(len(active), sum(term.term in (*note.title, *note.text) for note in active))
+        for term in query.terms
+    )
+    most = max(by_reefs.values(), default=0)
     scores = {}
     for note in active:
         if not by_words[note.id] and not by_reefs[note.id]:
@@ -158,10 +201,10 @@ def rank(
         relevance = relevance_in(note.relevance, environment.tags)
         scores[note.id] = ModelScore(
             note.id,
-            part(by_words, note.id),
-            part(by_reefs, note.id),
+            by_words[note.id] / max(all_words, 1.0),
+            0.1 * by_reefs[note.id] / max(most, 1),
             affinity(note.tags, environment.tags, weigh).factor,
-            settings.note_relevance_weight * relevance.average * min(1.0, 20 / k),
+            10 * settings.note_relevance_weight * relevance.average,
             tuple(_failed(note, filters, relevance.average, relevance.n_evals)),
         )
     return scores

@@ -15,9 +15,8 @@ from note_model import CATEGORIES, CHECKSUM, TAGS, WORDS, ModelNote, model_notes
 
 from shoal.models.notes import TagRelevance
 from shoal.models.queries import QueryReef
-from shoal.notes import fusion
+from shoal.notes import largest
 from shoal.notes.environment import Environment
-from shoal.notes.fusion import NO_RANK, fusion_constant, rank_parts, ranks
 from shoal.notes.note_index import NoteIndex, TermNumbers
 from shoal.notes.ranking import NoteFilters, NoteQuery, NoteRanking, QueryTerm, query_terms, rank_notes
 from shoal.settings import Settings
@@ -67,15 +66,17 @@ def test_ranking_equals_model(notes: list[ModelNote], query: NoteQuery, filters:
         ordinal = ranking.ordinal_of(note_id)
         assert ordinal is not None
         scores = ranking.scores(ordinal)
-        assert (scores.words_part, scores.reefs_part) == (expected.words_part, expected.reefs_part)
+        assert scores.words_part == pytest.approx(expected.words_part)
+        assert scores.reefs_part == pytest.approx(expected.reefs_part)
         assert scores.affinity == pytest.approx(expected.affinity)
         assert scores.relevance_part == pytest.approx(expected.relevance_part)
         failed = tuple(step.name for step in ranking.steps if not step.passes[ordinal])
         assert failed == expected.failed
         # The parts give the score exactly, as an explanation shows them.
-        assert scores.fused == scores.words_part + scores.reefs_part
-        assert scores.final == scores.fused * scores.affinity + scores.relevance_part
+        assert scores.signals == scores.words_part + scores.reefs_part + scores.similarity_part
+        assert scores.final == scores.signals * scores.affinity + scores.relevance_part
     check_order(ranking)
+    check_order(ranking.with_similarities({i: (i % 7) / 10 for i in ranking.most(20)}))
 
 
 def check_order(ranking: NoteRanking) -> None:
@@ -88,39 +89,17 @@ def check_order(ranking: NoteRanking) -> None:
     assert [ranking.rank_of(ordinal) for ordinal in order] == list(range(1, len(order) + 1))
 
 
-@given(raw=st.lists(st.integers(0, 5)), k=st.integers(1, 9))
-def test_equal_scores_share_a_rank(raw: list[int], k: int) -> None:
-    found = ranks(np.array(raw, dtype=np.int64))
-    expected = [sum(other > score for other in raw) if score > 0 else NO_RANK for score in raw]
-    assert found.tolist() == expected
-    parts = rank_parts(found, k).tolist()
-    assert parts == [0.0 if rank == NO_RANK else 1 / (k + rank) for rank in expected]
-
-
 @given(
     raw=st.lists(st.integers(0, 5) | st.integers(0, 2**62), max_size=60),
     n=st.integers(1, 8),
     run=st.sampled_from([1, 2, 5, 256]),
 )
-def test_largest_scores_and_their_ranks_equal_those_of_a_sort(raw: list[int], n: int, run: int) -> None:
+def test_largest_scores_equal_those_of_a_sort(raw: list[int], n: int, run: int) -> None:
     scores = np.array(raw, dtype=np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fusion, "RUN", run)
-        found = fusion.largest(scores, n).tolist()
+        patch.setattr(largest, "RUN", run)
+        found = largest.largest(scores, n).tolist()
     assert found == sorted((i for i, score in enumerate(raw) if score), key=lambda i: (-raw[i], i))[:n]
-    expected = [sum(other > score for other in raw) if score else NO_RANK for score in raw]
-    assert ranks(scores).tolist() == expected
-    small = scores % 1_000
-    assert ranks(small).tolist() == [
-        sum(other > score for other in small.tolist()) if score else NO_RANK for score in small.tolist()
-    ]
-
-
-def test_constant_of_fusion_grows_with_the_notes() -> None:
-    assert [fusion_constant(n) for n in (0, 1, 9, 10, 50, 100_000)] == [1, 1, 1, 2, 10, 20_000]
-    # Of 50 notes, the tenth has about half of the score of the first, as 002 says.
-    k = fusion_constant(50)
-    assert (1 / k) / (1 / (k + 9)) == pytest.approx(1.9)
 
 
 def one_match(tags: tuple[str, ...], relevance: dict[str, TagRelevance], n: int = 1) -> NoteRanking:
@@ -136,14 +115,38 @@ def test_tag_affinity_goes_from_0_3_to_1_7() -> None:
     assert one_match(("web",), {}).scores(0).affinity == pytest.approx(0.3)
     assert one_match((), {}).scores(0).affinity == 1.0
     neutral = one_match(("go",), {}).scores(0)
-    assert neutral.final == neutral.fused * neutral.affinity
+    assert neutral.final == neutral.signals * neutral.affinity
 
 
-@pytest.mark.parametrize(("n", "share"), [(1, 1.0), (100, 1.0), (104, 1.0), (200, 0.5), (1_000, 0.1)])
-def test_relevance_adds_the_same_share_of_the_best_score_in_many_notes(n: int, share: float) -> None:
-    scores = one_match((), {"go": TagRelevance(1.0, 4, 0)}, n).scores(0)
-    assert scores.relevance == 1.0
-    assert scores.relevance_part == pytest.approx(0.01 * share)
+def test_relevance_adds_a_tenth_of_what_all_words_of_the_query_add() -> None:
+    for n in (1, 100, 1_000):
+        scores = one_match((), {"go": TagRelevance(1.0, 4, 0)}, n).scores(0)
+        assert scores.relevance == 1.0
+        assert scores.words_part == pytest.approx(1.0)
+        assert scores.relevance_part == pytest.approx(0.1)
+
+
+def test_note_has_a_share_of_the_words_of_those_around_it_in_its_session() -> None:
+    texts = ("ash", "bay", "cod", "dew", "elk")
+    sessions = ("monday", "monday", "tuesday", "monday", "monday")
+    notes = [ModelNote(i, text=(text,), session=sessions[i - 1]) for i, text in enumerate(texts, 1)]
+    query = NoteQuery("ash", (QueryTerm("ash", "ash", 1),), ())
+    ranking = rank_notes(index_of(notes), query, NoteFilters(), SETTINGS)
+    scores = {int(ranking.note_ids[i]): ranking.scores(i).words_part for i in range(len(ranking.places))}
+    assert scores == pytest.approx({1: 1.0, 2: 0.5, 4: 0.4})
+
+
+def test_similarity_counts_alike_whatever_filters_leave_out() -> None:
+    notes = [ModelNote(i, text=("ash",), kind="lesson" if i % 2 else "atom") for i in range(1, 9)]
+    query = NoteQuery("ash", (QueryTerm("ash", "ash", 1),), ())
+    found = []
+    for filters in (NoteFilters(), NoteFilters(kind="atom")):
+        ranking = rank_notes(index_of(notes), query, filters, SETTINGS)
+        similarity = {i: ranking.note_ids[i] / 10 for i in ranking.most(8)}
+        compared = ranking.with_similarities(similarity)
+        found.append([compared.scores(i).final for i in ranking.most(8)])
+        assert compared.note_ids[compared.first(1)] == [8]
+    assert found[0] == found[1]
 
 
 def test_note_is_filtered_only_with_enough_evidence_against_it() -> None:
@@ -166,5 +169,7 @@ def test_query_terms_are_stems_without_stop_words() -> None:
 
 
 def test_no_score_is_lost_by_rounding() -> None:
-    assert not any(math.isnan(getattr(one_match(("go",), {}).scores(0), name)) for name in ("final", "fused"))
-    assert dataclasses.asdict(one_match((), {}).scores(0))["reefs_rank"] is None
+    assert not any(
+        math.isnan(getattr(one_match(("go",), {}).scores(0), name)) for name in ("final", "signals")
+    )
+    assert dataclasses.asdict(one_match((), {}).scores(0))["relevance"] is None

@@ -380,7 +380,7 @@ def test_reefs_find_what_words_do_not(notes: OwnerNotes) -> None:
     [result] = notes.search("magma eruption", include_scores=True).results
     assert result.note.id == note.id
     assert result.scores is not None
-    assert (result.scores.words_rank, result.scores.reefs_rank) == (None, 0)
+    assert (result.scores.words_part, result.scores.reefs_part) == (0.0, pytest.approx(0.1))
     assert result.matched_words == ()
     assert result.shared_reefs[0].reef_name == "volcanoes and rocks"
     assert sum(reef.share for reef in result.shared_reefs) == pytest.approx(1, abs=1e-5)
@@ -398,10 +398,12 @@ def test_explanation_adds_up_to_the_score_of_the_search(notes: OwnerNotes) -> No
         scores = result.scores
         assert scores is not None
         assert (
-            result.score == (scores.words_part + scores.reefs_part) * scores.affinity + scores.relevance_part
+            result.score
+            == (scores.words_part + scores.reefs_part + scores.similarity_part) * scores.affinity
+            + scores.relevance_part
         )
         assert [step.name for step in explained.steps] == [
-            "words", "reefs", "fusion", "affinity", "relevance", "prerequisites", "score",
+            "words", "reefs", "similarity", "signals", "affinity", "relevance", "prerequisites", "score",
         ]  # fmt: skip
         assert explained.matched_words == ("volcano", "lava")
 
