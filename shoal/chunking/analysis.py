@@ -15,6 +15,7 @@ from lagoon import DocumentAnalysis, ReadText, SectionStart, Sentence, TextsAnal
 from shoal.chunking.profiles import SCORE_DIGITS, Profile, build_chunks, profiles_of
 from shoal.chunking.token_ranges import CHARS_PER_TOKEN, SentenceSizes, cut_in_range
 from shoal.errors import DocumentTooLargeError, EmptyDocumentError
+from shoal.formats.masking import mask_inline
 from shoal.formats.parsing import find_windows, parse, windows_of
 from shoal.models.documents import (
     Chunk,
@@ -22,7 +23,6 @@ from shoal.models.documents import (
     LeftOut,
     ParsedDocument,
     ScoredDocument,
-    Section,
     SentenceSpan,
 )
 from shoal.models.files import TokenRange
@@ -237,6 +237,17 @@ def rescore_many(
     ]
 
 
+def passage_profile(text: str, title: str, path: Sequence[str], scorer: Scorer, settings: Settings) -> bytes:
+    """Return the packed profile of a passage below a title and headings. Its probabilities are those of a
+    passage without neighbours; its z-scores do not depend on them."""
+    context = _context(title, path) if settings.heading_weight > 0 else ""
+    sentences = [Sentence(mask_inline(text), 0, len(text))]
+    options = _without_search(settings, len(sentences))
+    topics = list(scorer.analyze(sentences, sections=[SectionStart(0, context)], **options).topics)
+    (profile,) = profiles_of(topics, scorer.reefs)
+    return profile["profile"]
+
+
 def _parse(draft: DocumentDraft, settings: Settings, *, keep_boilerplate: bool = False) -> ParsedDocument:
     most = settings.max_chunk_chars
     if (tokens := _token_range(draft)) is not None:
@@ -423,14 +434,12 @@ def section_contexts(draft: DocumentDraft, parsed: ParsedDocument, settings: Set
     """The context of each section; all are empty if headings have no weight."""
     if not settings.heading_weight > 0:
         return [""] * len(parsed.sections)
-    return [_context(draft.title, section) for section in parsed.sections]
+    return [_context(draft.title, section.path) for section in parsed.sections]
 
 
-def _context(title: str, section: Section) -> str:
+def _context(title: str, path: Sequence[str]) -> str:
     """Title and headings, each once and as its own paragraph, so that no compound spans two of them."""
-    named = {
-        text.casefold(): text for text in (title, *(_LABEL.sub("", heading) for heading in section.path))
-    }
+    named = {text.casefold(): text for text in (title, *(_LABEL.sub("", heading) for heading in path))}
     return _CONTEXT_BREAK.join(named.values())
 
 

@@ -33,13 +33,15 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A segment without its deleted documents.
+    """A segment without its deleted documents, and without chunks that another part has instead.
 
     live_documents  bool (n_documents,), or None if none is deleted
+    replaced        ordinals of the chunks that another part has, whole blocks; their document counts there
     """
 
     segment: Segment
     live_documents: NDArray[np.bool_] | None = None
+    replaced: NDArray[np.int64] | None = None
 
     @classmethod
     def without(cls, segment: Segment, deleted: Collection[int]) -> Part:
@@ -50,8 +52,12 @@ class Part:
 
     @functools.cached_property
     def live_chunks(self) -> NDArray[np.bool_] | None:
-        """bool (n_chunks,), or None if none is deleted."""
-        return None if self.live_documents is None else self.live_documents[self.segment.document_of]
+        """bool (n_chunks,), or None if none is deleted or replaced."""
+        live = None if self.live_documents is None else self.live_documents[self.segment.document_of]
+        if self.replaced is not None:
+            live = np.ones(self.segment.n_chunks, dtype=np.bool_) if live is None else live
+            live[self.replaced] = False
+        return live
 
     @functools.cached_property
     def totals(self) -> Totals:
@@ -65,6 +71,9 @@ class Part:
         if self.live_documents is not None:
             sizes = sizes[self.live_documents]
         n_blocks = int(np.sum(-(-sizes // BLOCK)))
+        if self.replaced is not None:
+            n_documents -= len(np.unique(segment.document_of[self.replaced]))
+            n_blocks -= len(np.unique(segment.blocks.of_chunks[self.replaced]))
         return Totals(len(segment.chunk_ids[is_live]), n_documents, words[0], words[1], words[2], n_blocks)
 
 
@@ -72,7 +81,7 @@ class Index:
     """Segments and their deleted documents. Immutable, and safe to use from several threads.
 
     The chunks of all segments have one numbering, their places: those of the first part, then those of the
-    second. No document is live in two segments.
+    second. No chunk is live in two segments.
 
     starts  i64 (n_parts + 1,): the first place of each part, and the number of places
     cached  what modules that rank compute once for an index
@@ -166,6 +175,8 @@ class Index:
                 is_wanted &= part.live_documents
             if is_wanted.any():
                 own[:] = is_wanted[part.segment.document_of]
+            if part.replaced is not None:
+                own[part.replaced] = False
         return mask
 
     def of_chunks(self, chunk_ids: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -14,7 +14,7 @@ import itertools
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,14 +108,22 @@ MAX_OUTDATED = 0.25
 SHORT_READS, SHORT_READ_SECONDS = 5, 0.02
 """How often and how long the end of short reads is awaited, so that the files of merged segments can go."""
 
-CHUNKS_OF = """
-    SELECT c.id, c.document_id, c.section_id, c.confidence, c.profile, c.text
-    FROM chunks c WHERE c.document_id IN ({ids}) ORDER BY c.document_id, c.chunk_index
-"""
+_INDEXED = "SELECT c.id, c.document_id, c.section_id, c.confidence, c.profile, c.text FROM chunks c"
+CHUNKS_OF = f"{_INDEXED} WHERE c.document_id IN ({{ids}}) ORDER BY c.document_id, c.chunk_index"
+CHUNKS = f"{_INDEXED} WHERE c.id IN ({{ids}}) ORDER BY c.chunk_index"
 TITLES_OF = "SELECT id, title, source_path FROM documents WHERE id IN ({ids})"
-HEADINGS_OF = "SELECT document_id, id, path FROM sections WHERE document_id IN ({ids}) AND path <> '[]'"
+_HEADINGS = "SELECT document_id, id, path FROM sections"
+HEADINGS_OF = f"{_HEADINGS} WHERE document_id IN ({{ids}}) AND path <> '[]'"
+HEADINGS = f"{_HEADINGS} WHERE id IN ({{ids}}) AND path <> '[]'"
 
 log = logging.getLogger(__name__)
+
+
+class ChangedChunk(NamedTuple):
+    """A chunk as it might be: its text, and its packed profile."""
+
+    text: str
+    profile: bytes
 
 
 def update_index(database: Database) -> bool:
@@ -178,24 +186,50 @@ def read_documents(snapshot: Snapshot, document_ids: Sequence[int]) -> Iterator[
     parts."""
     for start in range(0, len(document_ids), IDS_PER_STATEMENT):
         ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
-        of_documents = {
-            row[0]: name_texts(*row[1:]) for row in snapshot.tuples(TITLES_OF.format(ids=ids), parameters)
-        }
-        of_sections = {
-            (document_id, section_id): json.loads(path)
-            for document_id, section_id, path in snapshot.tuples(HEADINGS_OF.format(ids=ids), parameters)
-        }
-        titles = dict(zip(of_documents, name_words(list(of_documents.values())), strict=True))
-        headings: dict[int, dict[int, Words]] = {}
-        for (document_id, section_id), words in zip(
-            of_sections, name_words([NameTexts(path) for path in of_sections.values()]), strict=True
-        ):
-            headings.setdefault(document_id, {})[section_id] = words
         rows = snapshot.tuples(CHUNKS_OF.format(ids=ids), parameters)
-        for group in _read_together(rows):
-            for part, words in zip(group, _words(group), strict=True):
-                document_id = part[0][1]
-                yield _document(part, words, titles[document_id], headings.get(document_id, {}))
+        yield from _documents(
+            rows,
+            snapshot.tuples(TITLES_OF.format(ids=ids), parameters),
+            snapshot.tuples(HEADINGS_OF.format(ids=ids), parameters),
+        )
+
+
+def read_chunks(
+    snapshot: Snapshot, document_id: int, chunk_ids: Sequence[int], changed: Mapping[int, ChangedChunk]
+) -> IndexedDocument:
+    """Return some chunks of a document as if they were all of it, those in `changed` by their ids as they are
+    there."""
+    ids, parameters = listed("id", chunk_ids)
+    rows = [
+        (*row[:4], changed[row[0]].profile, changed[row[0]].text) if row[0] in changed else row
+        for row in snapshot.tuples(CHUNKS.format(ids=ids), parameters)
+    ]
+    document, of_document = listed("id", [document_id])
+    sections, of_sections = listed("id", {row[2] for row in rows})
+    (indexed,) = _documents(
+        rows,
+        snapshot.tuples(TITLES_OF.format(ids=document), of_document),
+        snapshot.tuples(HEADINGS.format(ids=sections), of_sections),
+    )
+    return indexed
+
+
+def _documents(
+    rows: Iterable[tuple[Any, ...]], titles: Iterable[tuple[Any, ...]], sections: Iterable[tuple[Any, ...]]
+) -> Iterator[IndexedDocument]:
+    """Yield documents from the rows of their chunks, titles and headings."""
+    of_documents = {row[0]: name_texts(*row[1:]) for row in titles}
+    of_sections = {(document_id, section_id): json.loads(path) for document_id, section_id, path in sections}
+    words_of = dict(zip(of_documents, name_words(list(of_documents.values())), strict=True))
+    headings: dict[int, dict[int, Words]] = {}
+    for (document_id, section_id), words in zip(
+        of_sections, name_words([NameTexts(path) for path in of_sections.values()]), strict=True
+    ):
+        headings.setdefault(document_id, {})[section_id] = words
+    for group in _read_together(rows):
+        for part, words in zip(group, _words(group), strict=True):
+            document_id = part[0][1]
+            yield _document(part, words, words_of[document_id], headings.get(document_id, {}))
 
 
 def _read_together(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[list[tuple[Any, ...]]]]:

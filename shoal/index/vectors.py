@@ -11,6 +11,7 @@ whether each chunk has a vector, the scales, and the codes. All numbers are litt
 
 from __future__ import annotations
 
+import copy
 import struct
 import zlib
 from collections.abc import Sequence
@@ -190,6 +191,14 @@ class SegmentVectors:
         self.scales: NDArray[np.float32] = _readonly(scales, "<f4")
         self.codes: NDArray[np.uint8] = _readonly(codes, "u1")
         self.n_vectors = int(np.count_nonzero(self.has_vector))
+
+    def of(self, ordinals: NDArray[np.int64]) -> SegmentVectors:
+        """Return the vectors of some chunks alone."""
+        chosen = copy.copy(self)
+        chosen.has_vector, chosen.scales = self.has_vector[ordinals], self.scales[ordinals]
+        chosen.codes = self.codes.reshape(len(self.has_vector), -1)[ordinals].ravel()
+        chosen.n_vectors = int(np.count_nonzero(chosen.has_vector))
+        return chosen
 
     def add_cosines(self, query: Query, raw: NDArray[np.int64]) -> None:
         """Write the cosine of each chunk with a query of the same dimension into `raw`, as `DenseScores` has

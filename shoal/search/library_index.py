@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from shoal.index.index import Index, Part
 from shoal.index.kernels import use_compiled
 from shoal.index.matching import IndexTerm, find
 from shoal.index.segment import Segment
-from shoal.index.upkeep import outdated_documents, read_documents, update_index
+from shoal.index.upkeep import ChangedChunk, outdated_documents, read_chunks, read_documents, update_index
 from shoal.index.vectors import DenseScores, SegmentVectors, quantised_query
 from shoal.scorer import Scorer
 from shoal.settings import Settings
@@ -54,6 +54,7 @@ class LibraryIndex:
     encoder    of the vectors; None if no chunk has one
     revision   of the library
     main_reefs those of documents that were read in this state, by document and label threshold
+    changed    packed profiles of chunks that are not as the database has them, by their ids
     """
 
     def __init__(
@@ -73,6 +74,31 @@ class LibraryIndex:
         self.revision = revision
         self.main_reefs: dict[tuple[int, float], tuple[MainReef, ...]] = {}
         self.vectors = tuple(vectors)
+        self.changed: Mapping[int, bytes] = {}
+
+    def with_chunk(self, snapshot: Snapshot, chunk_id: int, changed: ChangedChunk) -> LibraryIndex:
+        """Return the index as it would be with another text and profile of a live chunk. Its vector and
+        confidence stay. Only its block is indexed, whatever the size of library and document."""
+        ((number, _, (ordinal,)),) = self.index.split(self.index.places_of([chunk_id]))
+        part = self.index.parts[number]
+        segment, blocks = part.segment, part.segment.blocks.of_chunks
+        block = np.flatnonzero(blocks == blocks[ordinal])
+        document_id = int(segment.document_ids[segment.document_of[ordinal]])
+        document = read_chunks(snapshot, document_id, segment.chunk_ids[block].tolist(), {chunk_id: changed})
+        parts = [*self.index.parts, Part(Segment(segment_bytes([document], TERMS)))]
+        parts[number] = Part(segment, part.live_documents, block)
+        vectors = [*self.vectors, *[None] * (len(self.index.parts) - len(self.vectors))]
+        own = vectors[number] if vectors else None
+        library = LibraryIndex(
+            Index.of_parts(parts),
+            self.n_missing,
+            self.fields,
+            [*vectors, None if own is None else own.of(block)],
+            self.encoder,
+            self.revision,
+        )
+        library.changed = {chunk_id: changed.profile}
+        return library
 
     def __len__(self) -> int:
         """Return the number of places, those of outdated chunks included."""
@@ -109,15 +135,16 @@ class LibraryIndex:
     @functools.cached_property
     def vector_share(self) -> float:
         """Share of the library's chunks that have a vector, 0..1. It does not depend on the segments."""
-        live = self.index.live()
-        return int(np.count_nonzero(self._has_vector & live)) / max(int(np.count_nonzero(live)), 1)
+        return int(np.count_nonzero(self._has_vector)) / max(self.n_chunks, 1)
 
     @functools.cached_property
     def _has_vector(self) -> NDArray[np.bool_]:
+        """Whether the chunk at each place is live and has a vector."""
         mask = np.zeros(len(self), dtype=np.bool_)
         for (_, own), vectors in zip(self.index.by_part(mask), self.vectors, strict=False):
             if vectors is not None:
                 own[:] = vectors.has_vector
+        mask &= self.index.live()
         mask.flags.writeable = False
         return mask
 

@@ -150,7 +150,7 @@ def apply_feedback(
     ids, parameters = listed("id", shares)
     profile: dict[int, float] = {}
     rows = snapshot.rows(CHUNKS.format(ids=ids), parameters)
-    stored = as_profiles(rows)
+    stored = as_profiles(rows, library.changed)
     columns = stored.profiles.chunks, stored.profiles.reef_ids, stored.profiles.weights
     for place, reef_id, weight in zip(*(column.tolist() for column in columns), strict=True):
         profile[reef_id] = profile.get(reef_id, 0.0) + shares[stored.chunk_ids[place]] * weight

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,11 +140,13 @@ def profiles_of(snapshot: Snapshot, chunk_ids: Sequence[int]) -> StoredProfiles:
     return as_profiles(snapshot.rows(PROFILES_OF.format(ids=ids), parameters))
 
 
-def as_profiles(rows: Sequence[Any]) -> StoredProfiles:
-    """Unpack the profiles of rows with id, data_checksum and profile of chunks."""
+def as_profiles(rows: Sequence[Any], changed: Mapping[int, bytes] | None = None) -> StoredProfiles:
+    """Unpack the profiles of rows with id, data_checksum and profile of chunks; `changed` has those that
+    count instead, by chunk id."""
+    instead = changed or {}
     return StoredProfiles(
         [row["id"] for row in rows],
-        Profiles.of([row["profile"] for row in rows]),
+        Profiles.of([instead.get(row["id"], row["profile"]) for row in rows]),
         [row["data_checksum"] for row in rows],
     )
 

@@ -111,6 +111,24 @@ def test_merged_and_replaced_documents_keep_their_vectors(database: Database) ->
     assert encoder.n_embedded >= n_embedded + 3
 
 
+def test_a_deleted_document_has_no_vector(database: Database) -> None:
+    encoder = FakeEncoder()
+    deleted = store(database, "snow")
+    store(database, *(f"rain number{number}" for number in range(5)))
+    embed(database, encoder)
+    library_of(database)
+    with database.write() as transaction:
+        document_writer.delete_document(transaction, deleted)
+        index_tables.note_changes(transaction, [deleted])
+    with database.snapshot() as snapshot:
+        library = IndexCache(database).of(snapshot)
+    scores = library.dense(np.ones(64, dtype=np.float32))
+    assert scores is not None
+    assert np.array_equal(scores.has_vector, library.index.live())
+    assert not scores.has_vector.all()
+    assert library.vector_share == 1.0
+
+
 def test_all_vectors_can_be_deleted_and_made_by_another_encoder(database: Database) -> None:
     store(database, *TEXTS)
     embed(database, FakeEncoder())
