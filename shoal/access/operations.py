@@ -69,6 +69,7 @@ TABLE: Mapping[Needed, str] = {
         GET /jobs/{job_id}
         GET /notes
         GET /notes/{note_id}
+        GET /explain
         GET /notes/explain
         GET /notes/new
         GET /notes/proposals

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 REEFS_PER_WORD = 3
 PROFILE_SHOWN = 10
+COUNTERFACTUALS_SHOWN = 6
 WORD_STYLES = {"known": "green", "learned": "cyan", "unknown": "red", "stop": "dim", "number": "dim"}
 LEXICAL_NOTES = {
     "unknown": "not in the vocabulary; matched by spelling only",
@@ -63,6 +64,19 @@ def print_explanation(console: Console, answer: Mapping[str, Any]) -> None:
     if answer["target"]:
         console.print()
         _print_target(console, answer["target"], answer["weights"])
+    if answer["counterfactuals"] and answer["counterfactuals"]["changes"]:
+        console.print()
+        _print_counterfactuals(console, answer["counterfactuals"], is_of_target=bool(answer["target"]))
+
+
+def _print_counterfactuals(console: Console, found: Mapping[str, Any], *, is_of_target: bool) -> None:
+    from rich.text import Text
+
+    of_what = "" if is_of_target else f" in the first result, {one_line(found['document_title'])}"
+    console.print(Text(f"What one word would change{of_what}:"))
+    for change in found["changes"][:COUNTERFACTUALS_SHOWN]:
+        console.print(Text(f"- {one_line(change['message'])}"))
+    console.print(Text(f"Each was found by searching again ({found['n_searches']} searches).", style="dim"))
 
 
 def _print_words(console: Console, words: Sequence[Mapping[str, Any]], mode: str) -> None:

@@ -38,6 +38,7 @@ from shoal.search.request import BEST_FIRST
 from shoal.search.retrieval import MAX_TOP_K, PLAIN, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
 from shoal.support.plain_text import clean, in_line, indented
 
+MAX_COUNTERFACTUALS = 6
 MAX_NEIGHBOURS = 10
 MAX_LISTED = 200
 MAX_FACETS = 10
@@ -250,7 +251,8 @@ class DocumentTools:
     def explain_result(self, query: Query, chunk_id: ChunkId) -> Annotated[CallToolResult, ExplainedResult]:
         """Explain why a passage has its rank for a query, or why it is missing. Use it to judge a
         surprising result of search_chunks, not to find passages. Returns the parts of its score, the words
-        and topics that it shares with the query, and what kept it out."""
+        and topics that it shares with the query, what kept it out, and which word less or more would change
+        its rank."""
         explanation = self._backend.explain(query, chunk_id=chunk_id, include_scores=True, syntax=PLAIN)
         target = explanation.target
         assert target is not None, "a chunk was given"
@@ -400,6 +402,12 @@ def _explained(explanation: Explanation, target: Target, chunk_id: int) -> Expla
             for reef in target.shared_reefs
             if reef.is_reason
         ],
+        counterfactuals=[
+            in_line(change.message)
+            for found in [explanation.counterfactuals]
+            if found is not None
+            for change in found.changes[:MAX_COUNTERFACTUALS]
+        ],
         warnings=[in_line(warning) for warning in explanation.warnings],
     )
 
@@ -431,4 +439,5 @@ def _explanation_text(explained: ExplainedResult) -> str:
         f"{', '.join(topic.passage_words)})"
         for topic in explained.shared_topics
     ]
+    lines += [f"Found by searching again: {message}" for message in explained.counterfactuals]
     return "\n".join([*lines, *warning_lines(explained.warnings)])

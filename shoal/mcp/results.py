@@ -285,6 +285,9 @@ class ExplainedResult(Quoting):
         description="With an encoder: the sentence that is nearest to the query, with its similarity."
     )
     shared_topics: list[SharedTopic]
+    counterfactuals: list[str] = Field(
+        description="What one word less or more would change, found by searching again, the largest first."
+    )
     warnings: list[str]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
@@ -114,6 +115,47 @@ class Target:
     pinned_by: Annotated[int | None, "the pin that put it first, whatever its score; null if none did"] = None
 
 
+class WordChange(enum.StrEnum):
+    """A change of one word, in any inflection."""
+
+    query_without = "query_without"
+    passage_without = "passage_without"
+    query_with = "query_with"
+
+
+@dataclass(frozen=True, slots=True)
+class Counterfactual:
+    """What a change of one word would do to the rank of a chunk, found by running the search again."""
+
+    change: Annotated[
+        WordChange, "a word less in the query or in the text of the chunk, or one more in the query"
+    ]
+    word: Annotated[str, "as the query or the chunk has it"]
+    rank: Annotated[int | None, "of the chunk then, from 1; null: no result"]
+    first_chunk_id: Annotated[int | None, "the first result then; null without results"]
+    first_document_title: Annotated[str | None, "the title of its document"]
+    message: Annotated[str, "the same in words"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counterfactuals:
+    """The changes of one word that move a chunk, or give the search another first result.
+
+    The search runs again for each: with other weights, feedback and best scores, and for a word less in the
+    text with its other length, frequencies and reefs. Title, headings, labels, vectors and learned words stay
+    as they are. Ranks are those of the blend, before results are folded or reranked. Of long queries and
+    texts, the words are tried that add most to the score.
+    """
+
+    chunk_id: Annotated[int, "the chunk of `target`; without one, the first result"]
+    document_title: str
+    rank: Annotated[int | None, "of the chunk as it is, from 1; null: no result"]
+    changes: Annotated[
+        tuple[Counterfactual, ...], "those that bring a missing chunk onto the page, then the largest first"
+    ]
+    n_searches: Annotated[int, "searches that were run"]
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The analysis of a query."""
@@ -139,4 +181,8 @@ class Explanation:
     took_ms: float
     rerank: Annotated[
         RerankInfo | None, "what reranked the results before the target's rank was found; else null"
+    ] = None
+    counterfactuals: Annotated[
+        Counterfactuals | None,
+        "changes of one word that would change the result; null in mode `dense` and without results",
     ] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -93,6 +94,23 @@ def test_search_shows_passages_with_highlights_and_reasons(client: FlaskClient, 
     assert "Volcano</a>" in page
     assert "Copy citation" in page
     assert "<span>line 1</span>" in page
+
+
+def test_result_leads_to_what_one_word_would_change(client: FlaskClient, store: Store) -> None:
+    store(VOLCANO, title=HOSTILE)
+    store("A volcano. The judge of the volcano and a jury wait.", title="Judge")
+    page = text(client, "/?q=lava+in+a+volcano&typos=off&page=1")
+    (address, *_) = re.findall(r'href="(/explain\?[^"]+)"', page)
+    assert "typos=off" in address
+    assert "page" not in address
+    explained = text(client, html.unescape(address))
+    assert "What one word would change" in explained
+    assert "without “lava” in the query, it would be number 2" in explained
+    assert 'href="/?q=lava+in+a+volcano&amp;typos=off"' in explained
+    assert "<script>alert" not in text(client, "/explain?q=lava&chunk=1")
+    text(client, "/explain?q=lava&chunk=99999", status=404)
+    text(client, "/explain?q=lava", status=422)
+    text(client, "/explain?q=&chunk=1", status=422)
 
 
 def test_form_keeps_the_search_parameters(client: FlaskClient) -> None:

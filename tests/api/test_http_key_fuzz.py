@@ -37,6 +37,7 @@ WITH_QUERY = frozenset(
         ("GET", "/api/v1/suggest"),
         ("GET", "/"),
         ("GET", "/notes"),
+        ("GET", "/explain"),
         ("GET", "/notes/explain"),
     }
 )

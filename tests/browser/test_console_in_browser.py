@@ -31,7 +31,7 @@ PAGES = (
     "/documents/1?chunk=0", "/jobs", "/jobs/1", "/jobs/1?items=failed", "/reefs", "/reefs/0",
     "/vocabulary", "/synonyms", "/pins", "/collections", "/notes", "/notes?q=pollen&repo=shop", "/notes?owner=nobody", "/notes/99999",
     "/notes/NOTE?q=pollen&env_tags=bees", "/notes/proposals", "/notes/new",
-    "/notes/explain?q=pollen&env_tags=bees", "/verify", "/verify?references=chunk+1",
+    "/notes/explain?q=pollen&env_tags=bees", "/verify", "/verify?references=chunk+1", "/explain?q=pollen&chunk=1",
     "/saved-searches", "/queries", "/status",
     "/nothing-like-this", "/docs",
 )  # fmt: skip

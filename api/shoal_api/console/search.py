@@ -172,9 +172,10 @@ def _label(field: str) -> str:
 
 def _results(engine: Engine, query: str) -> Mapping[str, Any]:
     number = layout.page_number()
-    size = min(RESULTS, engine.settings.max_top_k)
+    size = _page_size(engine)
     offset = (number - 1) * size
-    mode = layout.choice("mode", SearchMode, "mode") or SearchMode.hybrid
+    arguments = _arguments()
+    mode = arguments["mode"]
     response, explanation = engine.search_and_explain(
         query,
         trace_id=trace_id(),
@@ -182,23 +183,10 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         offset=offset,
         include_scores=True,
         expand=Expand.time.value,
-        filters=_filters(),
-        filter=flask.request.args.get("filter"),
-        mode=mode,
-        preset=flask.request.args.get("preset") or DEFAULT_PRESET,
-        rerank=layout.whole("rerank", 0) if flask.request.args.get("rerank") else None,
-        shortlist=layout.whole("shortlist", 0) if flask.request.args.get("shortlist") else 0,
         facets=asked_facets(),
-        typos=flask.request.args.get("typos") or Typos.auto.value,
-        syntax=flask.request.args.get("syntax") or Syntax.simple.value,
-        synonyms=flask.request.args.get("synonyms") or Synonyms.on.value,
         # Reading sentences takes an encoder longer than the search, so the page asks for them afterwards.
         nearest_sentences="nearest" in flask.request.args,
-        **_order(),
-        group_by=layout.choice("group_by", GroupBy, "group_by") or GroupBy.chunk,
-        fold_similar=bool(flask.request.args.get("fold_similar")),
-        pins=layout.choice("pins", Pins, "pins") or Pins.on,
-        min_relevance=layout.number("min_relevance") or 0.0,
+        **arguments,
     )
     near_words = response.query_info.near_words
     service.current().metrics.observe_search(mode.value, response.took_ms / 1000, near_words)
@@ -239,6 +227,60 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         "facets": shown_facets(response.facets or (), flask.request.args.get("filter")),
         "unfiltered": here(**dict.fromkeys(FILTERS)) if set(FILTERS) & flask.request.args.keys() else None,
     }
+
+
+def _page_size(engine: Engine) -> int:
+    return min(RESULTS, engine.settings.max_top_k)
+
+
+def _arguments() -> dict[str, Any]:
+    """Return what the address says of the results and their order. Raises QueryError."""
+    args = flask.request.args
+    return {
+        "filters": _filters(),
+        "filter": args.get("filter"),
+        "mode": layout.choice("mode", SearchMode, "mode") or SearchMode.hybrid,
+        "preset": args.get("preset") or DEFAULT_PRESET,
+        "rerank": layout.whole("rerank", 0) if args.get("rerank") else None,
+        "shortlist": layout.whole("shortlist", 0) if args.get("shortlist") else 0,
+        "typos": args.get("typos") or Typos.auto.value,
+        "syntax": args.get("syntax") or Syntax.simple.value,
+        "synonyms": args.get("synonyms") or Synonyms.on.value,
+        **_order(),
+        "group_by": layout.choice("group_by", GroupBy, "group_by") or GroupBy.chunk,
+        "fold_similar": bool(args.get("fold_similar")),
+        "pins": layout.choice("pins", Pins, "pins") or Pins.on,
+        "min_relevance": layout.number("min_relevance") or 0.0,
+    }
+
+
+@blueprint.get("/explain")
+@page(*PARAMETERS, "chunk")
+def explain() -> tuple[str, Mapping[str, Any]]:
+    """Show the rank of a passage, what kept it out, and which word would change it."""
+    engine = service.current().engine
+    explanation = engine.explain(
+        flask.request.args.get("q", "").strip(),
+        chunk_id=layout.whole("chunk", 0),
+        top_k=_page_size(engine),
+        **_arguments(),
+    )
+    target = explanation.target
+    assert target is not None, "a chunk was given"
+    index = engine.documents.chunk_indexes([target.chunk_id]).get(target.chunk_id, 0)
+    return "explain.html", {"explanation": explanation, "target": target, "chunk_index": index}
+
+
+@blueprint.app_template_global()
+def explain_address(chunk_id: int) -> str:
+    """Return the URL of the page that explains the rank of a passage in the search of this page."""
+    return flask.url_for("console.explain") + here(chunk=chunk_id, more=None)[len(flask.request.path) :]
+
+
+@blueprint.app_template_global()
+def explained_search_address() -> str:
+    """Return the URL of the search that this page explains."""
+    return flask.url_for("console.search") + here(chunk=None)[len(flask.request.path) :]
 
 
 def _evidence_lines(results: Sequence[SearchResult]) -> Mapping[int, Sequence[str]]:

@@ -14,6 +14,7 @@ from shoal.index import lexical
 from shoal.index.lexical import WeightedTerm
 from shoal.models.explanations import Explanation, KeptOut, NearWordPart, Target, Word
 from shoal.models.search import Expand, GroupBy, SearchMode, SearchResponse, SearchResult
+from shoal.search.explain.counterfactuals import find_counterfactuals
 from shoal.search.explain.query_words import explain_words
 from shoal.search.filters import EXCLUDED, TITLE
 from shoal.search.folding import FOLD_DEPTH, select
@@ -80,6 +81,7 @@ def explain(
         results: Sequence[SearchResult] = ()
         stored: StoredVectors | None = None
         n_pinned = 0
+        chunk = None
         if document_id is not None or chunk_id is not None:
             chunk = _select_chunk(view.snapshot, search.ranking, document_id, chunk_id)
             target = _explain_chunk(search, chunk)
@@ -92,6 +94,7 @@ def explain(
                 n_pinned = count_pinned(results)
                 results = results[n_pinned:]
                 stored = reranker.stored_vectors(view.snapshot, results)
+        counterfactuals = find_counterfactuals(searcher, search, chunk)
     analyzed_query, vector = search.analyzed_query, prepared.embedded.vector
     query_vectors = searcher.get_query_vectors()
     if target and query_vectors and vector and target.scores.dense_raw and target.scores.dense:
@@ -102,6 +105,7 @@ def explain(
     explanation = _explanation(
         request, analyzed_query, words, target, uuid.uuid4().hex, milliseconds_since(prepared.started)
     )
+    explanation = dataclasses.replace(explanation, counterfactuals=counterfactuals)
     if target is None or reranking is None:
         return explanation
     return dataclasses.replace(
