@@ -127,7 +127,7 @@ class _BlockBuilder:
         return self._blocks
 
     def add_page(self, page: Sequence[Line]) -> None:
-        lines = [line for line in page if not (_LEADER.search(line.text) and id(line) not in self._headings)]
+        lines = [line for line in page if not _is_leader(line.text) or id(line) in self._headings]
         notes_from = self._notes_start(lines)
         text, notes = lines[:notes_from], lines[notes_from:]
         for flow in _flows(text):
@@ -333,6 +333,11 @@ class _BlockBuilder:
         self._above = lines[-1]
 
 
+def _is_leader(text: str) -> bool:
+    """Whether a line ends with dots before the number of a page."""
+    return (".." in text or ". ." in text or "……" in text) and _LEADER.search(text) is not None
+
+
 def _flows(lines: Sequence[Line]) -> Iterator[_Flow]:
     """Divide lines where the next is not below the one before it."""
     start = 0
@@ -387,6 +392,8 @@ def _table_end(
     A table is three lines or more, and most of them have gaps in equal places. The end is `start` if there is
     none.
     """
+    if not lines[start].cells:
+        return start, []
     strips: list[_Strip] = []
     solid: list[_Strip] = []
     end = start

@@ -11,7 +11,7 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ SECTION_NUMBER = re.compile(
 _CJK = re.compile(
     "[\u2e80-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff0f\uff1a-\uff20\uff5b-\uffef]"
 )
+_FIRST_CJK = "\u2e80"
 # Gaps between letters that spaces divide, as multiples of their size.
 _CJK_GAP = 0.55
 _NO_GAP = (-0.15, 0.05)
@@ -49,6 +50,7 @@ _STOPS = ".!?:؟"
 _LIGATURES = str.maketrans(
     {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\x00": None, "\x02": "-"}
 )
+_UNUSUAL = re.compile("[\x00\x02\ud800-\udfff\ufb00-\ufdff\ufe70-\ufefc]")
 _PRESENTATION_FORMS = re.compile("[\ufb50-\ufdff\ufe70-\ufefc]+")
 _BOLD_NAME = re.compile(rb"bold|black|heavy|semibd|demi|medi|cm(?:ss)?bx|sfbx|(?<![a-z])bd\b", re.IGNORECASE)
 _SUBSET = re.compile(r"\A[A-Z]{6}\+")
@@ -65,7 +67,7 @@ class Cell(NamedTuple):
 
 
 class Word(NamedTuple):
-    """Text between spaces; `is_divided`: the space after it is a guess of PDFium from its gap."""
+    """Text between spaces; `is_divided`: the space after it is a guess of PDFium, where there is no gap."""
 
     left: float
     right: float
@@ -123,13 +125,17 @@ class PageText(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """A part of a page's text in PDFium's indices; `middle`: of a character that is no space."""
+    """A part of a page's text in PDFium's indices; `middle`: of a character that is no space.
+
+    `angle`, `scale`: of the letters there: degrees, and what their size is multiplied by.
+    """
 
     start: int
     stop: int
     middle: int
     hyphenated: bool
     angle: int
+    scale: float
 
 
 def ends_sentence(text: str) -> bool:
@@ -157,10 +163,7 @@ class PageReader:
         n_chars = min(self._raw.FPDFText_CountChars(textpage), MAX_PAGE_CHARS)
         if n_chars <= 0:
             return PageText([], [], View(rotation, width, height), 0)
-        units = self._units(textpage, n_chars)
-        # One code unit for each index of PDFium: halves of surrogate pairs stay apart until they are cut.
-        whole = "".join(map(chr, units))
-        whole, n_unmapped = self._without_unmapped(textpage, whole)
+        whole, n_unmapped = self._without_unmapped(textpage, self._units(textpage, n_chars))
         spans = list(self._spans(textpage, whole))
         angles: Counter[int] = Counter()
         for span in spans:
@@ -190,12 +193,12 @@ class PageReader:
         PDFium gives the code of a glyph where the font maps it to no character. Most fonts have codes that
         are characters all the same. One whose codes are often control characters numbers its glyphs.
         """
-        raw = self._raw
-        if not _CONTROL.search(whole):
+        is_unmapped = self._raw.FPDFText_HasUnicodeMapError
+        if not any(is_unmapped(textpage, control.start()) == 1 for control in _CONTROL.finditer(whole)):
             return whole, 0
         unmapped: dict[bytes, list[int]] = defaultdict(list)
         for i, char in enumerate(whole):
-            if not char.isspace() and raw.FPDFText_HasUnicodeMapError(textpage, i) == 1:
+            if not char.isspace() and is_unmapped(textpage, i) == 1:
                 unmapped[self._font_name_of(textpage, i)].append(i)
         chars = list(whole)
         n_unmapped = 0
@@ -221,27 +224,34 @@ class PageReader:
                 while whole[middle].isspace():
                     middle += 1
                 hyphenated = end is not None and end.group() == "\ufffe"
-                yield _Span(first, last, middle, hyphenated, self._angle(textpage, middle))
+                yield _Span(first, last, middle, hyphenated, *self._angle_and_scale(textpage, middle))
             if end is not None:
                 start = end.end()
 
-    def _angle(self, textpage: Any, index: int) -> int:
-        """Return the degrees by which the writing at a character is turned against the clock, 0 to 359."""
+    def _angle_and_scale(self, textpage: Any, index: int) -> tuple[int, float]:
+        """Return the degrees by which the writing at a character is turned against the clock, 0 to 359, and
+        what the size of its letters is multiplied by."""
         matrix = self._matrix
         if not self._raw.FPDFText_GetMatrix(textpage, index, matrix):
-            return 0
-        angle = math.degrees(math.atan2(matrix.b, matrix.a))
+            return 0, 1.0
+        a, b, c, d = matrix.a, matrix.b, matrix.c, matrix.d
+        if a > 0 and b == c == 0:
+            return 0, abs(d)
+        angle = math.degrees(math.atan2(b, a))
         quarter = round(angle / 90) * 90
-        return (quarter if abs(angle - quarter) < _SLANT else round(angle)) % 360
+        return (quarter if abs(angle - quarter) < _SLANT else round(angle)) % 360, math.hypot(c, d)
 
-    def _units(self, textpage: Any, n_chars: int) -> list[int]:
+    def _units(self, textpage: Any, n_chars: int) -> str:
+        """Return one code unit for each index of PDFium: halves of surrogate pairs stay apart until they are
+        cut."""
         buffer = (ctypes.c_ushort * (n_chars + 1))()
         written = self._raw.FPDFText_GetText(textpage, 0, n_chars, buffer)
         if written == n_chars + 1:
-            return list(buffer[:n_chars])
+            text = bytes(buffer)[: 2 * n_chars].decode("utf-16-le", "surrogatepass")
+            return text if len(text) == n_chars else "".join(map(chr, buffer[:n_chars]))
         # Some characters have no Unicode, and GetText passes over them: the indices would be wrong.
         units = (self._raw.FPDFText_GetUnicode(textpage, i) for i in range(n_chars))
-        return [unit if unit <= 0xFFFF else _HYPHEN - 1 for unit in units]
+        return "".join(chr(unit if unit <= 0xFFFF else _HYPHEN - 1) for unit in units)
 
     def _divided(self, textpage: Any, whole: str, span: _Span) -> tuple[_Span, _Span | None]:
         """Divide a line behind the heading of a section that runs into its paragraph.
@@ -268,18 +278,21 @@ class PageReader:
         )
 
     def _line(self, textpage: Any, page: int, whole: str, span: _Span, view: View) -> Line:
-        start, stop, middle, hyphenated, _ = span
+        start, stop, middle, hyphenated, _, scale = span
         text = whole[start:stop]
         first, last = self._position(textpage, start, view), self._position(textpage, stop - 1, view)
-        size = self._size(textpage, middle)
+        size = self._size(textpage, middle, scale)
         if text.isupper():
-            size = max(size, self._size(textpage, start))  # small capitals
-        fonts = [self._font(textpage, at) for at in (start, middle, stop - 1)]
-        font, bold = fonts[1]
-        if fonts[2] != fonts[1] and (fonts[0] != fonts[1] or self._runs_in(textpage, whole, span)):
+            size = max(
+                size, self._size(textpage, start, self._angle_and_scale(textpage, start)[1])
+            )  # small capitals
+        font, bold = of_middle = self._font(textpage, middle)
+        if self._font(textpage, stop - 1) != of_middle and (
+            self._font(textpage, start) != of_middle or self._runs_in(textpage, whole, span)
+        ):
             font = ""
         bottom = self._position(textpage, middle, view)[1]  # the first letter may be raised
-        if _RTL.search(text):
+        if not text.isascii() and _RTL.search(text):
             in_order = self._right_to_left(textpage, text, start, size, view)
             left, right = min(first[0], last[0]), max(first[2], last[2])
             return Line(page, in_order, left, right, bottom, size, bold, False, (), font)
@@ -299,21 +312,30 @@ class PageReader:
         self, textpage: Any, text: str, start: int, size: float, left: float, right: float, view: View
     ) -> list[Cell]:
         """Return the parts of a line between wide gaps; one if it has none."""
-        spaces = [
-            (
-                space,
-                self._position(textpage, start + space.start() - 1, view)[2],
-                self._position(textpage, start + space.end(), view)[0],
-            )
-            for space in _SPACE.finditer(text)
-        ]
-        is_plain = all(_NO_GAP[1] * size <= begins - ends <= _WIDE_GAP * size for _, ends, begins in spaces)
-        if is_plain and not _CJK.search(text) and not _SINGLE_LETTERS.search(text):
+        spaces: list[tuple[re.Match[str], float, float]] = []
+        is_plain = True
+        least, most = _NO_GAP[1] * size, _WIDE_GAP * size
+        read, box = self._raw.FPDFText_GetLooseCharBox, self._box
+        for space in _SPACE.finditer(text):
+            before, after = space.span()
+            if view.rotation:
+                ends = self._position(textpage, start + before - 1, view)[2]
+                begins = self._position(textpage, start + after, view)[0]
+            else:
+                read(textpage, start + before - 1, box)
+                ends = box.right
+                read(textpage, start + after, box)
+                begins = box.left
+            spaces.append((space, ends, begins))
+            is_plain = is_plain and least <= begins - ends <= most
+        if is_plain and not _SINGLE_LETTERS.search(text) and (text.isascii() or not _CJK.search(text)):
             return [Cell(left, right, _joined(text))]
         words: list[Word] = []
         at = 0
         for space, ends, begins in spaces:
-            is_generated = self._raw.FPDFText_IsGenerated(textpage, start + space.start()) == 1
+            is_generated = (
+                begins - ends < least and self._raw.FPDFText_IsGenerated(textpage, start + space.start()) == 1
+            )
             words.append(Word(left, ends, text[at : space.start()], is_generated))
             left, at = begins, space.end()
         words.append(Word(left, right, text[at:], False))
@@ -329,14 +351,10 @@ class PageReader:
         left, bottom, right, _ = view.seen(box.left, box.bottom, box.right, box.top)
         return left, bottom, right
 
-    def _size(self, textpage: Any, index: int) -> float:
+    def _size(self, textpage: Any, index: int, scale: float) -> float:
         """Return the size of a character in points, in steps of a half."""
-        size = self._raw.FPDFText_GetFontSize(textpage, index)
-        if self._raw.FPDFText_GetMatrix(textpage, index, self._matrix):
-            size *= math.hypot(self._matrix.c, self._matrix.d)
-        if not math.isfinite(size):
-            size = 0.0
-        return round(2 * abs(size)) / 2 or 0.5
+        size = scale * self._raw.FPDFText_GetFontSize(textpage, index)
+        return round(2 * abs(size)) / 2 or 0.5 if math.isfinite(size) else 0.5
 
     def _font(self, textpage: Any, index: int) -> tuple[str, bool]:
         """Return the name of a character's font, without the mark of a subset, and whether it is bold."""
@@ -366,12 +384,13 @@ class PageReader:
 
 def _drawn_once(lines: Sequence[Line]) -> Iterator[Line]:
     """Yield lines without those that are drawn again at their place, as for bold letters or a shadow."""
-    places: set[tuple[str, int, int]] = set()
+    places: dict[str, set[tuple[int, int]]] = {}
     for line in lines:
         step = _SAME_PLACE * line.size
         x, y = int(line.left // step), int(line.bottom // step)
-        if not any((line.text, x + dx, y + dy) in places for dx in (-1, 0, 1) for dy in (-1, 0, 1)):
-            places.add((line.text, x, y))
+        of_text = places.setdefault(line.text, set())
+        if not of_text or not any((x + dx, y + dy) in of_text for dx in (-1, 0, 1) for dy in (-1, 0, 1)):
+            of_text.add((x, y))
             yield line
 
 
@@ -381,7 +400,8 @@ def cells_of_words(words: Sequence[Word], size: float) -> list[Cell]:
     A space is within a word if it is a guess from no gap, if it stands between characters of Chinese or
     Japanese, or if the letters of the word are spaced apart evenly.
     """
-    apart = _spaced_apart(words, size)
+    n_single = [len(word.text) for word in words].count(1)
+    apart = _spaced_apart(words, size) if n_single >= _MIN_APART else frozenset()
     cells: list[Cell] = []
     left, parts = words[0].left, [words[0].text]
     for i, (before, word) in enumerate(pairwise(words), 1):
@@ -401,7 +421,7 @@ def cells_of_words(words: Sequence[Word], size: float) -> list[Cell]:
     return [*cells, Cell(left, words[-1].right, "".join(parts))]
 
 
-def _spaced_apart(words: Sequence[Word], size: float) -> set[int]:
+def _spaced_apart(words: Sequence[Word], size: float) -> Set[int]:
     """Return the indices of letters that belong to the letter before them though a space is between.
 
     They are at least `_MIN_APART` single letters in a row, whose gaps or distances are equal.
@@ -438,7 +458,7 @@ def _spaced_apart(words: Sequence[Word], size: float) -> set[int]:
 
 def is_cjk(char: str) -> bool:
     """Whether a character is one of Chinese or Japanese, which puts no spaces between words."""
-    return _CJK.match(char) is not None
+    return char >= _FIRST_CJK and _CJK.match(char) is not None
 
 
 def _continues(before: Line, line: Line) -> bool:
@@ -472,6 +492,8 @@ def _merged(before: Line, line: Line) -> Line:
 
 def _joined(text: str) -> str:
     """Return code units as text: surrogate pairs joined, ligatures as letters, single spaces."""
+    if not _UNUSUAL.search(text):
+        return " ".join(text.split())
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "ignore").translate(_LIGATURES)
     text = _PRESENTATION_FORMS.sub(lambda forms: unicodedata.normalize("NFKC", forms.group()), text)
     return " ".join(text.split())
