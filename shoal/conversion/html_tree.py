@@ -96,7 +96,8 @@ class HtmlTree:
         self.attributes: dict[int, dict[str, str]] = {}
 
     def attribute(self, node: int, name: str) -> str:
-        return self.attributes.get(node, {}).get(name, "")
+        attributes = self.attributes.get(node)
+        return attributes.get(name, "") if attributes else ""
 
     def text_of(self, node: int) -> str:
         """Return all text of a subtree."""

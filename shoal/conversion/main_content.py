@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -143,6 +143,7 @@ _TAG_REASONS = {
     "aside": "sidebar",
     "form": "form",
 }
+_NO_ATTRIBUTES: Final[dict[str, str]] = {}
 _TEXT_PARTS = frozenset({"main", "article", "blockquote", "section", "figure"})
 _LINK_LISTS = words_of("ul ol div table p td dl")
 _MIN_LINKS, _LIST_LINK_SHARE, _MAX_LINK_CHARS = 4, 0.8, 40
@@ -227,7 +228,7 @@ def find_main_content(tree: HtmlTree, *, whole: bool = False) -> MainContent:
         page.find_boilerplate(reasons)
     root, heading = 0, -1
     if not whole:
-        prose = _Prose(tree, reasons)
+        prose = _Prose(tree, page.chars, reasons)
         root = page.main_root(reasons)
         page.find_sides(root, prose, reasons)
         heading = page.lost_heading(root, reasons)
@@ -321,12 +322,12 @@ class _Page:
 
     def find_boilerplate(self, reasons: dict[int, str]) -> None:
         """Add the nodes that are not the page's text."""
-        comments = dict(self._boilerplate(reasons, self.chars[0], only=_COMMENTS))
+        comments = dict(self._comments(reasons))
         total = self.chars[0] - sum(self.chars[node] for node in comments)
         if total < 0.1 * self.chars[0]:
             # The comments are the text, as in a forum.
             comments, total = {}, self.chars[0]
-        found = comments | dict(self._boilerplate(reasons | comments, total, but=_COMMENTS))
+        found = comments | dict(self._boilerplate(reasons | comments, total))
         kept = self.chars[0] - sum(self.chars[node] for node in found)
         # A page that would lose nearly everything is an index of links: only the certain parts go.
         if kept < 0.1 * self.chars[0]:
@@ -334,9 +335,26 @@ class _Page:
             found = {node: reason for node, reason in found.items() if reason in certain}
         reasons.update(found)
 
-    def _boilerplate(
-        self, reasons: dict[int, str], total: int, only: str = "", but: str = ""
-    ) -> Iterator[tuple[int, str]]:
+    def _comments(self, reasons: Container[int]) -> Iterator[tuple[int, str]]:
+        """Yield the largest parts whose classes say that they are comments."""
+        tree, end = self.tree, 0
+        for node, attributes in tree.attributes.items():
+            if node < end or not any(rule.reason == _COMMENTS for rule in self._rules(attributes)):
+                continue
+            above = [node]
+            while above[-1]:
+                above.append(tree.parents[above[-1]])
+            inside = any(map(self._is_text_part, above[1:]))
+            is_comment = self._reason(node, tree.names[node], self.chars[0], inside=inside) == _COMMENTS
+            if is_comment and not any(each in reasons for each in above):
+                yield node, _COMMENTS
+                end = tree.ends[node]
+
+    def _is_text_part(self, node: int) -> bool:
+        return self.tree.names[node] in _TEXT_PARTS or self.tree.attribute(node, "role") == "main"
+
+    def _boilerplate(self, reasons: Container[int], total: int) -> Iterator[tuple[int, str]]:
+        """Yield the largest parts that are no text, but for comments."""
         tree = self.tree
         total = total or 1
         node, size = 1, len(tree.names)
@@ -350,19 +368,21 @@ class _Page:
                 node = tree.ends[node]
                 continue
             reason = self._reason(node, name, total, inside=node < text_part_end)
-            if reason and reason != but and only in ("", reason):
+            if reason and reason != _COMMENTS:
                 yield node, reason
                 node = tree.ends[node]
                 continue
-            if name in _TEXT_PARTS or tree.attribute(node, "role") == "main":
-                text_part_end = max(text_part_end, tree.ends[node])
+            if node >= text_part_end and self._is_text_part(node):
+                text_part_end = tree.ends[node]
             node += 1
 
     def _reason(self, node: int, name: str, total: int, *, inside: bool) -> str:
         """Return why an element is not part of the text, or an empty string. `inside`: of an article."""
+        attributes = self.tree.attributes.get(node, _NO_ATTRIBUTES)
+        if not attributes and name not in _TAG_REASONS and name not in _LINK_LISTS:
+            return ""
         chars = self.chars[node]
         link_share = self.link_chars[node] / chars if chars else 0.0
-        attributes = self.tree.attributes.get(node, {})
         is_small = chars < 0.5 * total
         reason = _ROLE_REASONS.get(attributes.get("role", "")) or _TAG_REASONS.get(name)
         if reason and (is_small or (reason == "navigation" and link_share > 0.5)):
@@ -571,6 +591,8 @@ class _Page:
     def lost_heading(self, root: int, reasons: dict[int, str]) -> int:
         """Return the only heading of the first level if the main content does not contain it, else -1."""
         tree = self.tree
+        if "h1" not in tree.names:
+            return -1
         headings = [node for node, name in enumerate(tree.names) if name == "h1" and self.chars[node]]
         if len(headings) != 1 or headings[0] in reasons:
             return -1
@@ -599,7 +621,8 @@ class _Prose:
     first_text      the first node of a subtree with text, or the number of nodes
     """
 
-    def __init__(self, tree: HtmlTree, removed: Container[int]) -> None:
+    def __init__(self, tree: HtmlTree, chars: Sequence[int], removed: Container[int]) -> None:
+        """`chars`: of each text without white space around it."""
         self.tree = tree
         self.removed = removed
         size = len(tree.names)
@@ -609,17 +632,21 @@ class _Prose:
         self.n_blocks = [0] * size
         self.first_text = [size] * size
         self._has_sentence: set[int] = set()
-        self._count_texts()
+        self._count_texts(chars)
         for node in range(size - 1, 0, -1):
-            if self.is_prose(node):
+            first = self.first_text[node]
+            if first == size:
+                continue
+            if self.own[node] >= _MIN_SENTENCE_CHARS and self.is_prose(node):
                 self.chars[node] += self.own[node]
                 self.n_blocks[node] += 1
             parent = tree.parents[node]
             self.chars[parent] += self.chars[node]
             self.n_blocks[parent] += self.n_blocks[node]
-            self.first_text[parent] = min(self.first_text[parent], self.first_text[node])
+            if first < self.first_text[parent]:
+                self.first_text[parent] = first
 
-    def _count_texts(self) -> None:
+    def _count_texts(self, chars: Sequence[int]) -> None:
         tree = self.tree
         block_of = [0] * len(tree.names)
         link_end = node = 0
@@ -631,10 +658,10 @@ class _Prose:
             block_of[node] = node if name in BLOCKS else block_of[tree.parents[node]]
             if name == "a" and tree.attribute(node, "href")[:1] not in ("", "#"):
                 link_end = tree.ends[node]
-            elif not name and (chars := len(tree.texts[node].strip())):
+            elif not name and chars[node]:
                 block = block_of[node]
-                self.own[block] += chars
-                self.own_links[block] += chars if node < link_end else 0
+                self.own[block] += chars[node]
+                self.own_links[block] += chars[node] if node < link_end else 0
                 self.first_text[node] = node
                 if block not in self._has_sentence and _SENTENCE_END.search(tree.texts[node]):
                     self._has_sentence.add(block)

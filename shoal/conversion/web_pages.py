@@ -129,8 +129,8 @@ def _is_with_site(declared: str, title: str, *, only_after: bool) -> bool:
 
 def _first_text(tree: HtmlTree, wanted: str) -> str:
     """Return the text of the first element that has any, outside of drawings."""
-    for node, name in enumerate(tree.names):
-        if name == wanted and not _is_in_drawing(tree, node):
+    for node in _all_named(tree, wanted):
+        if not _is_in_drawing(tree, node):
             text = one_line(tree.text_of(node)[: 4 * _MAX_TITLE_CHARS])[:_MAX_TITLE_CHARS]
             if text:
                 return text
@@ -152,15 +152,13 @@ def _headings(tree: HtmlTree, main: MainContent) -> Iterator[str]:
 def _metadata(tree: HtmlTree) -> Metadata:
     """Return what a page says of itself in `meta` elements, and its language."""
     found: dict[str, list[str]] = {}
-    for node, name in enumerate(tree.names):
-        if name == "meta":
-            key = (tree.attribute(node, "name") or tree.attribute(node, "property")).lower()
-            if key in _META_NAMES:
-                found.setdefault(_META_NAMES[key], []).append(tree.attribute(node, "content"))
-        elif name == "html" and (language := tree.attribute(node, "lang")):
-            found["language"] = [language]
-        elif name == "body":
-            break
+    body = tree.names.index("body") if "body" in tree.names else len(tree.names)
+    for node in _all_named(tree, "meta"):
+        key = (tree.attribute(node, "name") or tree.attribute(node, "property")).lower()
+        if node < body and key in _META_NAMES:
+            found.setdefault(_META_NAMES[key], []).append(tree.attribute(node, "content"))
+    languages = [tree.attribute(node, "lang") for node in _all_named(tree, "html") if node < body]
+    found["language"] = languages[-1:]
     found["author"] = [text for text in found.get("author", ()) if "://" not in text]
     return described(**found)
 
@@ -168,10 +166,17 @@ def _metadata(tree: HtmlTree) -> Metadata:
 def _open_graph(tree: HtmlTree) -> dict[str, str]:
     """Return the properties that a page declares for previews, such as `og:title`."""
     found: dict[str, str] = {}
-    for node, name in enumerate(tree.names):
-        if name == "meta" and (key := tree.attribute(node, "property")):
+    for node in _all_named(tree, "meta"):
+        if key := tree.attribute(node, "property"):
             found.setdefault(key, one_line(tree.attribute(node, "content"))[:_MAX_TITLE_CHARS])
     return found
+
+
+def _all_named(tree: HtmlTree, name: str) -> Iterator[int]:
+    node = -1
+    for _ in range(tree.names.count(name)):
+        node = tree.names.index(name, node + 1)
+        yield node
 
 
 def _is_in_drawing(tree: HtmlTree, node: int) -> bool:
