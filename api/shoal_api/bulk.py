@@ -13,11 +13,12 @@ import flask
 import structlog
 from werkzeug.wrappers import Response
 
+from shoal.conversion import archives
 from shoal.errors import ShoalError
 from shoal.jobs.queue.submission import Upload
 from shoal.models.jobs import OnConflict
 from shoal.settings import Settings
-from shoal_api import archives, idempotency, jobs, service
+from shoal_api import idempotency, jobs, service
 from shoal_api.incoming import (
     FIELDS,
     Incoming,

@@ -12,8 +12,8 @@ from typing import IO
 import flask
 from werkzeug.wsgi import get_input_stream
 
+from shoal.conversion.inflating import DEFLATE, GZIP, RATIO_FLOOR, Inflated, PackedDataError
 from shoal.settings import Settings
-from shoal_api.inflating import DEFLATE, GZIP, RATIO_FLOOR, Inflated, PackedDataError
 from shoal_api.problems import ProblemError
 from shoal_api.spool import SPOOL_FROM, disk_full_is_an_error, has_body, spool_folder
 

@@ -14,7 +14,9 @@ from typing import IO, Any
 import flask
 import marshmallow as ma
 
+from shoal.conversion import archives
 from shoal.conversion.drafts import draft_of_data, draft_of_fields, largest_file
+from shoal.conversion.inflating import READ_BYTES
 from shoal.errors import (
     INVALID_ARCHIVE_ENTRY,
     MALFORMED_JSON,
@@ -29,11 +31,10 @@ from shoal.models.documents import DocumentDraft, UrlDraft
 from shoal.models.files import FileDraft
 from shoal.settings import Settings
 from shoal.support.other_names import meant_name
-from shoal_api import archives, json_array, multipart, strict_json
+from shoal_api import json_array, multipart, strict_json
 from shoal_api.limits import max_beside_content, max_body_bytes
 from shoal_api.problems import ProblemError, field_problem, flatten, shorten
 from shoal_api.schemas.documents import DocumentInputSchema
-from shoal_api.spool import READ_BYTES
 
 FIELDS = ("tags", "metadata", "format", "chunk_tokens")
 """Fields that apply to all files of a form or an archive."""

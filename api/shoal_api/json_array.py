@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
-from shoal_api.spool import READ_BYTES
+from shoal.conversion.inflating import READ_BYTES
 from shoal_api.strict_json import MAX_DEPTH
 
 BOM = b"\xef\xbb\xbf"

@@ -21,7 +21,7 @@ from werkzeug.sansio.multipart import (
     NeedData,
 )
 
-from shoal_api.spool import READ_BYTES, Readable
+from shoal.conversion.inflating import READ_BYTES, Readable
 
 MAX_HEADERS = 2 * READ_BYTES
 """Bytes the decoder may buffer while it searches for the first boundary or the end of a part's headers: the

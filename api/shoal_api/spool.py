@@ -12,24 +12,20 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 import flask
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from shoal.conversion.inflating import READ_BYTES
 from shoal.errors import DiskFullError
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB
 
-READ_BYTES = 64 * KIB
 SPOOL_FROM = 512 * KIB
 """Bodies larger than this go to a file."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """No space left, quota exceeded, or a file above the limit of the file system or process."""
-
-
-class Readable(Protocol):
-    def read(self, size: int = -1, /) -> bytes: ...
 
 
 def spool_folder(settings: Settings) -> Path:

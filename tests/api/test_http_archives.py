@@ -19,10 +19,11 @@ import pytest
 from flask.testing import FlaskClient
 from surface import API, FLOWER, LAW, VOLCANO, Worker, assert_problem
 
+from shoal.conversion import archives
 from shoal.engine import Engine
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB, MIB
-from shoal_api import archives, create_app
+from shoal_api import create_app
 
 BULK = f"{API}/documents/bulk"
 ZIP, GZIP = "application/zip", "application/gzip"

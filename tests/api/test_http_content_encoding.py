@@ -18,10 +18,11 @@ from flask.testing import FlaskClient
 from surface import API, LAW, VOLCANO, Worker, assert_problem
 from test_http_openapi import operations
 
+from shoal.conversion import inflating
 from shoal.engine import Engine
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB, MIB
-from shoal_api import create_app, inflating, limits
+from shoal_api import create_app, limits
 from shoal_api.content_encoding import unpack_body
 from shoal_api.limits import max_body
 from shoal_api.spool import SPOOL_FROM

@@ -19,12 +19,12 @@ from growth import FACTOR, assert_not_quadratic
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.conversion import inflating, tarball
+from shoal.conversion.archives import Archive, ArchiveTooLargeError, BrokenArchiveError, Member
+from shoal.conversion.inflating import Inflated
+from shoal.conversion.tarball import Kind, Tar
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB, MIB
-from shoal_api import inflating, tarball
-from shoal_api.archives import Archive, ArchiveTooLargeError, BrokenArchiveError, Member
-from shoal_api.inflating import Inflated
-from shoal_api.tarball import Kind, Tar
 
 ZIP, GZIP = "application/zip", "application/gzip"
 SETTINGS = Settings()

@@ -25,6 +25,7 @@ from werkzeug.test import run_wsgi_app
 import lagoon
 from shoal.chunking.analysis import scored_document
 from shoal.cli.demo import sample_lines
+from shoal.conversion.archives import GZIP, ZIP, Archive, ArchiveTooLargeError, BrokenArchiveError
 from shoal.engine import Engine
 from shoal.errors import DocumentError
 from shoal.formats.drafts import draft_from_bytes, make_draft
@@ -34,7 +35,6 @@ from shoal.models.documents import DocFormat, ParsedDocument
 from shoal.search.query_language import parse_query
 from shoal.settings import Settings
 from shoal_api import create_app, multipart
-from shoal_api.archives import GZIP, ZIP, Archive, ArchiveTooLargeError, BrokenArchiveError
 
 WRITES_OF_A_LIBRARY = 150
 """Writes (requests and documents) after which a library is replaced by a new copy."""

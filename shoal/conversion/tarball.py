@@ -10,8 +10,8 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from shoal.conversion.inflating import READ_BYTES, Readable
 from shoal.support.byte_units import MIB
-from shoal_api.spool import READ_BYTES, Readable
 
 BLOCK = 512
 

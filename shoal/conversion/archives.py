@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from typing import IO
 
 from shoal.conversion.drafts import largest_file
+from shoal.conversion.inflating import RATIO_FLOOR, READ_BYTES, Inflated, PackedDataError
 from shoal.conversion.recognition import recognise
+from shoal.conversion.tarball import Entry, Kind, MalformedTarballError, Tar
 from shoal.settings import Settings
 from shoal.support.byte_units import MIB
-from shoal_api.inflating import RATIO_FLOOR, Inflated, PackedDataError
-from shoal_api.spool import READ_BYTES
-from shoal_api.tarball import Entry, Kind, MalformedTarballError, Tar
 
 ZIP = ("application/zip", "application/x-zip-compressed")
 GZIP = ("application/gzip", "application/x-gzip")

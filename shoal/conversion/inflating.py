@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from typing import Protocol
 
 from shoal.support.byte_units import KIB, MIB
-from shoal_api.spool import READ_BYTES, Readable
+
+READ_BYTES = 64 * KIB
+
+
+class Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes: ...
+
 
 GZIP, DEFLATE = "gzip", "deflate"
 """Names of the codings, as in `Content-Encoding`."""
