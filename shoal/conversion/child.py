@@ -23,6 +23,7 @@ from shoal.conversion.converted import (
     ANSWER_HEAD,
     OUT_OF_MEMORY_STATUS,
     REQUEST_HEAD,
+    Attachment,
     ConversionError,
     Converted,
     broken,
@@ -55,27 +56,34 @@ def main(settings: Mapping[str, int]) -> None:
             request = json.loads(_read(requests, n_request))
             data = _read(requests, n_data)
             converted.report_to(lambda share: _send(answers, json.dumps({"share": share}).encode()))
-            answer = _answer(request, data, settings)
+            answer, attachments = _answer(request, data, settings)
             converted.report_to(None)
             _send(answers, answer)
+            for attachment in attachments:
+                _write(answers, attachment.data)
     except MemoryError:
         os._exit(OUT_OF_MEMORY_STATUS)
     os._exit(0)
 
 
-def _answer(request: Mapping[str, Any], data: bytes, settings: Mapping[str, int]) -> bytes:
+def _answer(
+    request: Mapping[str, Any], data: bytes, settings: Mapping[str, int]
+) -> tuple[bytes, tuple[Attachment, ...]]:
+    """Return the JSON of an answer, and the attachments whose bytes follow it."""
     # The system ends this process at the limit even if a library never returns and the parent is gone.
     signal.setitimer(signal.ITIMER_REAL, request["seconds"] + 1.0)
+    attachments: tuple[Attachment, ...] = ()
     try:
-        fields = _converted_fields(convert(request, data))
+        result = convert(request, data)
+        fields, attachments = _converted_fields(result), result.attachments
     except ConversionError as error:
         fields = {"error": {"code": error.code, "message": str(error)}}
     answer = _encoded(fields, settings)
     if len(answer) > settings["output_bytes"]:
         text = f"the text of the file has more than {settings['output_bytes'] // 1024**2:,} MiB"
-        answer = _encoded({"error": {"code": "too_large", "message": text}}, settings)
+        answer, attachments = _encoded({"error": {"code": "too_large", "message": text}}, settings), ()
     signal.setitimer(signal.ITIMER_REAL, 0)
-    return answer
+    return answer, attachments
 
 
 def convert(request: Mapping[str, Any], data: bytes) -> Converted:
@@ -120,6 +128,7 @@ def _converted_fields(result: Converted) -> dict[str, Any]:
         "removed": result.removed,
         "warnings": result.warnings,
         "metadata": result.metadata,
+        "attachments": [(each.name, len(each.data)) for each in result.attachments],
     }
 
 

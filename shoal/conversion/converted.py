@@ -25,12 +25,26 @@ Metadata = dict[str, str | int | list[str]]
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file in a file, such as an attachment of a mail; `name` is the name that it has there."""
+
+    name: str
+    data: bytes
+
+
+MAX_ATTACHMENTS = 10_000
+MAX_ATTACHMENT_BYTES = 256 * 2**20
+"""Of one file. Further ones are left out with a warning."""
+
+
+@dataclass(frozen=True, slots=True)
 class Converted:
     """A converted file.
 
     `content` is Markdown or plain text, as `format` says; headings of the original are headings of Markdown,
     tables are tables of Markdown. `locators` are in the order of their starts and do not overlap. `title` is
     the title that the original declares, or empty. `warnings` tell a person what is missing from the text.
+    `attachments` become documents of their own.
     """
 
     content: str
@@ -40,6 +54,7 @@ class Converted:
     removed: tuple[Removed, ...] = ()
     warnings: tuple[str, ...] = ()
     metadata: Metadata = field(default_factory=dict)
+    attachments: tuple[Attachment, ...] = ()
 
 
 class Converter(Protocol):
@@ -116,7 +131,8 @@ REQUEST_HEAD = struct.Struct(">IQ")
 """Lengths in bytes of a request's JSON and of the file after it."""
 
 ANSWER_HEAD = struct.Struct(">Q")
-"""Length in bytes of an answer's JSON, and of each report before it: an object with only `share`, 0 to 1."""
+"""Length in bytes of an answer's JSON, and of each report before it: an object with only `share`, 0 to 1.
+The bytes of the attachments follow the JSON, which has their names and lengths."""
 
 OUT_OF_MEMORY_STATUS = 77
 """Exit status of a child that reached its limit of memory."""

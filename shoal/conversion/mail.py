@@ -8,7 +8,19 @@ from dataclasses import replace
 from email.utils import getaddresses
 from itertools import chain
 
-from shoal.conversion.converted import ConversionError, Converted, TextBuilder, escaped, heading, report
+from shoal.conversion.attachments import unread_warning
+from shoal.conversion.converted import (
+    MAX_ATTACHMENT_BYTES,
+    MAX_ATTACHMENTS,
+    Attachment,
+    ConversionError,
+    Converted,
+    TextBuilder,
+    escaped,
+    heading,
+    report,
+)
+from shoal.conversion.file_kinds import FILE_KINDS
 from shoal.conversion.main_content import RemovedTexts
 from shoal.conversion.metadata import described
 from shoal.conversion.mime import (
@@ -28,8 +40,8 @@ from shoal.models.files import LocatorKind
 MAX_MESSAGES = 60_000
 """Each is a section; a document can have 65,536."""
 
+_KIND_OF_TYPE = {media_type: kind for kind in FILE_KINDS.values() for media_type in kind.media_types}
 _MAX_NESTED = 5
-_MAX_LISTED_NAMES = 20
 _NO_SUBJECT = "(no subject)"
 _SHOWN_TYPES = frozenset({"message/delivery-status", "message/disposition-notification"})
 _DATA_TYPES = frozenset({"text/calendar", "text/css", "text/rtf", "text/vcard", "text/x-vcard", "text/xml"})
@@ -91,7 +103,9 @@ class _Mailbox:
     def __init__(self) -> None:
         self._text = TextBuilder()
         self._removed = RemovedTexts()
-        self._attachments: list[str] = []
+        self._attachments: list[Attachment] = []
+        self._attached_bytes = 0
+        self._unreadable: list[str] = []
         self._n_messages = 0
         self._n_broken = 0
         self._n_parts = 0
@@ -117,14 +131,11 @@ class _Mailbox:
         self.add(message)
 
     def converted(self, title: str) -> Converted:
-        if not (self._has_text or self._attachments):
+        if not (self._has_text or self._attachments or self._unreadable):
             raise ConversionError("no_text", "the e-mail has no text")
         warnings = []
-        if self._attachments:
-            names = ", ".join(self._attachments[:_MAX_LISTED_NAMES])
-            more = len(self._attachments) - _MAX_LISTED_NAMES
-            rest = f" and {more:,} more" if more > 0 else ""
-            warnings.append(f"attachments are not in the text: {names}{rest}")
+        if self._unreadable:
+            warnings.append(unread_warning(self._unreadable))
         if self._n_broken:
             warnings.append(f"{self._n_broken:,} messages could not be read")
         return Converted(
@@ -134,6 +145,7 @@ class _Mailbox:
             tuple(self._text.locators),
             self._removed.listed(),
             tuple(warnings),
+            attachments=tuple(self._attachments),
         )
 
     def _add_body(self, message: Part, level: int) -> None:
@@ -157,9 +169,24 @@ class _Mailbox:
                 self._add_text(part)
             elif part.body.strip():
                 attached.append(part.file_name)
-                self._attachments.append(part.file_name or f"one of type {part.media_type[:60]}")
+                self._attach(part)
         if names := list(filter(None, attached)):
             self._text.block(f"Attachments: {escaped(', '.join(names))}")
+
+    def _attach(self, part: Part) -> None:
+        """Take a file out of the message. One without a name gets one by its type."""
+        data = part.payload()
+        kind = _KIND_OF_TYPE.get(part.media_type)
+        number = len(self._attachments) + len(self._unreadable) + 1
+        name = part.file_name or f"attachment {number}{kind.suffixes[0] if kind and kind.suffixes else ''}"
+        if (
+            len(self._attachments) >= MAX_ATTACHMENTS
+            or self._attached_bytes + len(data) > MAX_ATTACHMENT_BYTES
+        ):
+            self._unreadable.append(f"{name} (too many or too large)")
+        elif data:
+            self._attachments.append(Attachment(name, data))
+            self._attached_bytes += len(data)
 
     def _add_text(self, part: Part) -> None:
         try:
@@ -171,7 +198,7 @@ class _Mailbox:
             else:
                 body = _plain_body(part)
         except ConversionError:
-            self._attachments.append(f"one of type {part.media_type} that is not readable text")
+            self._unreadable.append(f"one of type {part.media_type[:60]} that is not readable text")
             return
         self._has_text = self._has_text or bool(body.strip())
         self._text.block(body)

@@ -25,8 +25,11 @@ from typing import Any
 
 from shoal.conversion.converted import (
     ANSWER_HEAD,
+    MAX_ATTACHMENT_BYTES,
+    MAX_ATTACHMENTS,
     OUT_OF_MEMORY_STATUS,
     REQUEST_HEAD,
+    Attachment,
     ConversionError,
     Converted,
 )
@@ -63,7 +66,7 @@ class Limits:
     """What the conversion of one file may take.
 
     `seconds` of real time, for a file of up to FULL_TIME_BYTES; `memory_bytes` of address space, libraries
-    included; `output_bytes` of the answer.
+    included; `output_bytes` of the answer, without the attachments of the file.
     """
 
     seconds: float = 120.0
@@ -205,6 +208,8 @@ class _Child:
             while isinstance(answer, dict) and answer.keys() == {"share"}:
                 watch(min(max(float(answer["share"]), 0.0), 1.0))
                 answer = self._read_message(limits, deadline)
+            if isinstance(answer, dict) and "attachments" in answer:
+                answer["attachments"] = self._read_attachments(answer["attachments"], deadline)
         except TimeoutError:
             raise _too_slow(seconds) from None
         except (EOFError, BrokenPipeError):
@@ -221,6 +226,15 @@ class _Child:
         if length > limits.output_bytes:
             raise _too_much_output(limits)
         return json.loads(self._read(length, deadline))
+
+    def _read_attachments(self, heads: Sequence[tuple[str, int]], deadline: float) -> tuple[Attachment, ...]:
+        sizes = [int(size) for _, size in heads]
+        if min(sizes, default=0) < 0 or sum(sizes) > MAX_ATTACHMENT_BYTES or len(sizes) > MAX_ATTACHMENTS:
+            raise _crashed("its attachments are too large")
+        return tuple(
+            Attachment(str(name), self._read(size, deadline))
+            for (name, _), size in zip(heads, sizes, strict=True)
+        )
 
     def kill(self) -> None:
         """End the process and all that it started, and free its pipes."""
@@ -342,6 +356,7 @@ def _checked(answer: Mapping[str, Any]) -> Converted:
             ),
             warnings=tuple(str(warning) for warning in answer["warnings"]),
             metadata={str(name): _checked_value(value) for name, value in answer["metadata"].items()},
+            attachments=answer["attachments"],
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise _crashed("its answer is not a converted file") from None

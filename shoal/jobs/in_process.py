@@ -359,7 +359,13 @@ class IngestSession:
             return []
         with self._database.snapshot() as snapshot:
             rows = snapshot.rows(statements.LOCAL_RESULTS, {"job_id": self._job_id})
-            return [_result(snapshot, row) for row in rows]
+            results = {row["id"]: _result(snapshot, row) for row in rows if row["root_id"] is None}
+            for row in rows:
+                if row["root_id"] is not None:
+                    results[row["root_id"]] = _with_attachment(
+                        results[row["root_id"]], row["name"], _result(snapshot, row)
+                    )
+            return list(results.values())
 
 
 class _LastError(ItemHandler):
@@ -426,6 +432,14 @@ def _result(snapshot: Snapshot, row: Row) -> IngestResult:
     if error is None:
         error, error_code = "the document was deleted or its job canceled", DocumentGoneError.code
     return IngestResult(id=None, title=row["title"], n_chunks=0, tags=(), error=error, error_code=error_code)
+
+
+def _with_attachment(result: IngestResult, name: str, attachment: IngestResult) -> IngestResult:
+    """Return the result of a file with that of an attachment; one that failed is a warning."""
+    if attachment.error is None:
+        return dataclasses.replace(result, n_attachments=result.n_attachments + 1)
+    warning = f"the attachment {name} is not stored: {attachment.error}"
+    return dataclasses.replace(result, warnings=(*result.warnings, warning))
 
 
 MOST_FAILED = 1000

@@ -328,19 +328,25 @@ class Documents:
             return ingest_session.finish_one()
 
     def delete(self, document_id: int) -> bool:
-        """Delete a document and everything derived from it; False if there is none.
+        """Delete a document, its attachments and everything derived from them; False if there is none.
 
         The next learn or rescore forgets words that only this document supported.
         """
-        from shoal.jobs.stages.discover import Discovery, delete_document, rows_to_withdraw
+        from shoal.jobs.stages.contract import NotPreparedError
+        from shoal.jobs.stages.discover import Discovery, delete_document, prepare_deletion
 
         if not 0 < document_id <= MAX_ID:
             return False
-        rows = rows_to_withdraw(
-            self._database, lambda: Discovery(self._library.scorer, self._settings), document_id
-        )
-        with self._database.write() as transaction:
-            found = delete_document(transaction, document_id, rows)
+        while True:
+            prepared = prepare_deletion(
+                self._database, lambda: Discovery(self._library.scorer, self._settings), document_id
+            )
+            try:
+                with self._database.write() as transaction:
+                    found = delete_document(transaction, document_id, prepared)
+                break
+            except NotPreparedError:
+                continue
         # In steps, so that other writers get their turn.
         while found and self._database.return_pages():
             pass

@@ -222,6 +222,7 @@ class IngestResult:
 
     `duplicate` is the id of an existing document with the same content; `id` is then that id too. `error` is
     the reason why the document was rejected, and `error_code` its stable code; `id` is then None.
+    `n_attachments` counts the attachments stored with it; `warnings` name those that could not be.
     """
 
     id: int | None
@@ -232,3 +233,4 @@ class IngestResult:
     error: str | None = None
     warnings: tuple[str, ...] = ()
     error_code: str | None = None
+    n_attachments: int = 0

@@ -123,3 +123,6 @@ class Item:
         "share of the current stage that a worker has passed with it, 0 to 1; null if it is not known, as "
         "for all items that take a few seconds",
     ] = None
+    attached_to: Annotated[
+        int | None, "number of the item in whose file it was found, such as a mail; null if it was uploaded"
+    ] = None

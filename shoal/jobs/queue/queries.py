@@ -324,6 +324,7 @@ def _item(row: Row) -> Item:
         warnings=_warnings(row),
         error_code=row["error_code"],
         stage_share=row["stage_share"] if status in _RUNNING else None,
+        attached_to=None if row["attached_to"] is None else row["attached_to"] + 1,
     )
 
 

@@ -303,8 +303,9 @@ ITEM_CONTENT = """
 """
 # The file of an item to convert; without data, it has to be fetched first.
 ITEM_FILE = """
-    SELECT f.kind, f.name, f.title, f.data, r.item_id IS NOT NULL AS is_fetched
+    SELECT f.kind, f.name, f.title, f.data, COALESCE(r.item_id, p.item_id) IS NOT NULL AS is_named
     FROM job_item_files f LEFT JOIN job_item_responses r ON r.item_id = f.item_id
+    LEFT JOIN job_item_parents p ON p.item_id = f.item_id
     WHERE f.item_id = :item_id AND (f.data IS NOT NULL OR f.kind = 'url')
 """
 ITEM_RESPONSE = "SELECT etag, last_modified FROM job_item_responses WHERE item_id = :item_id"
@@ -631,8 +632,9 @@ LOCAL_PROGRESS = f"""
 # Results of the items of a job, with the documents they became or duplicate.
 LOCAL_RESULTS = """
     SELECT i.id, i.seq, i.title, i.tags, i.status, i.error, i.error_code, i.document_id,
-           d.title AS document_title, d.n_chunks, d.report
+           d.title AS document_title, d.n_chunks, d.report, a.root_id, a.name
     FROM job_items i LEFT JOIN documents d ON d.id = i.document_id
+    LEFT JOIN job_item_parents a ON a.item_id = i.id
     WHERE i.job_id = :job_id ORDER BY i.seq
 """
 JOBS = """
@@ -674,7 +676,9 @@ _ITEMS_OF_JOB = "FROM job_items WHERE job_id = :job_id {has_status}"
 ITEMS = f"""
     SELECT i.seq, i.title, i.source_path, i.metadata, i.warnings, i.n_bytes, i.status, i.document_id,
            i.attempts, i.error, i.error_code, i.stage_share, w.stage, d.title AS title_stored,
-           d.source_path AS source_path_stored, d.metadata AS metadata_stored, s.report
+           d.source_path AS source_path_stored, d.metadata AS metadata_stored, s.report,
+           (SELECT p.seq FROM job_item_parents a JOIN job_items p ON p.id = a.parent_id
+            WHERE a.item_id = i.id) AS attached_to
     FROM job_items i
     LEFT JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
     LEFT JOIN documents d ON d.id = i.document_id AND i.status = '{ItemStatus.duplicate}'

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import CANCELED, LeaseLostError
-from shoal.jobs.queue import statements
-from shoal.jobs.queue.claims import ItemRef, WaveRef
+from shoal.jobs.queue import attachments, statements
+from shoal.jobs.queue.claims import ItemRef, WaveRef, WorkItem
 from shoal.jobs.queue.states import (
     FINAL,
     RETRIABLE,
@@ -100,7 +100,20 @@ def finish_items(transaction: Transaction, results: Sequence[tuple[ItemRef, Outc
     ended = [(item, outcome) for item, outcome in results if outcome.status is not ItemStatus.enqueued]
     ended += _finish_copies(transaction, [item for item, _ in results], now)
     wake(transaction, {item.job_id for item, _ in results}, [item.id for item, _ in ended])
+    _link(transaction, ended)
     return _count_down(transaction, ended, now)
+
+
+def _link(transaction: Transaction, ended: Iterable[tuple[ItemRef, Outcome]]) -> None:
+    """Link the documents that items became or duplicate to those that they are attached to."""
+    stored = [
+        item
+        for item, outcome in ended
+        if outcome.status in (ItemStatus.succeeded, ItemStatus.duplicate)
+        and item.stage in (Stage.convert, Stage.score)
+    ]
+    new = [item.id for item in stored if not (isinstance(item, WorkItem) and item.document_id is not None)]
+    attachments.link(transaction, [item.id for item in stored], new)
 
 
 def _finish_copies(

@@ -9,8 +9,10 @@ import functools
 import hashlib
 import json
 from dataclasses import dataclass
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
+from shoal.conversion.attachments import ReadableFile, find_files, unread_warning
 from shoal.conversion.converted import CONVERTER_VERSION, ConversionError
 from shoal.conversion.file_kinds import FILE_KINDS
 from shoal.conversion.process import ConversionProcess, Limits
@@ -18,6 +20,7 @@ from shoal.declared.documents import DocumentFields
 from shoal.errors import AmbiguousPathError, FileConversionError, LeaseLostError
 from shoal.formats.drafts import draft_from_bytes, is_too_large, make_draft
 from shoal.jobs.queue import statements
+from shoal.jobs.queue.attachments import Attached, add_attachments
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.job_items import URL_KIND
 from shoal.jobs.queue.transitions import Outcome
@@ -31,7 +34,7 @@ from shoal.jobs.stages.contract import (
     take_fields,
 )
 from shoal.models.documents import DocFormat, DocumentDraft
-from shoal.models.files import SourceFile
+from shoal.models.files import FileDraft, SourceFile
 from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer, source_files
@@ -59,6 +62,14 @@ class KnownFile:
     is_at_path: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ConvertedFile:
+    """The text of a file, and the files found in it."""
+
+    draft: DocumentDraft
+    attached: tuple[Attached, ...] = ()
+
+
 class Converting(ItemHandler):
     """Converts the file of an item in a process of its own, which limits time and memory."""
 
@@ -79,10 +90,10 @@ class Converting(ItemHandler):
 
         return Fetching(self._database, self._settings)
 
-    def prepare(self, item: WorkItem) -> DocumentDraft | KnownFile | Fetched | None:
+    def prepare(self, item: WorkItem) -> ConvertedFile | KnownFile | Fetched | None:
         return self.prepare_reporting(item, no_report)
 
-    def prepare_reporting(self, item: WorkItem, report: Report) -> DocumentDraft | KnownFile | Fetched | None:
+    def prepare_reporting(self, item: WorkItem, report: Report) -> ConvertedFile | KnownFile | Fetched | None:
         """None for an item that has a text. Raises DocumentError."""
         with self._database.snapshot() as snapshot:
             row = snapshot.first(statements.ITEM_FILE, {"item_id": item.id})
@@ -96,10 +107,10 @@ class Converting(ItemHandler):
                 known = _document_of(snapshot, item, file_hash, row["kind"], row["title"])
         if row["kind"] == URL_KIND:
             return self.fetching.prepare(item, row["title"])
-        return self._draft(item, row, file_hash, report) if known is None else known
+        return self._converted(item, row, file_hash, report) if known is None else known
 
     def store(
-        self, transaction: Transaction, item: WorkItem, prepared: DocumentDraft | KnownFile | Fetched | None
+        self, transaction: Transaction, item: WorkItem, prepared: ConvertedFile | KnownFile | Fetched | None
     ) -> Outcome:
         if prepared is None:
             return Outcome(ItemStatus.converted)
@@ -117,24 +128,27 @@ class Converting(ItemHandler):
             )
             keep_response(transaction, item, known.document_id)
             return Outcome(ItemStatus.duplicate, known.document_id)
-        if not isinstance(prepared, DocumentDraft):
+        if not isinstance(prepared, ConvertedFile):
             return self.fetching.store(transaction, item, prepared)
-        key = {"item_id": item.id}
-        transaction.execute(statements.SET_CONTENT, {**key, "content": prepared.content})
-        if prepared.file is not None:
+        key, draft, warnings = {"item_id": item.id}, prepared.draft, prepared.draft.warnings
+        left = add_attachments(transaction, item, prepared.attached, self._settings.max_upload_bytes)
+        if left:
+            warnings += (unread_warning([f"{name} (too many within each other)" for name in left]),)
+        transaction.execute(statements.SET_CONTENT, {**key, "content": draft.content})
+        if draft.file is not None:
             transaction.execute(
-                statements.SET_SOURCE, {**key, "source": source_files.file_to_json(prepared.file)}
+                statements.SET_SOURCE, {**key, "source": source_files.file_to_json(draft.file)}
             )
         transaction.execute(
             statements.CONVERT_ITEM,
             {
                 **key,
-                "title": prepared.title,
-                "format": prepared.format.value,
-                "content_hash": prepared.content_hash,
-                "tags": json.dumps(list(prepared.tags), ensure_ascii=False),
-                "metadata": json.dumps(dict(prepared.metadata), ensure_ascii=False),
-                "warnings": json.dumps(prepared.warnings, ensure_ascii=False),
+                "title": draft.title,
+                "format": draft.format.value,
+                "content_hash": draft.content_hash,
+                "tags": json.dumps(list(draft.tags), ensure_ascii=False),
+                "metadata": json.dumps(dict(draft.metadata), ensure_ascii=False),
+                "warnings": json.dumps(warnings, ensure_ascii=False),
             },
         )
         return Outcome(ItemStatus.converted)
@@ -144,7 +158,7 @@ class Converting(ItemHandler):
             return {"office": self._settings.office}
         return {"ocr": True} if kind == "pdf" and self._settings.ocr else {}
 
-    def _draft(self, item: WorkItem, row: Row, file_hash: str, report: Report) -> DocumentDraft:
+    def _converted(self, item: WorkItem, row: Row, file_hash: str, report: Report) -> ConvertedFile:
         data, kind, name = row["data"], row["kind"], row["name"]
         known = FILE_KINDS.get(kind)
         if known is None:
@@ -154,13 +168,13 @@ class Converting(ItemHandler):
             "tags": item.head.tags,
             "metadata": item.head.metadata,
             "chunk_tokens": item.head.chunk_tokens,
-            # The default title comes from the name of the file, which a URL may not have.
-            "source_path": name if row["is_fetched"] else item.head.source_path,
+            # The default title comes from the name of the file, which a URL may not have, nor an attachment.
+            "source_path": name if row["is_named"] else item.head.source_path,
         }
         if known.converter is None:
             fields["format"] = DocFormat.markdown if kind == "markdown" else DocFormat.plaintext
             draft = draft_from_bytes(data, settings=self._settings, **fields)
-            return dataclasses.replace(draft, source_path=item.head.source_path)
+            return ConvertedFile(dataclasses.replace(draft, source_path=item.head.source_path))
         try:
             converted = self._process.convert(data, name, known, self._options(kind), report)
         except ConversionError as error:
@@ -174,12 +188,30 @@ class Converting(ItemHandler):
         file = SourceFile(
             kind, name, file_hash, len(data), CONVERTER_VERSION, converted.locators, converted.removed
         )
-        return dataclasses.replace(
+        found = find_files(converted.attachments, self._settings)
+        unread = (unread_warning(found.unread),) if found.unread else ()
+        draft = dataclasses.replace(
             draft,
             source_path=item.head.source_path,
-            warnings=(*converted.warnings, *draft.warnings),
+            warnings=(*converted.warnings, *unread, *draft.warnings),
             file=file,
         )
+        return ConvertedFile(draft, tuple(self._attached(item, each) for each in found.files))
+
+    def _attached(self, item: WorkItem, found: ReadableFile) -> Attached:
+        """Return a file found in that of an item, with the fields that were given for the item."""
+        head = item.head
+        name = PurePosixPath(PureWindowsPath(found.name).name).name
+        file = FileDraft(
+            found.data,
+            found.kind,
+            name,
+            hashlib.sha256(found.data).hexdigest(),
+            tags=head.tags,
+            metadata=head.metadata,
+            chunk_tokens=head.chunk_tokens,
+        )
+        return Attached(found.name, file)
 
 
 def _document_of(

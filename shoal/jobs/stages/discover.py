@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -26,7 +26,7 @@ from shoal.models.documents import DocumentDraft
 from shoal.models.jobs import ItemStatus
 from shoal.scorer import Scorer, can_learn
 from shoal.settings import Settings
-from shoal.storage import document_writer, observations
+from shoal.storage import attachments, document_writer, observations
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.document_queries import get_draft
 from shoal.storage.observations import Observed, Source
@@ -359,7 +359,43 @@ def keep_rows(transaction: Transaction, document_id: int, rows: list[EvidenceRow
             observations.write_rows(transaction, observed.id, rows)
 
 
-def delete_document(transaction: Transaction, document_id: int, rows: list[EvidenceRow]) -> bool:
-    """Store `rows_to_withdraw`, then delete the document; False if there is none."""
-    keep_rows(transaction, document_id, rows)
+Withdrawn = Mapping[int, list[EvidenceRow]]
+"""`rows_to_withdraw` of documents, by their ids."""
+
+
+def withdrawals(
+    database: Database, discovery: Callable[[], Discovery] | None, document_ids: Iterable[int]
+) -> Withdrawn:
+    """Return what deleting documents needs; no rows without a `discovery`."""
+    return {
+        document_id: rows_to_withdraw(database, discovery, document_id) if discovery else []
+        for document_id in document_ids
+    }
+
+
+def prepare_deletion(
+    database: Database, discovery: Callable[[], Discovery] | None, document_id: int
+) -> Withdrawn:
+    """Return what `delete_document` needs."""
+    with database.snapshot() as snapshot:
+        held = attachments.held_by(snapshot, document_id)
+    return withdrawals(database, discovery, [document_id, *held])
+
+
+def delete_document(transaction: Transaction, document_id: int, prepared: Withdrawn) -> bool:
+    """Delete a document with the attachments that it alone has; False if there is none.
+
+    Raises NotPreparedError if it has other ones than when it was prepared.
+    """
+    delete_documents(transaction, attachments.held_by(transaction, document_id), prepared)
+    keep_rows(transaction, document_id, prepared[document_id])
     return document_writer.delete_document(transaction, document_id)
+
+
+def delete_documents(transaction: Transaction, document_ids: Sequence[int], prepared: Withdrawn) -> None:
+    """Delete documents. Raises NotPreparedError unless all of them are prepared."""
+    if not prepared.keys() >= set(document_ids):
+        raise NotPreparedError
+    for document_id in document_ids:
+        keep_rows(transaction, document_id, prepared[document_id])
+        document_writer.delete_document(transaction, document_id)

@@ -21,19 +21,19 @@ from shoal.declared.documents import DocumentFields
 from shoal.errors import DocumentGoneError, DuplicateContentError
 from shoal.formats.drafts import make_draft, with_passages
 from shoal.jobs.queue import statements
+from shoal.jobs.queue.attachments import ended_attachments
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError, keep_response
-from shoal.jobs.stages.discover import keep_rows, rows_to_withdraw
+from shoal.jobs.stages.discover import Withdrawn, delete_documents, keep_rows, withdrawals
 from shoal.jobs.stages.score import Scored, Scoring
 from shoal.models.documents import DocumentDraft
 from shoal.models.files import GIVEN_PASSAGES, SourceFile
 from shoal.models.jobs import ItemStatus
 from shoal.models.stored import StoredDocument
 from shoal.settings import Settings
-from shoal.storage import document_queries, document_writer, source_files
+from shoal.storage import attachments, document_queries, document_writer, source_files
 from shoal.storage.database import Database, Snapshot, Transaction
-from shoal.storage.vocabulary import EvidenceRow
 from shoal.support.clock import timestamp_at
 
 
@@ -115,14 +115,25 @@ def _is_settled(snapshot: Snapshot, document_id: int, draft: DocumentDraft) -> b
 class Replacement:
     """New content for a document. Of its chunks `before`, those in `kept` keep their ids.
 
-    `withdrawn`: observations of the old text that are in the sums but whose rows were not kept.
+    `withdrawn`: observations that are in the sums but whose rows were not kept, of the old text and of the
+    attachments that go with it.
     """
 
     document_id: int
     scored: Scored
     before: tuple[int, ...]
     kept: tuple[int | None, ...]
-    withdrawn: list[EvidenceRow]
+    withdrawn: Withdrawn
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The content of a document, whose attachments may have changed; `withdrawn` as in Replacement."""
+
+    withdrawn: Withdrawn
+
+
+Prepared = Scored | Replacement | Unchanged | None
 
 
 class Replacing(ItemHandler):
@@ -135,41 +146,44 @@ class Replacing(ItemHandler):
     def prepare_together(self, items: Sequence[WorkItem]) -> None:
         self._scoring.prepare_together(items)
 
-    def prepare(self, item: WorkItem) -> Scored | Replacement | None:
-        """None if nothing needs scoring. Raises DocumentGoneError, DuplicateContentError,
+    def prepare(self, item: WorkItem) -> Scored | Replacement | Unchanged | None:
+        """None if the library has the text already. Raises DocumentGoneError, DuplicateContentError,
         AmbiguousPathError."""
         with self._database.snapshot() as snapshot:
             document_id = _replaced_by(snapshot, item)
             if document_id is not None:
-                if _is_unchanged(snapshot, document_id, item):
-                    return None
-                before = document_writer.chunk_texts(snapshot, document_id)
+                is_unchanged = _is_unchanged(snapshot, document_id, item)
+                ended = ended_attachments(snapshot, item.id, document_id)
+                held = attachments.held_by(snapshot, document_id, ended)
+                before = [] if is_unchanged else document_writer.chunk_texts(snapshot, document_id)
         if document_id is None:
             return self._scoring.prepare(item)
+        discovery = self._scoring.discovery
+        withdrawn = withdrawals(
+            self._database, (lambda: discovery) if discovery else None, [document_id, *held]
+        )
+        if is_unchanged:
+            return Unchanged(withdrawn)
         scored = self._scoring.scored(item)
         kept = matching_chunk_ids(before, [chunk.text for chunk in scored.document.chunks])
-        discovery = self._scoring.discovery
-        rows = rows_to_withdraw(self._database, lambda: discovery, document_id) if discovery else []
-        return Replacement(document_id, scored, tuple(chunk_id for chunk_id, _ in before), kept, rows)
+        return Replacement(document_id, scored, tuple(chunk_id for chunk_id, _ in before), kept, withdrawn)
 
-    def store(
-        self, transaction: Transaction, item: WorkItem, prepared: Scored | Replacement | None
-    ) -> Outcome:
+    def store(self, transaction: Transaction, item: WorkItem, prepared: Prepared) -> Outcome:
         outcome = self._store(transaction, item, prepared)
         keep_response(transaction, item, outcome.document_id)
         return outcome
 
-    def _store(
-        self, transaction: Transaction, item: WorkItem, prepared: Scored | Replacement | None
-    ) -> Outcome:
+    def _store(self, transaction: Transaction, item: WorkItem, prepared: Prepared) -> Outcome:
         document_id = _replaced_by(transaction, item)
         if document_id is None:
-            if isinstance(prepared, Replacement):
+            if isinstance(prepared, Replacement | Unchanged):
                 # The document with this path was deleted or renamed since.
                 raise NotPreparedError
             return self._scoring.store(transaction, item, prepared)
         now = timestamp_at(transaction.now())
         if _is_unchanged(transaction, document_id, item):
+            if _file_of(transaction, item) is not None:
+                _end_attachments(transaction, item, document_id, prepared)
             self._update_unchanged(transaction, document_id, item, now)
             status = ItemStatus.duplicate if item.by_path else ItemStatus.succeeded
             return Outcome(status, document_id)
@@ -179,13 +193,17 @@ class Replacing(ItemHandler):
         if document_writer.chunk_ids(transaction, document_id) != prepared.before:
             # Another job has replaced it since.
             raise NotPreparedError
-        keep_rows(transaction, document_id, prepared.withdrawn)
+        keep_rows(transaction, document_id, prepared.withdrawn[document_id])
+        _end_attachments(transaction, item, document_id, prepared)
         self._scoring.observe(transaction, item, prepared.scored.discovered)
         scored = prepared.scored.document
         if item.by_path:
             draft = document_writer.with_stored_fields(transaction, document_id, scored.draft)
             scored = dataclasses.replace(scored, draft=draft)
         document_writer.replace_document(transaction, document_id, scored, prepared.kept, now=now)
+        stored = source_files.describe_file(transaction, document_id)
+        if stored is None or scored.draft.file is None or stored.file_hash != scored.draft.file.file_hash:
+            attachments.make_independent(transaction, document_id)
         source_files.delete_file(transaction, document_id)
         self._scoring.write_file(transaction, item, document_id, scored.draft)
         self._scoring.prune(transaction, item)
@@ -204,12 +222,12 @@ class Replacing(ItemHandler):
             self._scoring.write_file(transaction, item, document_id, dataclasses.replace(head, file=file))
 
     def store_many(
-        self, transaction: Transaction, group: Sequence[tuple[WorkItem, Scored | Replacement | None]]
+        self, transaction: Transaction, group: Sequence[tuple[WorkItem, Prepared]]
     ) -> list[Outcome]:
         new = [
             (item, one)
             for item, one in group
-            if not isinstance(one, Replacement) and _replaced_by(transaction, item) is None
+            if not isinstance(one, Replacement | Unchanged) and _replaced_by(transaction, item) is None
         ]
         paths = [item.head.source_path for item, _ in group if item.by_path]
         if len(new) == len(group) and len(set(paths)) == len(paths):
@@ -218,6 +236,18 @@ class Replacing(ItemHandler):
                 keep_response(transaction, item, outcome.document_id)
             return outcomes
         return [self.store(transaction, item, prepared) for item, prepared in group]
+
+
+def _end_attachments(transaction: Transaction, item: WorkItem, document_id: int, prepared: Prepared) -> None:
+    """Delete or unlink the attachments that the new file of a document does not have."""
+    ended = ended_attachments(transaction, item.id, document_id)
+    if not ended:
+        return
+    if not isinstance(prepared, Replacement | Unchanged):
+        raise NotPreparedError
+    held = attachments.held_by(transaction, document_id, ended)
+    delete_documents(transaction, held, prepared.withdrawn)
+    attachments.unlink(transaction, document_id, ended)
 
 
 def _replaced_by(snapshot: Snapshot, item: WorkItem) -> int | None:

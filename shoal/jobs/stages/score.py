@@ -33,8 +33,9 @@ from shoal.jobs.stages.discover import (
     AnalysisCache,
     Discovered,
     Discovery,
+    Withdrawn,
     delete_document,
-    rows_to_withdraw,
+    prepare_deletion,
 )
 from shoal.learning.scorers import MAX_LOOKED_UP_TEXTS, Vocabularies
 from shoal.learning.vocabulary import may_contain_learned_words
@@ -48,7 +49,6 @@ from shoal.storage.chunk_queries import get_chunks, packed_profiles
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.document_queries import get_draft
 from shoal.storage.staleness import has_stale_chunks
-from shoal.storage.vocabulary import EvidenceRow
 from shoal.support.clock import timestamp_at
 
 
@@ -285,20 +285,18 @@ class Scoring(ItemHandler):
 
 
 class Deleting(ItemHandler):
-    """The delete stage: delete a document. A missing document counts as deleted."""
+    """The delete stage: delete a document with its attachments. A missing document counts as deleted."""
 
     def __init__(self, database: Database, discovery: Discovery | None = None) -> None:
         self._database = database
         self._discovery = discovery
 
-    def prepare(self, item: WorkItem) -> list[EvidenceRow]:
+    def prepare(self, item: WorkItem) -> Withdrawn:
         assert item.document_id is not None, "an item of a deletion names its document"
         discovery = self._discovery
-        if discovery is None:
-            return []
-        return rows_to_withdraw(self._database, lambda: discovery, item.document_id)
+        return prepare_deletion(self._database, (lambda: discovery) if discovery else None, item.document_id)
 
-    def store(self, transaction: Transaction, item: WorkItem, prepared: list[EvidenceRow]) -> Outcome:
+    def store(self, transaction: Transaction, item: WorkItem, prepared: Withdrawn) -> Outcome:
         assert item.document_id is not None, "an item of a deletion names its document"
         delete_document(transaction, item.document_id, prepared)
         return Outcome(ItemStatus.succeeded, item.document_id)

@@ -1,0 +1,88 @@
+"""Documents that are attached to others: the files in a mail, each linked to every mail that has it.
+
+A document that came as an attachment alone is deleted with the last of its parents. One that was uploaded by
+itself as well stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from shoal.models.stored import NamedDocument
+from shoal.storage.database import Snapshot, Transaction, listed_in_parts
+
+_NAMED = "SELECT d.id, d.title, d.source_path FROM document_parents p JOIN documents d ON d.id = p.{}"
+PARENTS = _NAMED.format("parent_id") + " WHERE p.document_id = :document_id ORDER BY d.id LIMIT :limit"
+ATTACHMENTS = (
+    _NAMED.format("document_id") + " WHERE p.parent_id = :document_id ORDER BY p.name, d.id LIMIT :limit"
+)
+# Attachments of documents that came with their parents alone, each with one of its parents.
+HELD = """
+    SELECT p.document_id, p.parent_id FROM document_parents p
+    JOIN attached_documents a ON a.document_id = p.document_id
+    WHERE p.document_id IN (SELECT c.document_id FROM document_parents c WHERE c.parent_id IN ({ids}))
+"""
+UNLINK = "DELETE FROM document_parents WHERE document_id = :document_id"
+UNLINK_FROM = "DELETE FROM document_parents WHERE document_id = :document_id AND parent_id = :parent_id"
+UNHOLD = "DELETE FROM attached_documents WHERE document_id = :document_id"
+ATTACHED_IDS = "SELECT document_id FROM document_parents WHERE parent_id = :document_id ORDER BY document_id"
+
+MAX_LISTED = 1000
+"""Parents or attachments of a document that are listed."""
+
+
+def parents_of(snapshot: Snapshot, document_id: int) -> tuple[NamedDocument, ...]:
+    """Return the documents that a document is attached to, by id."""
+    rows = snapshot.tuples(PARENTS, {"document_id": document_id, "limit": MAX_LISTED})
+    return tuple(NamedDocument(*row) for row in rows)
+
+
+def attachments_of(snapshot: Snapshot, document_id: int) -> tuple[NamedDocument, ...]:
+    """Return the documents that are attached to a document, by their names in it."""
+    rows = snapshot.tuples(ATTACHMENTS, {"document_id": document_id, "limit": MAX_LISTED})
+    return tuple(NamedDocument(*row) for row in rows)
+
+
+def attached_ids(snapshot: Snapshot, document_id: int) -> list[int]:
+    """Return the ids of all documents that are attached to a document."""
+    return [row[0] for row in snapshot.tuples(ATTACHED_IDS, {"document_id": document_id})]
+
+
+def held_by(snapshot: Snapshot, document_id: int, ended: Iterable[int] | None = None) -> list[int]:
+    """Return the documents to delete with a document: attachments that no other document has, and theirs.
+
+    `ended`: those of its attachments that it does not have any more, if the document itself stays.
+    """
+    gone = {document_id} if ended is None else set()
+    links = {(each, document_id) for each in ended or ()}
+    found: dict[int, None] = {}
+    frontier = [document_id]
+    while frontier:
+        holders: dict[int, set[int]] = {}
+        for ids, values in listed_in_parts("id", frontier):
+            for child, parent in snapshot.tuples(HELD.format(ids=ids), values):
+                if (child, parent) not in links:
+                    holders.setdefault(child, set()).add(parent)
+                else:
+                    holders.setdefault(child, set())
+        frontier = [
+            child
+            for child, parents in holders.items()
+            if child != document_id and child not in gone and parents <= gone
+        ]
+        gone.update(frontier)
+        found.update(dict.fromkeys(frontier))
+    return list(found)
+
+
+def unlink(transaction: Transaction, document_id: int, attached: Iterable[int]) -> None:
+    """Remove the links between a document and attachments that it does not have any more."""
+    transaction.write_many(
+        UNLINK_FROM, [{"document_id": each, "parent_id": document_id} for each in attached]
+    )
+
+
+def make_independent(transaction: Transaction, document_id: int) -> None:
+    """Remove the links of a document to those that it was attached to: it has another content now."""
+    for statement in (UNLINK, UNHOLD):
+        transaction.execute(statement, {"document_id": document_id})
