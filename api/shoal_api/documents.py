@@ -233,6 +233,8 @@ def get_document(document_id: int) -> dict[str, Any]:
         "sections": detail.sections,
         "report": detail.report,
         "file": detail.file,
+        "parents": detail.parents,
+        "attachments": detail.attachments,
         "chunks": engine.documents.chunks(document_id, limit=SUMMARIES, n_reefs=0).chunks,
         "links": {"self": address, "chunks": f"{address}/chunks", "content": f"{address}/content"},
     }
@@ -291,7 +293,7 @@ def get_document_file(document_id: int) -> Response:
 @blueprint.responds(204)
 @blueprint.fails(404)
 def delete_document(document_id: int) -> Response:
-    """Delete a document and everything derived from it"""
+    """Delete a document, its attachments and everything derived from them"""
     if not service.current().engine.documents.delete(document_id):
         raise ProblemError(404, f"there is no document {document_id}")
     return Response(status=204)

@@ -81,6 +81,10 @@ def print_document(
         console.print(Text(f"from {display_path(document['source_path'])}", style="dim"))
     if document["tags"]:
         console.print(Text("tags " + ", ".join(one_line(tag) for tag in document["tags"]), style="dim"))
+    for label, name in (("attached to", "parents"), ("attachments", "attachments")):
+        if linked := detail[name]:
+            names = ", ".join(f"{one_line(each['title'])} (document {each['id']})" for each in linked)
+            console.print(Text(f"{label} {names}", style="dim"))
     _print_passages(console, chunks, reefs=reefs, with_text=with_text)
     _print_left_out(console, report["n_left_out"])
     for warning in report["warnings"]:
@@ -219,6 +223,8 @@ def print_items(console: Console, items: Sequence[Mapping[str, Any]], *, total: 
             f"{item['bytes']:,}",
             Text(_item_line(item)),
         )
+        if item.get("attached_to"):
+            table.add_row("", "", "", "", Text(f"attached to #{item['attached_to']}", style="dim"))
         for warning in item.get("warnings", ()):
             table.add_row("", "", "", "", Text(f"warning: {one_line(warning)}", style="yellow"))
     if items:

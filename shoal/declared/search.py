@@ -171,7 +171,7 @@ class SearchArguments(TypedDict, total=False):
             kind=Whole(0, MAX_PER_DOCUMENT),
             about=f"most results from one document; 0: no limit. Without it, the best {FIRST_OF_DOCUMENT} of "
             "each document come first, then the others (`further`), so that a page is full if enough "
-            f"passages match. With `group_by` document, its passages, by default {FIRST_OF_DOCUMENT}",
+            f"passages match. With `group_by`, the passages of each, by default {FIRST_OF_DOCUMENT}",
             audit=Audit.always,
         ),
     ]
@@ -205,7 +205,7 @@ class SearchArguments(TypedDict, total=False):
             kind=Value({"type": "string"}),
             about="`next_cursor` of the page before, in place of `offset`: the page begins after its last "
             "result, also if the library has changed; only for the same search. Not with `group_by` "
-            "document or `fold_similar`, whose pages begin at an `offset`",
+            "or `fold_similar`, whose pages begin at an `offset`",
             ranks=False,
             is_saved=False,
             is_for_notes=False,
@@ -395,7 +395,8 @@ class SearchArguments(TypedDict, total=False):
             kind=Choice(GroupBy),
             default=GroupBy.chunk,
             about="`document` ranks whole documents by their best passages: `documents` in place of "
-            "`results`, each with up to `max_per_document` passages; `top_k` and `offset` count documents",
+            "`results`, each with up to `max_per_document` passages; `top_k` and `offset` count documents. "
+            "`parent` takes attachments together with what they are attached to, such as a mail",
             is_saved=False,
             is_for_notes=False,
             is_counted=True,

@@ -24,6 +24,7 @@ from shoal.models.vocabulary import IslandScore, ReefScore
 from shoal.notes.exported_rows import note_records
 from shoal.search.pin_rows import pin_records
 from shoal.storage import vectors
+from shoal.storage.attachments import links_of
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.document_queries import (
@@ -152,6 +153,7 @@ def _document(snapshot: Snapshot, document_id: int, *, is_embedded: bool) -> Ite
         "updated_at": document.updated_at,
         "content": get_content(snapshot, document_id),
         **_file(snapshot, document_id),
+        **_links(snapshot, document_id),
     }
     chunks = get_chunks(snapshot, document_id).chunks
     found = dict(vectors.of_chunks(snapshot, [chunk.id for chunk in chunks])) if is_embedded else {}
@@ -186,6 +188,12 @@ def _file(snapshot: Snapshot, document_id: int) -> dict[str, Any]:
             "removed": get_report(snapshot, document_id).removed,
         }
     }
+
+
+def _links(snapshot: Snapshot, document_id: int) -> dict[str, Any]:
+    """What the document is attached to; nothing for one that was uploaded alone."""
+    links = links_of(snapshot, document_id)
+    return {} if links is None else {"attached_to": links.parents, "is_held": links.is_held}
 
 
 def _chunk(chunk: StoredChunk) -> dict[str, Any]:

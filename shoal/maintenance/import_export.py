@@ -12,7 +12,7 @@ import dataclasses
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
@@ -33,9 +33,10 @@ from shoal.maintenance.record_import import (
     SynonymRecords,
     VectorImport,
 )
-from shoal.models.documents import DocumentDraft, Passage
+from shoal.models.documents import DocumentDraft, IngestResult, Passage
 from shoal.models.files import ANY_TOKENS, SourceFile
 from shoal.settings import Settings
+from shoal.storage.attachments import Links, write_links
 from shoal.storage.source_files import file_from_json
 from shoal.support.byte_units import MIB
 
@@ -116,6 +117,7 @@ def import_export(
     vector_import = VectorImport(library, _checked_head(lines))
     bad = _BadLines()
     line_numbers: list[int] = []
+    links_by_line: dict[int, Links] = {}
     n_bytes = 0
     notes, synonyms, pins = NoteImport(library), SynonymRecords(library), PinRecords(library)
     readers: dict[str, Callable[[int, dict[str, Any]], None]] = {
@@ -135,11 +137,14 @@ def import_export(
                 if record is not None:
                     vector_import.begin_document(record)
                 draft = _draft(record, library.settings)
+                links = _links(record)
             except (DocumentError, NoteError, ValueError) as error:
                 bad.add(number, str(error))
                 continue
             if draft is not None:
                 ingest_session.add_draft(draft)
+                if links is not None:
+                    links_by_line[number] = links
                 line_numbers.append(number)
                 n_bytes += draft.n_bytes
         results = ingest_session.finish(processes=processes, watch=watch)
@@ -154,6 +159,7 @@ def import_export(
     for number, result in numbered_results:
         if result.error is not None:
             bad.add(number, result.error)
+    _store_links(library, links_by_line, numbered_results)
     stored = sum(result.error is None and result.duplicate is None for _, result in numbered_results)
     # One wave in an empty library learns from all documents together, as a rescore does.
     has_several_waves = had_documents or n_bytes > library.settings.wave_bytes
@@ -174,6 +180,18 @@ def import_export(
         pins=pins.n_stored,
         **counts,
     )
+
+
+def _store_links(
+    library: Library, links_by_line: dict[int, Links], results: Iterable[tuple[int, IngestResult]]
+) -> None:
+    """Link documents to their parents. Those that the library had stay without them."""
+    for number, result in results:
+        if result.id is not None and number in links_by_line:
+            links = links_by_line[number]
+            is_held = links.is_held and result.duplicate is None
+            with library.database.write() as transaction:
+                write_links(transaction, result.id, links._replace(is_held=is_held))
 
 
 class _BadLines:
@@ -288,6 +306,18 @@ def _draft(record: dict[str, Any] | None, settings: Settings) -> DocumentDraft |
         warnings=_warnings(record.get("warnings", ())),
         file=_file(record.get("file"), len(draft.content)),
     )
+
+
+def _links(record: dict[str, Any] | None) -> Links | None:
+    """What an exported document is attached to. Raises InvalidFieldError."""
+    rows = (record or {}).get("attached_to")
+    if record is None or rows is None:
+        return None
+    if not isinstance(rows, list) or not all(
+        isinstance(row, list) and len(row) == 2 and all(isinstance(text, str) for text in row) for row in rows
+    ):
+        raise InvalidFieldError("attached_to", "must be a list of content hashes with names")
+    return Links(tuple((parent, clean(name)) for parent, name in rows), record.get("is_held") is True)
 
 
 def _chunks(record: dict[str, Any]) -> list[dict[str, Any]] | None:

@@ -150,7 +150,14 @@ class ClientBackend:
 
     def document(self, document_id: int) -> DocumentDetail:
         document = self._client.document(document_id)
-        return DocumentDetail(document, document.sections, document.report, document.file)
+        return DocumentDetail(
+            document,
+            document.sections,
+            document.report,
+            document.file,
+            document.parents,
+            document.attachments,
+        )
 
     def content(self, document_id: int) -> str:
         return self._client.content(document_id)

@@ -135,6 +135,11 @@ class Document(StoredDocument):
     file: Annotated[DocumentFile | None, "what it was converted from; null for a document sent as text"] = (
         None
     )
+    parents: Annotated[
+        tuple[NamedDocument, ...],
+        "the mails that it is attached to, the first 1,000; it is deleted with the last",
+    ] = ()
+    attachments: Annotated[tuple[NamedDocument, ...], "documents attached to it, the first 1,000"] = ()
     chunks: Annotated[
         tuple[ChunkSummary, ...], "the first 100, without text and reefs; `links.chunks` lists all"
     ] = ()

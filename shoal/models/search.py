@@ -95,6 +95,8 @@ class GroupBy(enum.StrEnum):
 
     chunk = "chunk"
     document = "document"
+    parent = "parent"
+    """A document with those that are attached to it, such as a mail with its attachments."""
 
 
 class TagsMatch(enum.StrEnum):
@@ -226,7 +228,7 @@ class DocumentReef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DocumentResult:
-    """A document found by a search with `group_by="document"`."""
+    """A document found by a search with `group_by` document, or one with its attachments with `parent`."""
 
     document_id: int
     document_title: str
@@ -277,8 +279,8 @@ class SearchResponse:
     ] = None
     next_cursor: Annotated[
         str | None,
-        "cursor of the next page; null on the last, and always with `group_by` document or `fold_similar`, "
-        "whose pages begin at an `offset`. Not in searches with notes",
+        "cursor of the next page; null on the last, and always with `group_by` or `fold_similar`, whose "
+        "pages begin at an `offset`. Not in searches with notes",
         Presence.ON_REQUEST,
     ] = None
     has_more: Annotated[
@@ -288,7 +290,7 @@ class SearchResponse:
     prompt: Annotated[Prompt | None, "with `prompt`; null without results", Presence.ON_REQUEST] = None
     documents: Annotated[
         Sequence[DocumentResult] | None,
-        "with `group_by=document`, best first; `results` are then empty",
+        "with `group_by` document or parent, best first; `results` are then empty",
         Presence.IF_SET,
     ] = None
     total: Annotated[
@@ -297,6 +299,4 @@ class SearchResponse:
         "together. It is exact, and does not depend on the page, `max_per_document`, `fold_similar` and "
         "`min_relevance`",
     ] = 0
-    total_documents: Annotated[int | None, "with `group_by=document`: their documents", Presence.IF_SET] = (
-        None
-    )
+    total_documents: Annotated[int | None, "with `group_by`: their documents", Presence.IF_SET] = None

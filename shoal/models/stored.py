@@ -94,12 +94,17 @@ class DocumentFile:
 
 @dataclass(frozen=True, slots=True)
 class DocumentDetail:
-    """A document with its sections and report; `file` is None for a document sent as text."""
+    """A document with its sections and report; `file` is None for a document sent as text.
+
+    `parents` and `attachments`: at most 1,000 documents that it is attached to, or that are attached to it.
+    """
 
     document: StoredDocument
     sections: tuple[StoredSection, ...]
     report: DocumentReport
     file: DocumentFile | None = None
+    parents: tuple[NamedDocument, ...] = ()
+    attachments: tuple[NamedDocument, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from shoal.declared.arguments import Flag, check_names
 from shoal.declared.search import OF_RANKING
 from shoal.errors import QueryError, ReadTimeoutError, ShoalError
 from shoal.models.batches import BatchAnswer, BatchResponse, FoundBy, FusedResult
-from shoal.models.search import GroupBy, SearchResponse, SearchResult, TextMode
+from shoal.models.search import SearchResponse, SearchResult, TextMode
 from shoal.search.answer_texts import answer_texts
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import LibraryView
@@ -217,10 +217,11 @@ def _check_passages(batch: BatchRequest) -> None:
     for index, (_, request) in enumerate(batch.searches):
         if isinstance(request, ShoalError):
             continue
-        if request.group_by is GroupBy.document:
+        if request.is_grouped:
             raise QueryError(
                 "searches",
-                f"are fused by their passages, and number {index + 1} has group_by document: leave it out",
+                f"are fused by their passages, and number {index + 1} has group_by {request.group_by}: leave "
+                "it out",
             )
         if needs_texts and request.text is TextMode.none:
             raise QueryError(

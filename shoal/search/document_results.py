@@ -12,11 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.models.search import DocumentReef, DocumentResult, SearchResult
+from shoal.models.stored import StoredDocument
+from shoal.search.families import Families
 from shoal.search.library_index import LibraryIndex, LibraryView
 from shoal.search.ordering import Order
 from shoal.search.ranking import Ranked, Ranking
 from shoal.search.relevance import is_relevant_enough
 from shoal.storage.database import Query
+from shoal.storage.document_queries import get_document
 from shoal.storage.statistics import main_reefs, main_reefs_queries
 
 MAX_REEFS = 5
@@ -32,15 +35,20 @@ class DocumentParts:
     others     their further passages, best first
     n_matches  passages that are results
     reefs      the first labels of most of their passages
+    head_of    the document that one is grouped under, if it is not itself
+    heads      these
     """
 
     others: Mapping[int, Sequence[SearchResult]]
     n_matches: Mapping[int, int]
     reefs: Mapping[int, tuple[DocumentReef, ...]]
+    head_of: Mapping[int, int]
+    heads: Mapping[int, StoredDocument]
 
     def document(self, best: SearchResult, min_relevance: float) -> DocumentResult:
         """Return the document of its best passage; the others are as relevant as required."""
-        document_id = best.document_id
+        document_id = self.head_of.get(best.document_id, best.document_id)
+        head = self.heads.get(document_id)
         others = [
             each
             for each in self.others.get(document_id, ())
@@ -48,10 +56,10 @@ class DocumentParts:
         ]
         return DocumentResult(
             document_id=document_id,
-            document_title=best.document_title,
-            source_path=best.source_path,
-            tags=best.tags,
-            metadata=best.metadata,
+            document_title=head.title if head else best.document_title,
+            source_path=head.source_path if head else best.source_path,
+            tags=head.tags if head else best.tags,
+            metadata=head.metadata if head else best.metadata,
             match_score=best.match_score,
             relevance=best.relevance,
             best_chunk_id=best.chunk_id,
@@ -69,12 +77,15 @@ def further_passages(
 ) -> tuple[list[Ranked], dict[int, int]]:
     """Return up to `n_per_document` - 1 further passages of the documents of the given ones, best first, and
     the number of passages of each document that are results."""
-    index = ranking.library.index
-    is_own = ranking.order.is_result & index.of_documents([chunk.document_id for chunk in best])
-    documents, counts = np.unique(index.document_ids(np.flatnonzero(is_own)), return_counts=True)
-    n_matches = dict(zip(documents.tolist(), counts.tolist(), strict=True))
+    index, families = ranking.library.index, ranking.order.families
+    own = np.array([chunk.document_id for chunk in best], dtype=np.int64)
+    if families is not None:
+        own = families.members(families.of(own))
+    is_own = ranking.order.is_result & index.of_documents(own)
     # Sorted documents are not: their passages are in order of their scores.
-    order = Order(index, ranking.order.keys, is_own)
+    order = Order(index, ranking.order.keys, is_own, families=families)
+    documents, counts = np.unique(order.groups(np.flatnonzero(is_own)), return_counts=True)
+    n_matches = dict(zip(documents.tolist(), counts.tolist(), strict=True))
     places = order.first(len(best) * n_per_document, n_per_document)
     known = {chunk.chunk_id for chunk in best}
     return [chunk for chunk in ranking.at(places) if chunk.chunk_id not in known], n_matches
@@ -92,13 +103,18 @@ def _unread(library: LibraryIndex, document_ids: Iterable[int], label_threshold:
 
 
 def make_parts(
-    view: LibraryView, others: Sequence[SearchResult], n_matches: Mapping[int, int]
+    view: LibraryView,
+    best: Sequence[SearchResult],
+    others: Sequence[SearchResult],
+    n_matches: Mapping[int, int],
+    families: Families | None,
 ) -> DocumentParts:
-    """Return the parts of documents; `others` are their further passages."""
+    """Return the parts of the documents of their best passages; `others` are the further ones."""
     snapshot, library, label_threshold = view.snapshot, view.library, view.settings.label_threshold
+    head_of = {} if families is None else _heads(families, [*best, *others])
     by_document: dict[int, list[SearchResult]] = {}
     for result in others:
-        by_document.setdefault(result.document_id, []).append(result)
+        by_document.setdefault(head_of.get(result.document_id, result.document_id), []).append(result)
     unread = _unread(library, n_matches, label_threshold)
     read = main_reefs(snapshot, unread, MAX_REEFS, label_threshold=label_threshold)
     reefs = {each: library.main_reefs.get((each, label_threshold), read.get(each, ())) for each in n_matches}
@@ -111,4 +127,13 @@ def make_parts(
             document_id: tuple(DocumentReef(reef.reef_id, reef.reef_name, reef.n_chunks) for reef in each)
             for document_id, each in reefs.items()
         },
+        head_of,
+        {head: get_document(snapshot, head) for head in set(head_of.values())},
     )
+
+
+def _heads(families: Families, results: Sequence[SearchResult]) -> dict[int, int]:
+    """Return what attached documents among those of results are grouped under."""
+    own = np.unique(np.array([result.document_id for result in results], dtype=np.int64))
+    heads = families.of(own)
+    return {each: head for each, head in zip(own.tolist(), heads.tolist(), strict=True) if each != head}

@@ -37,6 +37,7 @@ from shoal.index import kernels
 from shoal.index.index import Index
 from shoal.models.scores import BoostPart
 from shoal.models.search import SortValue
+from shoal.search.families import Families
 from shoal.search.order_arguments import Boost, Decay, SortKey
 from shoal.storage.database import Snapshot
 
@@ -76,12 +77,19 @@ class Order:
     keys       i64 or f64 (n,), by place in the index
     is_result  bool (n,): whether the chunk may be a result
     levels     i64 (n,) each, not negative: what chunks are ordered by before their keys, greater first
+    families   what documents are grouped under others; None: each is a group of its own
     """
 
     index: Index
     keys: Keys
     is_result: NDArray[np.bool_]
     levels: tuple[NDArray[np.int64], ...] = ()
+    families: Families | None = None
+
+    def groups(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the documents that chunks at some places are grouped under."""
+        document_ids = self.index.document_ids(places)
+        return document_ids if self.families is None else self.families.of(document_ids)
 
     def first(self, n: int, limit: DocumentLimit) -> Places:
         """Return the first `n` results, best first. Sorts only as many chunks as necessary."""
@@ -91,7 +99,7 @@ class Order:
             places = self._best_places(depth)
             levels = [-level[places] for level in reversed(self.levels)]
             places = places[np.lexsort((self.index.chunk_ids(places), -self.keys[places], *levels))]
-            is_within = _places_in_document(self.index.document_ids(places)) < n_best
+            is_within = _places_in_document(self.groups(places)) < n_best
             results: NDArray[np.int64] = places[is_within][:n]
             n_within = len(results)
             if n_within == n or len(places) < depth:
@@ -113,12 +121,12 @@ class Order:
         if limit is None:
             return 1 + len(ahead)
         n_best = per_document(limit, len(ahead))
-        documents, counts = np.unique(self.index.document_ids(ahead), return_counts=True)
-        if counts[documents == self.index.document_ids(own)].sum() < n_best:
+        documents, counts = np.unique(self.groups(ahead), return_counts=True)
+        if counts[documents == self.groups(own)].sum() < n_best:
             return 1 + int(np.minimum(counts, n_best).sum())
         if not isinstance(limit, BestFirst):
             return None
-        _, of_all = np.unique(self.index.document_ids(np.flatnonzero(among)), return_counts=True)
+        _, of_all = np.unique(self.groups(np.flatnonzero(among)), return_counts=True)
         return 1 + int(np.minimum(of_all, n_best).sum() + np.maximum(counts - n_best, 0).sum())
 
     def _best_places(self, n: int) -> NDArray[np.int64]:
@@ -202,8 +210,8 @@ def first_after(order: Order, place: int, n: int, limit: DocumentLimit) -> Place
     if limit is None:
         return behind.first(n, None)
     n_best = per_document(limit, n)
-    used = np.sort(order.index.document_ids(np.flatnonzero(is_ahead & order.is_result)))
-    own = order.index.document_ids(np.array([place]))
+    used = np.sort(order.groups(np.flatnonzero(is_ahead & order.is_result)))
+    own = order.groups(np.array([place]))
     if not isinstance(limit, BestFirst):
         page = _within_after(behind, used, n, n_best)
         return Places(page, len(page))
@@ -224,7 +232,7 @@ def _within_after(behind: Order, used: NDArray[np.int64], n: int, n_best: int) -
     wanted = n
     while True:
         found = behind.first(wanted, n_best).places
-        left = _left_of(behind.index.document_ids(found), used, n_best)
+        left = _left_of(behind.groups(found), used, n_best)
         if np.count_nonzero(left) >= n or len(found) < wanted:
             return found[left][:n]
         wanted *= GROWTH

@@ -225,8 +225,8 @@ class Ranking:
 
     @property
     def n_documents(self) -> int:
-        """Documents of the results."""
-        document_ids = self.library.index.document_ids(np.flatnonzero(self.order.is_result))
+        """Documents of the results, as they are grouped."""
+        document_ids = self.order.groups(np.flatnonzero(self.order.is_result))
         # Chunks of a document are neighbours, so few ids are left to be sorted.
         is_first = np.diff(document_ids, prepend=-1) != 0
         return len(np.unique(document_ids[is_first]))

@@ -109,7 +109,7 @@ class SearchRequest:
     def limit_per_document(self) -> DocumentLimit:
         """What the ranking does with many chunks of one document: only the best is a result if documents are
         ranked."""
-        if self.group_by is GroupBy.document:
+        if self.is_grouped:
             return 1
         if self.max_per_document is None:
             return BEST_FIRST
@@ -121,9 +121,14 @@ class SearchRequest:
         return BEST_FIRST.n if self.max_per_document is None else self.max_per_document
 
     @property
+    def is_grouped(self) -> bool:
+        """Whether documents are ranked."""
+        return self.group_by is not GroupBy.chunk
+
+    @property
     def has_plain_pages(self) -> bool:
         """Whether results are passages one by one, so that a cursor can name them."""
-        return self.group_by is GroupBy.chunk and not self.fold_similar
+        return not (self.is_grouped or self.fold_similar)
 
 
 def make_request(query: object, *, settings: Settings, **given: object) -> SearchRequest:
@@ -151,7 +156,7 @@ def make_request(query: object, *, settings: Settings, **given: object) -> Searc
         if given.get("rerank"):
             raise QueryError("rerank", "orders by relevance, and sort by fields: give one of them")
         request = dataclasses.replace(request, rerank=0)
-    if request.group_by is GroupBy.document:
+    if request.is_grouped:
         _check_grouped(request)
     check_cursor(request)
     check_texts(request.text, request.max_tokens, prompt=request.prompt)
@@ -187,7 +192,7 @@ def check_has_relevance(min_relevance: float, mode: SearchMode) -> None:
 def _check_grouped(request: SearchRequest) -> None:
     limit = MAX_GROUPED // request.top_k
     if not 1 <= request.passages_per_document <= limit:
-        message = f"must be 1 to {limit} with group_by document and top_k {request.top_k}"
+        message = f"must be 1 to {limit} with group_by {request.group_by} and top_k {request.top_k}"
         raise QueryError("max_per_document", message)
     for name in ("max_tokens", "prompt", "text"):
         if getattr(request, name) != SEARCH[name].default:

@@ -30,6 +30,7 @@ from shoal.search.cursors import CHANGED, CHANGED_WITHOUT_ANCHOR, RawScores, cur
 from shoal.search.document_results import DocumentParts, further_passages, make_parts, parts_queries
 from shoal.search.embedded_query import EmbeddedQuery, embed_query, embedded_query_text
 from shoal.search.facets.counting import FacetCounter, find_facets
+from shoal.search.families import Families
 from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.folding import select
 from shoal.search.lexical_ranking import find_matches
@@ -276,13 +277,13 @@ class Searcher:
             ranked, folded = list(selection.ranked[first:]), selection.folded
         ranked, has_more = ranked[: last - first], len(ranked) > last - first
         parts_of_documents = None
-        if request.group_by is GroupBy.document:
+        if request.is_grouped:
             others, n_matches = further_passages(ranking, ranked, request.passages_per_document)
             of_documents = parts_queries(view, n_matches)
             view.snapshot.prefetch(itertools.chain(results_queries([*ranked, *others]), of_documents))
             built = search.results([*ranked, *others])
             results, further_results = built[: len(ranked)], built[len(ranked) :]
-            parts_of_documents = make_parts(view, further_results, n_matches)
+            parts_of_documents = make_parts(view, results, further_results, n_matches, ranking.order.families)
         else:
             results = search.results(ranked)
         if request.fold_similar:
@@ -309,7 +310,7 @@ class Searcher:
             folded=folded,
             parts_of_documents=parts_of_documents,
             total=ranking.n_results,
-            total_documents=ranking.n_documents if request.group_by is GroupBy.document else None,
+            total_documents=ranking.n_documents if request.is_grouped else None,
         )
 
     def finish(
@@ -551,7 +552,7 @@ def rank_for(
         snapshot, library.index, library.fields, compiled_filters.names, request.decay, request.boosts
     )
     sorting = Sorting(snapshot, library.index, library.fields, request.sort) if request.sort else None
-    return rank(
+    ranking = rank(
         snapshot,
         library,
         analyzed_query,
@@ -562,6 +563,10 @@ def rank_for(
         sorting=sorting,
         shortlist_size=request.shortlist,
     )
+    if request.group_by is GroupBy.parent:
+        order = dataclasses.replace(ranking.order, families=Families.read(snapshot))
+        ranking = dataclasses.replace(ranking, order=order)
+    return ranking
 
 
 def _with_query(

@@ -7,6 +7,7 @@ itself as well stays.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from shoal.models.stored import NamedDocument
 from shoal.storage.database import Snapshot, Transaction, listed_in_parts
@@ -25,7 +26,25 @@ HELD = """
 UNLINK = "DELETE FROM document_parents WHERE document_id = :document_id"
 UNLINK_FROM = "DELETE FROM document_parents WHERE document_id = :document_id AND parent_id = :parent_id"
 UNHOLD = "DELETE FROM attached_documents WHERE document_id = :document_id"
-ATTACHED_IDS = "SELECT document_id FROM document_parents WHERE parent_id = :document_id ORDER BY document_id"
+
+# Links by the contents of documents, as an export has them.
+LINKS_OF = """
+    SELECT p.content_hash, l.name FROM document_parents l JOIN documents p ON p.id = l.parent_id
+    WHERE l.document_id = :document_id ORDER BY p.content_hash
+"""
+IS_HELD = "SELECT 1 FROM attached_documents WHERE document_id = :document_id"
+INSERT_LINK = """
+    INSERT INTO document_parents (document_id, parent_id, name)
+    SELECT :document_id, p.id, :name FROM documents p WHERE p.content_hash = :parent AND p.id <> :document_id
+    ON CONFLICT DO NOTHING
+"""
+EXISTS = "SELECT 1 FROM documents WHERE id = :document_id"
+HOLD = """
+    INSERT INTO attached_documents (document_id)
+    SELECT d.id FROM documents d WHERE d.id = :document_id
+      AND EXISTS (SELECT 1 FROM document_parents p WHERE p.document_id = d.id)
+    ON CONFLICT DO NOTHING
+"""
 
 MAX_LISTED = 1000
 """Parents or attachments of a document that are listed."""
@@ -41,11 +60,6 @@ def attachments_of(snapshot: Snapshot, document_id: int) -> tuple[NamedDocument,
     """Return the documents that are attached to a document, by their names in it."""
     rows = snapshot.tuples(ATTACHMENTS, {"document_id": document_id, "limit": MAX_LISTED})
     return tuple(NamedDocument(*row) for row in rows)
-
-
-def attached_ids(snapshot: Snapshot, document_id: int) -> list[int]:
-    """Return the ids of all documents that are attached to a document."""
-    return [row[0] for row in snapshot.tuples(ATTACHED_IDS, {"document_id": document_id})]
 
 
 def held_by(snapshot: Snapshot, document_id: int, ended: Iterable[int] | None = None) -> list[int]:
@@ -73,6 +87,35 @@ def held_by(snapshot: Snapshot, document_id: int, ended: Iterable[int] | None = 
         gone.update(frontier)
         found.update(dict.fromkeys(frontier))
     return list(found)
+
+
+class Links(NamedTuple):
+    """What a document is attached to: the content hash of each parent, and the name of the document there.
+
+    `is_held`: it came with them alone.
+    """
+
+    parents: tuple[tuple[str, str], ...]
+    is_held: bool
+
+
+def links_of(snapshot: Snapshot, document_id: int) -> Links | None:
+    """Return the links of a document; None if it is not attached to any."""
+    key = {"document_id": document_id}
+    parents = tuple((row[0], row[1]) for row in snapshot.tuples(LINKS_OF, key))
+    return Links(parents, snapshot.value(IS_HELD, key) is not None) if parents else None
+
+
+def write_links(transaction: Transaction, document_id: int, links: Links) -> None:
+    """Link a document, which may be gone, to those of its parents that are stored."""
+    if not transaction.value(EXISTS, {"document_id": document_id}):
+        return
+    transaction.write_many(
+        INSERT_LINK,
+        [{"document_id": document_id, "parent": parent, "name": name} for parent, name in links.parents],
+    )
+    if links.is_held:
+        transaction.execute(HOLD, {"document_id": document_id})
 
 
 def unlink(transaction: Transaction, document_id: int, attached: Iterable[int]) -> None:

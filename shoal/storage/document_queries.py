@@ -20,6 +20,7 @@ from shoal.models.stored import (
     StoredDocument,
     StoredSection,
 )
+from shoal.storage.attachments import attachments_of, parents_of
 from shoal.storage.column_values import passages_from_json
 from shoal.storage.database import IDS_PER_STATEMENT, Query, Snapshot, listed, listed_in_parts
 from shoal.storage.source_files import describe_file, get_file
@@ -121,12 +122,14 @@ def get_document(snapshot: Snapshot, document_id: int) -> StoredDocument:
 
 
 def get_detail(snapshot: Snapshot, document_id: int) -> DocumentDetail:
-    """Read a document with its sections, report and file. Raises NotFoundError."""
+    """Read a document with its sections, report, file and links. Raises NotFoundError."""
     return DocumentDetail(
         document=get_document(snapshot, document_id),
         sections=get_sections(snapshot, document_id),
         report=get_report(snapshot, document_id),
         file=describe_file(snapshot, document_id),
+        parents=parents_of(snapshot, document_id),
+        attachments=attachments_of(snapshot, document_id),
     )
 
 

@@ -164,7 +164,8 @@ def test_a_message_has_its_headers_and_text() -> None:
         "\n\nAttachments: Tafel_дом.pdf"
     )
     assert converted.title == "Gezeiten – תגובה"
-    assert converted.warnings == ("attachments are not in the text: Tafel_дом.pdf",)
+    assert [each.name for each in converted.attachments] == ["Tafel_дом.pdf"]
+    assert converted.warnings == ()
     assert places(converted) == [("# Gezeiten – תגובה", "Gezeiten – תגובה", 1)]
 
 

@@ -100,6 +100,8 @@ def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
         "document": detail.document,
         "report": detail.report,
         "file": detail.file,
+        "parents": detail.parents,
+        "attachments": detail.attachments,
         "entries": entries,
         "n_sections": len(detail.sections),
         "chunks": chunks,

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Iterator
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
@@ -245,3 +246,54 @@ def test_case_signs_and_odd_texts() -> None:
         (4, 1.0),
     ]
     assert find_folders([]) == []
+
+
+def mail(subject: str, text: str, **files: str) -> bytes:
+    message = EmailMessage()
+    message["From"] = "Ann <ann@example.org>"
+    message["Subject"] = subject
+    message.set_content(text)
+    for name, content in files.items():
+        data = content.encode()
+        message.add_attachment(data, maintype="application", subtype="octet-stream", filename=f"{name}.txt")
+    return message.as_bytes()
+
+
+def test_attachments_are_grouped_under_their_mail(tmp_path: Path) -> None:
+    files = {
+        "one.eml": mail("One", "Rain and clouds.", deep=f"The volcano and its magma and lava. {FILLER}"),
+        "two.eml": mail("Two", f"The lava of the volcano. {FILLER}", wet="Rain and wind.", hot="Hot lava."),
+    }
+    with Engine(db_path=tmp_path / "shoal.db", scorer=FakeScorer()) as engine:
+        for name, data in files.items():
+            (tmp_path / name).write_bytes(data)
+            engine.ingest_file(tmp_path / name, tags=[name])
+        own = engine.ingest(title="Own", content="The volcano alone.")
+        by_title = {document.title: document.id for document in engine.documents.list(limit=20).documents}
+        found = engine.search(QUERY, group_by="parent", max_per_document=5)
+        groups = {document.document_title: document for document in found.documents or ()}
+        assert {
+            title: {passage.document_title for passage in each.passages} for title, each in groups.items()
+        } == {"One": {"Deep"}, "Two": {"Two", "Hot"}, "Own": {"Own"}}
+        assert [groups[title].document_id for title in ("One", "Own")] == [by_title["One"], own.id]
+        assert groups["One"].tags == ("one.eml",)
+        assert groups["Two"].n_matches == 2
+        assert found.total_documents == 3
+        explained = engine.explain(QUERY, group_by="parent", document_id=by_title["Hot"])
+        assert explained.target is not None
+        assert explained.target.rank is None
+        assert explained.target.kept_out is not None
+        # Without the links each is a document of its own.
+        apart = engine.search(QUERY, group_by="document", max_per_document=5)
+        assert apart.total_documents == 4
+
+
+def test_links_in_a_circle_have_an_end(tmp_path: Path) -> None:
+    with Engine(db_path=tmp_path / "shoal.db", scorer=FakeScorer()) as engine:
+        ids = [engine.ingest(title=f"T{n}", content=f"The volcano number {n}.").id for n in range(3)]
+        with engine.database.write() as transaction:
+            for n in range(3):
+                row = {"document_id": ids[n], "parent_id": ids[(n + 1) % 3]}
+                transaction.execute("INSERT INTO document_parents VALUES (:document_id, :parent_id, '')", row)
+        assert engine.search(QUERY, group_by="parent").documents
+        assert engine.documents.delete(ids[0] or 0)
