@@ -206,7 +206,7 @@ class QueryLog:
 def _place(row: Row, chunk_id: int | None, document_id: int | None) -> tuple[int | None, int]:
     """Return rank and document of a clicked result. Raises QueryError if it was not shown."""
     chunks = json.loads(row["results"])
-    if json.loads(row["arguments"]).get("group_by") == GroupBy.document:
+    if json.loads(row["arguments"]).get("group_by", GroupBy.chunk) != GroupBy.chunk:
         shown = [list(passages) for _, passages in itertools.groupby(chunks, key=lambda each: each[1])]
     else:
         shown = [[each] for each in chunks]

@@ -47,7 +47,7 @@ DECAYS = {
     "date:730:0.2": "of the last years",
 }
 """Preferences for newer documents that the form offers."""
-GROUPINGS = {"group_by": "whole documents", "fold_similar": "similar ones folded"}
+GROUPINGS = {"document": "whole documents", "parent": "mails with their attachments"}
 SUBJECTS = 12
 """Reefs listed before the first search."""
 MODE_NAMES = {
@@ -443,9 +443,10 @@ def _active_order(args: Mapping[str, str]) -> Iterator[Active]:
     boosts = _boosts()
     for boost in boosts:
         yield Active(f"preferred {boost}", here(boost=[each for each in boosts if each != boost]))
-    for name, text in GROUPINGS.items():
-        if args.get(name):
-            yield Active(text, here(**{name: None}))
+    if (group_by := args.get("group_by", "")) in GROUPINGS:
+        yield Active(GROUPINGS[group_by], here(group_by=None))
+    if args.get("fold_similar"):
+        yield Active("similar ones folded", here(fold_similar=None))
 
 
 def _without(name: str, values: list[str], removed: str) -> str:

@@ -347,9 +347,11 @@ def _rank(
     rank = ranking.rank_of(chunk.chunk_id, limit)
     n_best = per_document(limit, 0)
     better = f"{n_best} better passages of the same document come before it"
-    if rank is None and request.group_by is GroupBy.document:
-        best = ranking.best_of(chunk.document_id)
-        message = f"its document is ranked by a better passage, chunk {best}"
+    if rank is None and request.is_grouped:
+        message = "the mail that it belongs to is ranked by a better passage"
+        if request.group_by is GroupBy.document:
+            best = ranking.best_of(chunk.document_id)
+            message = f"its document is ranked by a better passage, chunk {best}"
         return None, [KeptOut("grouped", message)]
     if rank is not None and request.fold_similar:
         selection = select(snapshot, ranking, request, FOLD_DEPTH)
