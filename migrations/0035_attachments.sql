@@ -5,7 +5,7 @@ CREATE TABLE job_item_parents (
     parent_id INTEGER NOT NULL REFERENCES job_items(id) ON DELETE CASCADE,  -- the item of the mail
     root_id   INTEGER NOT NULL REFERENCES job_items(id) ON DELETE CASCADE,  -- the uploaded file that all are in
     depth     INTEGER NOT NULL,          -- 1: in the uploaded file itself
-    name      TEXT NOT NULL              -- in the mail, such as 'plans.zip/house.pdf'
+    name      TEXT NOT NULL              -- in the mail, after the archives that it is in
 );
 CREATE INDEX idx_job_item_parents_parent ON job_item_parents(parent_id);
 CREATE INDEX idx_job_item_parents_root ON job_item_parents(root_id);
@@ -13,7 +13,7 @@ CREATE INDEX idx_job_item_parents_root ON job_item_parents(root_id);
 CREATE TABLE document_parents (
     document_id INTEGER NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
     parent_id   INTEGER NOT NULL REFERENCES documents(id) ON DELETE CASCADE, -- the mail
-    name        TEXT NOT NULL,           -- in the mail, such as 'plans.zip/house.pdf'
+    name        TEXT NOT NULL,           -- in the mail, after the archives that it is in
     PRIMARY KEY (document_id, parent_id)
 ) WITHOUT ROWID;
 CREATE INDEX idx_document_parents_parent ON document_parents(parent_id);

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from email.message import EmailMessage
 from pathlib import Path
 from types import ModuleType
 
@@ -188,6 +189,12 @@ def test_export_fields_match_the_formats_page(canonical: bool, tmp_path: Path) -
                 title=f"Note {i}", content=f"The zorblax {i} lives in the sea. A zorblax eats fish."
             )
         engine.ingest(chunks=[{"text": "A zorblax eats kelp."}])
+        mail = EmailMessage()
+        mail["Subject"] = "Kelp"
+        mail.set_content("The kelp is attached.")
+        mail.add_attachment("A kelp grows in the sea.", filename="kelp.txt")
+        (tmp_path / "kelp.eml").write_bytes(mail.as_bytes())
+        engine.ingest_file(tmp_path / "kelp.eml")
         records = [json.loads(line) for line in engine.maintenance.export(canonical=canonical)]
     page = (ROOT / "docs" / "formats.md").read_text()
     for kind in ("export", "document", "chunk", "custom_word"):

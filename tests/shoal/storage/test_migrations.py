@@ -218,8 +218,9 @@ def test_a_later_revision_is_applied_once(before: Path, later: Path, tmp_path: P
     database = open_database(f"sqlite:///{before if start == 'before' else tmp_path / 'new.db'}")
     if start == "initial":
         with database.write() as transaction:
+            further = set(revisions.statements("sqlite", after="0034"))
             for statement in revisions.statements("sqlite"):
-                if "shelves" not in statement and "confidence" not in statement.split("ON")[0]:
+                if statement not in further and "confidence" not in statement.split("ON")[0]:
                     transaction.execute(statement)
             transaction.execute("CREATE INDEX idx_chunks_confidence ON chunks(confidence)")
     assert migrate.upgrade(database) is True

@@ -64,6 +64,7 @@ def stores(migrated_file: Path) -> Iterator[Stores]:
         postgres.execute(f"SET search_path = {schema}")
         with postgres.transaction():
             migration.apply(postgres, schema, revisions.statements("postgresql"))
+            postgres.execute("UPDATE schema_revision SET revision = %s", (revisions.HEAD,))
         reefs = ", ".join(
             f"('d', {reef}, 'reef {reef}', {reef % 3}, 'island {reef % 3}', {(1, 0.125, 1 / 3**0.5)[reef % 3]})"
             for reef in range(9)
