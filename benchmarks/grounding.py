@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal import Engine
-from shoal.grounding.verification import MIN_COVERAGE
-from shoal.models.verdicts import StatementVerdict, Verdict
+from shoal.models.verdicts import MIN_COVERAGE, StatementVerdict, Verdict
 
 JUDGED = Path(__file__).parent / "judgements" / "grounding.jsonl"
 CORPUS = Path(__file__).parents[1] / "shoal" / "sample_corpus"

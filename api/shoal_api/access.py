@@ -12,7 +12,7 @@ rebinding). This module refuses both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import flask
@@ -236,12 +236,12 @@ def owner_of(named: str | None, usual: str) -> str:
     return owner
 
 
-def named_owner(query: Mapping[str, Any], data: dict[str, Any]) -> str | None:
-    """Return the owner of notes that a request names, and remove it from the body; None without one.
+def named_owner(query: dict[str, Any], data: dict[str, Any]) -> str | None:
+    """Return the owner of notes that a request names, and remove it from both; None without one.
 
     Raises a 422 problem if query parameter and body name different owners.
     """
-    named = [name for name in (query.get("owner"), data.pop("owner", None)) if name is not None]
+    named = [name for name in (query.pop("owner", None), data.pop("owner", None)) if name is not None]
     if len(set(named)) > 1:
         raise field_problem("owner", "differs between the query parameter and the body")
     return named[0] if named else None

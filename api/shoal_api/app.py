@@ -14,29 +14,21 @@ from shoal.jobs.transport.broker import make_celery
 from shoal.settings import Settings
 from shoal_api import (
     access,
+    agents,
     bulk,
-    bulk_notes,
-    chunks,
-    collections,
     documents,
-    facets,
-    hooks,
-    job_actions,
+    installation,
     jobs,
-    keys,
     library,
     limits,
-    note_merges,
     notes,
     openapi,
     pages,
     problems,
     request_collection,
-    retrieval,
     search,
     search_batch,
     service,
-    similarity,
     system,
     trace,
     written,
@@ -102,12 +94,14 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     problems.register(app)
     written.register(app)
     api = openapi.Api(app)
-    retrieval.register(app)
-    searches = (search, search_batch, facets, similarity)
-    resources = (documents, bulk, chunks, jobs, job_actions, *searches, notes, bulk_notes)
-    others = (hooks, keys, system)
-    before = [module.blueprint for module in (*resources, collections, note_merges, retrieval)]
-    for blueprint in (*before, *library.BLUEPRINTS, *(module.blueprint for module in others)):
+    agents.register(app)
+    for blueprint in (
+        *(documents.blueprint, bulk.blueprint, documents.chunks, jobs.blueprint, jobs.actions),
+        *(search.blueprint, search_batch.blueprint, search.facets_blueprint, search.similarity),
+        *(notes.blueprint, notes.bulk, installation.collections, notes.merges, agents.blueprint),
+        *(library.saved_searches, library.queries, library.synonyms, library.pins, agents.hooks_blueprint),
+        *(library.vocabulary, installation.keys, system.blueprint),
+    ):
         api.register_blueprint(blueprint)
     pages.register(app, api)
     app.register_blueprint(console.blueprint)

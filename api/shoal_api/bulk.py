@@ -14,6 +14,7 @@ import structlog
 from werkzeug.wrappers import Response
 
 from shoal.conversion import archives
+from shoal.declared.operations.documents import OtherDocumentOperations
 from shoal.errors import ShoalError
 from shoal.jobs.queue.submission import Upload
 from shoal.models.jobs import OnConflict
@@ -30,9 +31,7 @@ from shoal_api.incoming import (
     read_lines,
 )
 from shoal_api.openapi import Blueprint, check_charset
-from shoal_api.paths import DOCUMENTS
 from shoal_api.problems import ProblemError, field_problem
-from shoal_api.schemas.jobs import AcceptedSchema
 from shoal_api.schemas.uploads import UploadQuerySchema
 from shoal_api.service import Service
 from shoal_api.spool import spooled
@@ -43,7 +42,7 @@ LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
 log = structlog.get_logger("shoal.api")
 
-blueprint = Blueprint("bulk", __name__, url_prefix=DOCUMENTS, description="Many documents in one request")
+blueprint = Blueprint("bulk", __name__, description="Many documents in one request")
 
 BODY: dict[str, Any] = {
     "required": True,
@@ -93,20 +92,8 @@ ADVICE = {
 """What to do with bodies of other types, by a part of the name of the type."""
 
 
-@blueprint.post("/bulk")
-@blueprint.parameters(UploadQuerySchema)
-@blueprint.responds(202, AcceptedSchema, description="Accepted")
-@blueprint.fails(400, 409, 413, 415)
-@blueprint.describe(requestBody=BODY, parameters=[idempotency.PARAMETER])
+@blueprint.serves(OtherDocumentOperations.upload, query=UploadQuerySchema, describe={"requestBody": BODY})
 def add_documents(query: dict[str, Any]) -> Response:
-    """Add many documents as one job
-
-    The body is a form with any number of files, JSON lines, a JSON array, or an archive. A bad document
-    becomes a failed item of the job, with its line, number or name and the reason; the other documents are
-    processed. Folders and
-    hidden files in an archive are skipped and counted. With `on_conflict=replace`, a document replaces the
-    content of the stored document with the same `source_path`.
-    """
     here = service.current()
     request = flask.request
     key = idempotency.key(request)

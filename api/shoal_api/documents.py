@@ -9,31 +9,21 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal.conversion.drafts import draft_of_fields
+from shoal.declared.operations.documents import DocumentOperations as Documents
+from shoal.declared.operations.documents import OtherDocumentOperations as Others
 from shoal.errors import FETCH_CODES, INTERNAL_ERROR, NotFoundError
 from shoal.jobs.jobs import Duplicate
 from shoal.jobs.queue.queries import Job, duplicate_warnings
 from shoal.models.jobs import Item, ItemStatus, JobKind
-from shoal.models.stored import DocumentDetail
+from shoal.models.responses import Accepted, PlannedDeletion, Stored
+from shoal.models.stored import DocumentDetail, StoredChunk
 from shoal_api import idempotency, jobs, service
 from shoal_api.openapi import Blueprint
-from shoal_api.paths import DOCUMENTS, ID
+from shoal_api.paths import DOCUMENTS
 from shoal_api.problems import ProblemError, field_problem
-from shoal_api.schemas.common import PageSchema
-from shoal_api.schemas.documents import (
-    ChunkListSchema,
-    ContentSchema,
-    DeletionQuerySchema,
-    DeletionSchema,
-    DocumentDetailSchema,
-    DocumentInputSchema,
-    DocumentListSchema,
-    DocumentQuerySchema,
-    NewContentSchema,
-    StoredSchema,
-    TagsSchema,
-)
-from shoal_api.schemas.jobs import AcceptedSchema
-from shoal_api.service import Service
+from shoal_api.schemas.documents import DocumentInputSchema, NewContentSchema
+from shoal_api.schemas.records import record_schema
+from shoal_api.service import Service, engine
 from shoal_api.wait_limits import preferred_wait
 
 SUMMARIES = 100
@@ -54,26 +44,22 @@ PREFER = {
 PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'"
 """What a browser's own viewer of PDF needs."""
 
-blueprint = Blueprint("documents", __name__, url_prefix=DOCUMENTS, description="Stored documents")
+blueprint = Blueprint("documents", __name__, description="Stored documents")
+chunks = Blueprint("chunks", __name__, description="Single chunks, as cited in results")
+
+BINARY = {"type": "string", "format": "binary"}
+_OF_CHUNK = tuple(record_schema(StoredChunk)().fields)
 
 
-@blueprint.post("")
-@blueprint.body(DocumentInputSchema)
-@blueprint.responds(201, StoredSchema, description="Stored (with `Prefer: wait`)")
+@blueprint.serves(Others.add_document, body=DocumentInputSchema, describe={"parameters": [PREFER]})
 @blueprint.also_responds(
-    200, schema=StoredSchema, description="The content was stored already; tags are merged", success=True
+    200,
+    schema=record_schema(Stored),
+    description="The content was stored already; tags are merged",
+    success=True,
 )
-@blueprint.also_responds(202, schema=AcceptedSchema, description="Accepted", success=True)
-@blueprint.fails(409)
-@blueprint.describe(parameters=[PREFER, idempotency.PARAMETER])
+@blueprint.also_responds(202, record=Accepted, description="Accepted", success=True)
 def add_document(data: dict[str, Any]) -> Response:
-    """Add a document
-
-    With `chunks`, its passages are those that the caller has cut. With `url` instead of `content`, a worker
-    fetches the page or file. If the server says that it has not changed, the job ends with a duplicate.
-
-    Returns 202 with a job. With `Prefer: wait=N`, returns 201 with the document if it is stored in time.
-    """
     here = service.current()
     key = idempotency.key(flask.request)
     request_hash = idempotency.fingerprint("document", data)
@@ -176,41 +162,28 @@ def _stored(
         "duplicate": duplicate,
         "warnings": [*detail.report.warnings, *warnings],
     }
-    response = flask.jsonify(StoredSchema().dump(body))
+    response = flask.jsonify(record_schema(Stored)().dump(body))
     response.status_code = 200 if is_old else 201
     response.headers["Location"] = f"{DOCUMENTS}/{document_id}"
     return response
 
 
-@blueprint.get("")
-@blueprint.parameters(DocumentQuerySchema)
-@blueprint.responds(200, DocumentListSchema)
+@blueprint.serves(Documents.documents)
 def list_documents(query: dict[str, Any]) -> Any:
-    """List documents"""
-    return service.current().engine.documents.list(
-        tag=query.get("tag") or None,
-        q=query.get("q") or None,
-        source_path=query.get("source_path") or None,
-        file_type=query.get("file_type") or None,
-        filter=query.get("filter") or None,
-        sort=query["sort"],
-        limit=query["limit"],
-        offset=query["offset"],
-    )
+    given: dict[str, Any] = {name: None if value == "" else value for name, value in query.items()}
+    return engine().documents.list(**given)
 
 
-@blueprint.delete("")
-@blueprint.parameters(DeletionQuerySchema)
-@blueprint.responds(202, AcceptedSchema, description="Accepted")
-@blueprint.also_responds(200, DeletionSchema, description="With `dry_run`: nothing is deleted")
-@blueprint.fails(404)
+@blueprint.serves(Others.delete_documents)
+@blueprint.also_responds(
+    200, record_schema(PlannedDeletion), description="With `dry_run`: nothing is deleted"
+)
 def delete_documents(query: dict[str, Any]) -> Any:
-    """Delete every document with a tag, or that meets a filter"""
     here = service.current()
     deletion = here.engine.documents.deletion(tag=query.get("tag"), filter=query.get("filter"))
     if query["dry_run"]:
         body = {"n_documents": len(deletion.document_ids), "documents": deletion.first}
-        return flask.jsonify(DeletionSchema().dump(body))
+        return flask.jsonify(record_schema(PlannedDeletion)().dump(body))
     if not deletion.document_ids:
         which = "with this tag" if not query.get("filter") else "that meets the filter"
         raise ProblemError(404, f"there is no document {which}")
@@ -219,13 +192,9 @@ def delete_documents(query: dict[str, Any]) -> Any:
     return jobs.accepted(job)
 
 
-@blueprint.get(f"/<{ID}:document_id>")
-@blueprint.responds(200, DocumentDetailSchema)
-@blueprint.fails(404)
+@blueprint.serves(Documents.document)
 def get_document(document_id: int) -> dict[str, Any]:
-    """Get a document with its sections, its report and summaries of its chunks"""
-    engine = service.current().engine
-    detail: DocumentDetail = engine.documents.get(document_id)
+    detail: DocumentDetail = engine().documents.get(document_id)
     document = detail.document
     address = f"{DOCUMENTS}/{document_id}"
     return {
@@ -235,50 +204,30 @@ def get_document(document_id: int) -> dict[str, Any]:
         "file": detail.file,
         "parents": detail.parents,
         "attachments": detail.attachments,
-        "chunks": engine.documents.chunks(document_id, limit=SUMMARIES, n_reefs=0).chunks,
+        "chunks": engine().documents.chunks(document_id, limit=SUMMARIES, n_reefs=0).chunks,
         "links": {"self": address, "chunks": f"{address}/chunks", "content": f"{address}/content"},
     }
 
 
-@blueprint.get(f"/<{ID}:document_id>/chunks")
-@blueprint.parameters(PageSchema)
-@blueprint.responds(200, ChunkListSchema)
-@blueprint.fails(404)
+@blueprint.serves(Documents.chunks)
 def get_document_chunks(query: dict[str, Any], document_id: int) -> Any:
-    """List the chunks of a document with their reefs"""
-    return service.current().engine.documents.chunks(
-        document_id, limit=query["limit"], offset=query["offset"]
-    )
+    return engine().documents.chunks(document_id, **query)
 
 
-@blueprint.get(f"/<{ID}:document_id>/content")
-@blueprint.responds(200, ContentSchema)
+@blueprint.serves(Others.content)
 @blueprint.also_responds(200, schema={"type": "string"}, content_type="text/plain")
-@blueprint.fails(404)
 def get_document_content(document_id: int) -> Response:
-    """Get the stored text of a document
-
-    Returns plain text, or JSON if `Accept` prefers it. Offsets of chunks and results count its code points.
-    """
-    content = service.current().engine.documents.content(document_id)
+    content = engine().documents.content(document_id)
     accepts = flask.request.accept_mimetypes
     if accepts["application/json"] > accepts["text/plain"]:
         return flask.jsonify({"id": document_id, "content": content})
     return Response(content, mimetype="text/plain")
 
 
-@blueprint.get(f"/<{ID}:document_id>/file")
-@blueprint.also_responds(200, schema={"type": "string", "format": "binary"}, content_type="application/pdf")
-@blueprint.also_responds(
-    200, schema={"type": "string", "format": "binary"}, content_type="application/octet-stream"
-)
-@blueprint.fails(404)
+@blueprint.serves(Others.file, schema=BINARY, content_type="application/pdf")
+@blueprint.also_responds(200, schema=BINARY, content_type="application/octet-stream")
 def get_document_file(document_id: int) -> Response:
-    """Get the file that a document was converted from
-
-    Only if files are kept (`SHOAL_KEEP_ORIGINALS`). A PDF opens in the browser; other files are downloaded.
-    """
-    file = service.current().engine.documents.file(document_id)
+    file = engine().documents.file(document_id)
     is_pdf = file.media_type == "application/pdf" and file.data.startswith(b"%PDF-")
     # Any other type could run scripts with the rights of this site.
     response = Response(file.data, mimetype="application/pdf" if is_pdf else "application/octet-stream")
@@ -289,31 +238,15 @@ def get_document_file(document_id: int) -> Response:
     return response
 
 
-@blueprint.delete(f"/<{ID}:document_id>")
-@blueprint.responds(204)
-@blueprint.fails(404)
-def delete_document(document_id: int) -> Response:
-    """Delete a document, its attachments and everything derived from them"""
-    if not service.current().engine.documents.delete(document_id):
+@blueprint.serves(Documents.delete_document)
+def delete_document(document_id: int) -> None:
+    if not engine().documents.delete(document_id):
         raise ProblemError(404, f"there is no document {document_id}")
-    return Response(status=204)
 
 
-@blueprint.put(f"/<{ID}:document_id>")
-@blueprint.body(NewContentSchema)
-@blueprint.responds(200, StoredSchema, description="Replaced (with `Prefer: wait`), or unchanged")
-@blueprint.also_responds(202, schema=AcceptedSchema, description="Accepted", success=True)
-@blueprint.fails(404)
-@blueprint.conflicts("Another document has this content")
-@blueprint.describe(parameters=[PREFER])
+@blueprint.serves(Others.replace_document, body=NewContentSchema, describe={"parameters": [PREFER]})
+@blueprint.also_responds(202, record=Accepted, description="Accepted", success=True)
 def replace_document(data: dict[str, Any], document_id: int) -> Response:
-    """Replace the content of a document
-
-    The document keeps its id, and chunks with unchanged text keep theirs. Omitted fields keep their values.
-    Returns 202 with a job; the old document stays until the job has ended. If content, title and format are
-    unchanged, the other fields are updated at once and the response is 200 with `duplicate`. Content of
-    another document returns 409.
-    """
     here = service.current()
     job = here.engine.jobs.submit_replacement(document_id, data)
     if job is None:
@@ -322,10 +255,18 @@ def replace_document(data: dict[str, Any], document_id: int) -> Response:
     return _await_document(here, job)
 
 
-@blueprint.put(f"/<{ID}:document_id>/tags")
-@blueprint.body(TagsSchema)
-@blueprint.responds(200, TagsSchema)
-@blueprint.fails(404)
+@blueprint.serves(Documents.set_tags)
 def set_document_tags(data: dict[str, Any], document_id: int) -> dict[str, Any]:
-    """Replace the tags of a document"""
-    return {"tags": service.current().engine.documents.set_tags(document_id, data["tags"])}
+    return {"tags": engine().documents.set_tags(document_id, data["tags"])}
+
+
+@chunks.serves(Documents.chunk)
+def get_chunk(query: dict[str, Any], chunk_id: int) -> dict[str, Any]:
+    detail = engine().documents.chunk(chunk_id, context=query["context"])
+    chunk = detail.chunk
+    return {
+        **{name: getattr(chunk, name) for name in _OF_CHUNK},
+        "document": detail.document,
+        "before": detail.before,
+        "after": detail.after,
+    }

@@ -8,6 +8,7 @@ from typing import Any
 
 import flask
 
+from shoal.declared.operations.operation import SAME_JOB
 from shoal.errors import IdempotencyError
 from shoal.jobs.queue.queries import Job
 from shoal_api.problems import field_problem
@@ -19,13 +20,7 @@ PARAMETER = {
     "in": "header",
     "name": "Idempotency-Key",
     "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS},
-    "description": "chosen by the client; the same key and body return the same job, another body returns "
-    "409",
-}
-NOTES_PARAMETER = {
-    **PARAMETER,
-    "description": "chosen by the client; the same key and body return the same outcome and add nothing, "
-    "another body returns 409",
+    "description": SAME_JOB,
 }
 
 

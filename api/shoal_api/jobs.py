@@ -8,22 +8,17 @@ from typing import Any
 import flask
 from werkzeug.wrappers import Response
 
+from shoal.declared.operations.documents import JobOperations as Jobs
+from shoal.declared.operations.documents import OtherJobOperations as Others
 from shoal.errors import NotFoundError
 from shoal.jobs.queue.progress import Estimate
 from shoal.jobs.queue.queries import Job
 from shoal.models.jobs import ItemStatus, JobKind, JobStatus
-from shoal_api import access, events, service
+from shoal_api import access, events, idempotency, service
 from shoal_api.openapi import Blueprint
-from shoal_api.paths import ID, JOBS
-from shoal_api.schemas.jobs import (
-    ItemListSchema,
-    ItemQuerySchema,
-    JobListSchema,
-    JobQuerySchema,
-    JobSchema,
-    WaitQuerySchema,
-)
-from shoal_api.service import Service
+from shoal_api.paths import JOBS
+from shoal_api.schemas.jobs import JobSchema, WaitQuerySchema
+from shoal_api.service import Service, engine
 
 RETRY_SECONDS = 1
 """Value of `Retry-After` while a job runs: small jobs are done by then."""
@@ -43,17 +38,12 @@ LAST_EVENT_ID = {
     "they reconnect. Invalid ids are ignored",
 }
 
-blueprint = Blueprint("jobs", __name__, url_prefix=JOBS, description="The progress of accepted work")
+blueprint = Blueprint("jobs", __name__, description="The progress of accepted work")
+actions = Blueprint("actions", __name__, description="Rescore, cancel and retry")
 
 
-@blueprint.get("")
-@blueprint.parameters(JobQuerySchema)
-@blueprint.responds(200, JobListSchema)
+@blueprint.serves(Jobs.jobs)
 def list_jobs(query: dict[str, Any]) -> dict[str, Any]:
-    """List jobs, newest first
-
-    A key that is bound to owners of notes sees no jobs that compare notes of others.
-    """
     here = service.current()
     statuses = [JobStatus(name) for name in query.get("status", ())]
     kinds = [JobKind(name) for name in query.get("kind", ())]
@@ -65,19 +55,14 @@ def list_jobs(query: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@blueprint.get(f"/<{ID}:job_id>")
-@blueprint.parameters(WaitQuerySchema)
-@blueprint.responds(200, JobSchema, headers={"ETag": {"schema": {"type": "string"}}})
+@blueprint.serves(
+    Others.job,
+    query=WaitQuerySchema,
+    describe={"parameters": [IF_NONE_MATCH]},
+    headers={"ETag": {"schema": {"type": "string"}}},
+)
 @blueprint.also_responds(304, description="Unchanged since the `ETag` of `If-None-Match`")
-@blueprint.fails(404)
-@blueprint.describe(parameters=[IF_NONE_MATCH])
 def get_job(query: dict[str, Any], job_id: int) -> Response:
-    """Get a job
-
-    With `If-None-Match`, an unchanged job returns 304; changes of its rate and remaining time do not count.
-    `wait=N` waits up to N seconds for a change since that `ETag`, or since now without one. `Retry-After` is
-    set while the job runs.
-    """
     here = service.current()
     job = visible_job(job_id)
     client_etags = flask.request.if_none_match
@@ -97,25 +82,18 @@ def get_job(query: dict[str, Any], job_id: int) -> Response:
     return with_retry(response, job)
 
 
-@blueprint.get(f"/<{ID}:job_id>/events")
-@blueprint.responds(
-    200, {"type": "string"}, content_type="text/event-stream", description="Events until the job has ended"
+@blueprint.serves(
+    Others.events,
+    schema={"type": "string"},
+    content_type="text/event-stream",
+    description="Events until the job has ended",
+    describe={"parameters": [LAST_EVENT_ID]},
 )
 @blueprint.also_responds(
     204,
     description="The job has ended and `Last-Event-ID` is its last event, so nothing follows",
 )
-@blueprint.fails(404, 503)
-@blueprint.describe(parameters=[LAST_EVENT_ID])
 def get_job_events(job_id: int) -> Response:
-    """Follow a job by server-sent events
-
-    Each change is an event `job` with the body of `GET /jobs/{job_id}` as data and the revision as id. The
-    first event holds the current state, the last one is `end`. Comments keep the connection alive between
-    events. The number of streams is limited (`SHOAL_MAX_EVENT_STREAMS`): after a 503, use `GET
-    /jobs/{job_id}?wait=N` instead. With API keys, use `fetch`, because `EventSource` sends no
-    `Authorization`.
-    """
     here = service.current()
     job = visible_job(job_id)
     seen = events.seen_revision(flask.request.headers.get("Last-Event-ID"))
@@ -138,15 +116,11 @@ def get_job_events(job_id: int) -> Response:
     return response
 
 
-@blueprint.get(f"/<{ID}:job_id>/items")
-@blueprint.parameters(ItemQuerySchema)
-@blueprint.responds(200, ItemListSchema)
-@blueprint.fails(404)
+@blueprint.serves(Jobs.items)
 def get_job_items(query: dict[str, Any], job_id: int) -> dict[str, Any]:
-    """List the items of a job, in upload order"""
     status = ItemStatus(query["status"]) if "status" in query else None
     visible_job(job_id)
-    all_jobs = service.current().engine.jobs
+    all_jobs = engine().jobs
     items = all_jobs.items(job_id, status, query["limit"], query["offset"])
     return {"items": items, "total": all_jobs.count_items(job_id, status)}
 
@@ -154,7 +128,7 @@ def get_job_items(query: dict[str, Any], job_id: int) -> dict[str, Any]:
 def visible_job(job_id: int) -> Job:
     """Return a job. Raises NotFoundError, also for one that compares notes of an owner that the key may not
     name: its numbers say how many notes there are."""
-    all_jobs, caller = service.current().engine.jobs, access.current()
+    all_jobs, caller = engine().jobs, access.current()
     job = all_jobs.get(job_id)
     if caller.owners is not None and not all(map(caller.may_name, all_jobs.owners_of(job_id))):
         raise NotFoundError(f"there is no job {job_id}")
@@ -210,3 +184,38 @@ def accepted(job: Job) -> Response:
     response.status_code = 202
     response.headers["Location"] = address(here, job)
     return with_retry(response, job)
+
+
+@actions.serves(Others.add_job)
+def add_job(data: dict[str, Any]) -> Response:
+    here = service.current()
+    if data["kind"] == JobKind.embed:
+        job = here.engine.jobs.submit_embedding()
+        here.notify()
+        return accepted(job)
+    key = idempotency.key(flask.request)
+    job = here.engine.jobs.submit_rescore(
+        idempotency_key=key, request_hash=idempotency.fingerprint("job", data)
+    )
+    here.notify()
+    return accepted(job)
+
+
+@actions.serves(Jobs.cancel_job)
+def cancel_job(job_id: int) -> Response:
+    visible_job(job_id)
+    return accepted(engine().jobs.cancel(job_id))
+
+
+@actions.serves(Others.delete_job)
+def delete_job(job_id: int) -> Response:
+    return cancel_job(job_id)
+
+
+@actions.serves(Jobs.retry_job)
+def retry_job(job_id: int) -> Response:
+    visible_job(job_id)
+    here = service.current()
+    job = here.engine.jobs.retry(job_id)
+    here.notify()
+    return accepted(job)

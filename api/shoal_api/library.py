@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
+
+from marshmallow import fields
 
 from shoal.declared.operations.library import (
     PinOperations,
@@ -35,7 +38,7 @@ pins = Blueprint("pins", __name__, description="What comes first for a query")
 vocabulary = Blueprint("vocabulary", __name__, description="Words learned from the documents")
 
 _OWN_FIELDS = frozenset({"name", "url", "secret", "min_score", "is_active", "search"})
-_SEARCH = {"search": SavedArgumentsSchema}
+_SEARCH = {"search": functools.partial(fields.Nested, SavedArgumentsSchema)}
 
 
 @contextlib.contextmanager
@@ -50,7 +53,7 @@ def _fields_of_body() -> Iterator[None]:
         raise QueryError(field, str(error)) from None
 
 
-@saved_searches.serves(SavedSearchOperations.create_saved_search, nested=_SEARCH)
+@saved_searches.serves(SavedSearchOperations.create_saved_search, special=_SEARCH)
 def create_saved_search(data: Json) -> Any:
     with _fields_of_body():
         return engine().saved_searches.create(data.pop("name"), data.pop("search"), **data)
@@ -66,7 +69,7 @@ def get_saved_search(search_id: int) -> Any:
     return engine().saved_searches.get(search_id)
 
 
-@saved_searches.serves(SavedSearchOperations.change_saved_search, nested=_SEARCH)
+@saved_searches.serves(SavedSearchOperations.change_saved_search, special=_SEARCH)
 def change_saved_search(data: Json, search_id: int) -> Any:
     with _fields_of_body():
         return engine().saved_searches.change(search_id, **data)
@@ -210,6 +213,3 @@ def delete_pin(pin_id: int) -> None:
 @vocabulary.serves(VocabularyOperations.vocabulary)
 def get_vocabulary(query: Json) -> Any:
     return engine().vocabulary.list(**query)
-
-
-BLUEPRINTS = (saved_searches, queries, synonyms, pins, vocabulary)

@@ -1,288 +1,297 @@
-"""Notes of owners: add, list, change, judge, pin, search and explain them."""
+"""Notes of owners, one at a time and many at once, and their duplicates."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+import functools
+import hashlib
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 
 import flask
+from marshmallow import fields
 from werkzeug.wrappers import Response
 
+from shoal.declared.notes import DEFAULT_OWNER, MAX_NOTES
+from shoal.declared.operations.notes import NoteMergeOperations as Merges
+from shoal.declared.operations.notes import NoteOperations as Notes
+from shoal.declared.operations.notes import OtherNoteOperations as Others
+from shoal.errors import NoteError
+from shoal.models.notes import AddedNote, NoteOutcomes
 from shoal.notes.drafts import make_draft
 from shoal.notes.notes import OwnerNotes
-from shoal_api import access, idempotency, service
-from shoal_api.openapi import Blueprint
-from shoal_api.paths import ID, NOTES
+from shoal_api import access, idempotency, strict_json
+from shoal_api.jobs import accepted
+from shoal_api.limits import MAX_JSON_BYTES, max_beside_content
+from shoal_api.openapi import Blueprint, check_charset
+from shoal_api.paths import NOTES
+from shoal_api.problems import ProblemError, field_problem
+from shoal_api.schemas.common import StrictFloat, between
 from shoal_api.schemas.note_examples import ADDED_NOTE_EXAMPLES, NOTE_EXAMPLES, NOTE_SEARCH_EXAMPLES
-from shoal_api.schemas.notes import (
-    DEFAULT_OWNER,
-    AddedNoteSchema,
-    CategoriesSchema,
-    CategorizeSchema,
-    FeedbackInputSchema,
-    FeedbackListSchema,
-    HistorySchema,
-    NewNoteSchema,
-    NoteChangesSchema,
-    NoteExplainSchema,
-    NoteExplanationSchema,
-    NoteListSchema,
-    NoteQuerySchema,
-    NoteResponseSchema,
-    NoteSchema,
-    NoteSearchSchema,
-    NoteStatusSchema,
-    OwnerQuerySchema,
-    PinnedSchema,
-    PinNoteSchema,
-    PurgedSchema,
-    PurgeSchema,
-    ReasonSchema,
-    RestoreSchema,
-    ShownSchema,
-)
+from shoal_api.schemas.notes import OwnerQuerySchema
+from shoal_api.schemas.records import record_schema
+from shoal_api.service import current, engine
 
 Json = dict[str, Any]
 
-blueprint = Blueprint("notes", __name__, url_prefix=NOTES, description="Short texts that agents remember")
+LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+
+BODY = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/AddNoteRequest"},
+                "description": f"up to {MAX_NOTES:,} notes, in up to 1 MiB",
+            }
+        },
+        LINES[0]: {
+            "schema": {
+                "type": "string",
+                "description": "one note per line, as in `POST /notes`; up to "
+                f"{MAX_NOTES:,} notes in up to 16 MiB",
+            }
+        },
+    },
+}
+
+blueprint = Blueprint("notes", __name__, description="Short texts that agents remember")
+bulk = Blueprint("bulk notes", __name__, description="Many notes in one request")
+merges = Blueprint("note merges", __name__, description="Notes that say the same")
 
 
-def notes_of(query: Mapping[str, Any], data: Json | None = None) -> OwnerNotes:
+_tag_scores = functools.partial(
+    fields.Dict, keys=fields.String(), values=StrictFloat(validate=between(-1, 1))
+)
+
+
+def notes_of(query: Json, data: Json | None = None) -> OwnerNotes:
     """Return the notes of the owner that a request names, and remove the owner from its body.
 
     Raises a 422 problem if query parameter and body name different owners, and a 403 problem if the key may
     not name this one.
     """
     owner = access.owner_of(access.named_owner(query, {} if data is None else data), DEFAULT_OWNER)
-    return service.current().engine.notes.of(owner)
+    return engine().notes.of(owner)
 
 
-@blueprint.post("")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.body(NewNoteSchema)
-@blueprint.responds(201, AddedNoteSchema, description="Stored", examples=ADDED_NOTE_EXAMPLES)
+@blueprint.serves(Notes.add_note, examples=ADDED_NOTE_EXAMPLES)
 @blueprint.also_responds(
-    200, schema=AddedNoteSchema, description="The owner has the text already; it was counted", success=True
+    200, record_schema(AddedNote), description="The owner has the text already; it was counted", success=True
 )
-@blueprint.fails(404, 409, 503)
-@blueprint.describe(parameters=[idempotency.NOTES_PARAMETER])
 def add_note(query: Json, data: Json) -> Response:
-    """Add a note
-
-    `similar` warns of notes that say nearly the same, or the opposite. A text that is stored already is
-    counted again instead, so that a repeated request stores nothing twice. With an idempotency key, a
-    repeated request is not counted either; it returns 404 if the note was purged since.
-    """
     notes = notes_of(query, data)
     key = idempotency.key(flask.request)
     if key is None:
         added = notes.add(**data)
     else:
         request_hash = idempotency.fingerprint("note", {"owner": notes.owner, **data})
-        added = notes.once(key, request_hash).add(make_draft(service.current().settings, data))
-    response = flask.jsonify(AddedNoteSchema().dump(added))
+        added = notes.once(key, request_hash).add(make_draft(current().settings, data))
+    response = flask.jsonify(record_schema(AddedNote)().dump(added))
     response.status_code = 200 if added.is_duplicate else 201
     response.headers["Location"] = f"{NOTES}/{added.note.id}?{urlencode({'owner': notes.owner})}"
     return response
 
 
-@blueprint.get("")
-@blueprint.parameters(NoteQuerySchema)
-@blueprint.responds(200, NoteListSchema)
+@blueprint.serves(Notes.notes)
 def list_notes(query: Json) -> Any:
-    """List notes"""
-    return notes_of({"owner": query.pop("owner", None)}).list(**query)
+    return notes_of(query).list(**query)
 
 
-@blueprint.get("/categories")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.responds(200, CategoriesSchema)
+@blueprint.serves(Notes.note_categories)
 def list_note_categories(query: Json) -> Json:
-    """List categories with their numbers of notes"""
     return {"categories": notes_of(query).categories()}
 
 
-@blueprint.get("/status")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.responds(200, NoteStatusSchema)
+@blueprint.serves(Notes.note_status)
 def get_note_status(query: Json) -> Any:
-    """Count notes"""
     return notes_of(query).status()
 
 
-@blueprint.post("/search")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.body(NoteSearchSchema)
-@blueprint.responds(200, NoteResponseSchema, examples=NOTE_SEARCH_EXAMPLES)
-@blueprint.fails(503)
+@blueprint.serves(Notes.search_notes, examples=NOTE_SEARCH_EXAMPLES)
 def search_notes(query: Json, data: Json) -> Any:
-    """Search notes
-
-    The best notes for a question, a prompt or a command. Notes whose prerequisites do not hold in the
-    environment, or that were judged not applicable there, are left out.
-    """
-    notes = notes_of(query, data)
-    return notes.search(data.pop("query"), **data)
+    return notes_of(query, data).search(**data)
 
 
-@blueprint.post("/pinned")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.body(PinnedSchema)
-@blueprint.responds(200, NoteListSchema)
+@blueprint.serves(Notes.pinned_notes)
 def list_pinned_notes(query: Json, data: Json) -> Json:
-    """List the pinned notes that apply to an environment"""
-    pinned = notes_of(query, data).pinned(data["environment"])
+    pinned = notes_of(query, data).pinned(data.get("environment") or {})
     return {"notes": pinned, "total": len(pinned)}
 
 
-@blueprint.post("/shown")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.body(ShownSchema)
-@blueprint.responds(204)
-@blueprint.fails(404)
-def record_shown_notes(query: Json, data: Json) -> Response:
-    """Record that a session was shown notes
-
-    A search of this session leaves them out from now on. A note that is shown often enough in an environment
-    is pinned there.
-    """
-    notes = notes_of(query, data)
-    notes.record_shown(data.pop("session_id"), data.pop("note_ids"), **data)
-    return Response(status=204)
+@blueprint.serves(Notes.record_shown_notes)
+def record_shown_notes(query: Json, data: Json) -> None:
+    notes_of(query, data).record_shown(**{"event": "", **data})
 
 
-@blueprint.post("/purge")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.body(PurgeSchema)
-@blueprint.responds(200, PurgedSchema)
+@blueprint.serves(Notes.purge_notes)
 def purge_notes(query: Json, data: Json) -> Json:
-    """Delete deprecated notes for good"""
     before = data.pop("before", None)
     notes = notes_of(query, data)
     return {"n_purged": notes.purge(before=None if before is None else dt.datetime.fromisoformat(before))}
 
 
-@blueprint.get(f"/<{ID}:note_id>")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.responds(200, NoteSchema, examples=NOTE_EXAMPLES)
-@blueprint.fails(404)
+@blueprint.serves(Notes.note, examples=NOTE_EXAMPLES)
 def get_note(query: Json, note_id: int) -> Any:
-    """Get a note with its evidence"""
     return notes_of(query).get(note_id)
 
 
-@blueprint.patch(f"/<{ID}:note_id>")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.body(NoteChangesSchema)
-@blueprint.responds(200, NoteSchema)
-@blueprint.fails(404)
+@blueprint.serves(Notes.update_note)
 def update_note(query: Json, data: Json, note_id: int) -> Any:
-    """Change fields of a note"""
     return notes_of(query, data).update(note_id, **data)
 
 
-@blueprint.get(f"/<{ID}:note_id>/history")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.responds(200, HistorySchema)
-@blueprint.fails(404)
+@blueprint.serves(Notes.note_history)
 def get_note_history(query: Json, note_id: int) -> Json:
-    """List the changes of a note"""
     return {"history": notes_of(query).history(note_id)}
 
 
-@blueprint.get(f"/<{ID}:note_id>/feedback")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.responds(200, FeedbackListSchema)
-@blueprint.fails(404)
+@blueprint.serves(Notes.note_judgements)
 def list_note_feedback(query: Json, note_id: int) -> Json:
-    """List the judgements of a note"""
     return {"feedback": notes_of(query).feedbacks(note_id)}
 
 
-@blueprint.post(f"/<{ID}:note_id>/feedback")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.body(FeedbackInputSchema)
-@blueprint.responds(200, NoteSchema)
-@blueprint.fails(404)
+@blueprint.serves(Notes.judge_note, special={"tag_scores": _tag_scores})
 def add_note_feedback(query: Json, data: Json, note_id: int) -> Any:
-    """Judge whether a note was applicable
-
-    Changes its relevance for the tags of the environment, and maybe its pin.
-    """
     return notes_of(query, data).feedback(note_id, **data)
 
 
-@blueprint.post(f"/<{ID}:note_id>/deprecate")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.body(ReasonSchema)
-@blueprint.responds(200, NoteSchema)
-@blueprint.fails(404)
+@blueprint.serves(Notes.deprecate_note)
 def deprecate_note(query: Json, data: Json, note_id: int) -> Any:
-    """Hide a note from searches and pins
-
-    `restore` takes this back, until a purge. The body may be left out.
-    """
     return notes_of(query, data).deprecate(note_id, **data)
 
 
-CONFLICT = "An active note has the same text, or a deprecated note cannot be pinned"
-
-
-@blueprint.post(f"/<{ID}:note_id>/restore")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.body(RestoreSchema)
-@blueprint.responds(200, NoteSchema)
-@blueprint.conflicts(CONFLICT)
-@blueprint.fails(404)
+@blueprint.serves(Notes.restore_note)
 def restore_note(query: Json, data: Json, note_id: int) -> Any:
-    """Make a deprecated note active again
-
-    The body may be left out.
-    """
     return notes_of(query, data).restore(note_id)
 
 
-@blueprint.put(f"/<{ID}:note_id>/pin")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.body(PinNoteSchema)
-@blueprint.responds(200, NoteSchema)
-@blueprint.conflicts(CONFLICT)
-@blueprint.fails(404)
+@blueprint.serves(Notes.pin_note)
 def pin_note(query: Json, data: Json, note_id: int) -> Any:
-    """Pin a note
-
-    It is shown at the start of every session whose environment has all `tags`. The body may be left out.
-    """
     return notes_of(query, data).pin(note_id, **data)
 
 
-@blueprint.delete(f"/<{ID}:note_id>/pin")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.responds(200, NoteSchema)
-@blueprint.fails(404)
+@blueprint.serves(Notes.unpin_note)
 def unpin_note(query: Json, note_id: int) -> Any:
-    """Take the pin of a note back"""
     return notes_of(query).unpin(note_id)
 
 
-@blueprint.patch(f"/<{ID}:note_id>/categories")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.body(CategorizeSchema)
-@blueprint.responds(200, NoteSchema)
-@blueprint.fails(404)
+@blueprint.serves(Notes.categorize_note)
 def categorize_note(query: Json, data: Json, note_id: int) -> Any:
-    """Add a note to categories, and remove it from others"""
     return notes_of(query, data).categorize(note_id, **data)
 
 
-@blueprint.post(f"/<{ID}:note_id>/explain")
-@blueprint.parameters(OwnerQuerySchema)
-@blueprint.body(NoteExplainSchema)
-@blueprint.responds(200, NoteExplanationSchema)
-@blueprint.fails(404, 503)
+@blueprint.serves(Notes.explain_note)
 def explain_note(query: Json, data: Json, note_id: int) -> Any:
-    """Explain step by step why a note is shown for a query, or why not"""
-    notes = notes_of(query, data)
-    return notes.explain(note_id, data.pop("query"), **data)
+    return notes_of(query, data).explain(note_id, **data)
+
+
+@merges.serves(Merges.dedup_notes)
+def dedup_notes(query: Json, data: Json) -> Response:
+    here = current()
+    owner = notes_of(query, data).owner
+    key = idempotency.key(flask.request)
+    job = here.engine.jobs.submit_dedup(
+        owner,
+        recheck=data.get("recheck", False),
+        idempotency_key=key,
+        request_hash=idempotency.fingerprint("dedup", {"owner": owner, **data}),
+    )
+    here.notify()
+    return accepted(job)
+
+
+@merges.serves(Merges.merge_proposals)
+def list_merge_proposals(query: Json) -> Any:
+    return notes_of(query).proposals(**query)
+
+
+@merges.serves(Merges.accept_merge_proposal)
+def accept_merge_proposal(query: Json, data: Json, proposal_id: int) -> Any:
+    return notes_of(query, data).decide(proposal_id, accept=True, **data)
+
+
+@merges.serves(Merges.reject_merge_proposal)
+def reject_merge_proposal(query: Json, data: Json, proposal_id: int) -> Any:
+    return notes_of(query, data).decide(proposal_id, accept=False)
+
+
+@merges.serves(Merges.note_merges)
+def list_note_merges(query: Json) -> Any:
+    return notes_of(query).merges(**query)
+
+
+@merges.serves(Merges.merge_notes)
+def merge_notes(query: Json, data: Json) -> Any:
+    return notes_of(query, data).merge(**data)
+
+
+@merges.serves(Merges.undo_note_merge)
+def undo_note_merge(query: Json, data: Json, merge_id: int) -> Any:
+    return notes_of(query, data).undo_merge(merge_id)
+
+
+@bulk.serves(Others.add_notes, query=OwnerQuerySchema, describe={"requestBody": BODY})
+def add_notes(query: dict[str, Any]) -> NoteOutcomes:
+    notes, items = notes_of(query), _items(flask.request)
+    key = idempotency.key(flask.request)
+    if key is None:
+        return NoteOutcomes.of(notes.add_many(items))
+    body = hashlib.sha256(flask.request.get_data()).hexdigest()
+    request_hash = idempotency.fingerprint("notes", [notes.owner, flask.request.mimetype, body])
+    return notes.once(key, request_hash).add_many(items)
+
+
+def _items(request: flask.Request) -> Iterable[Any]:
+    """Return the notes of a body, parsed as they are read; what is not JSON is a NoteError."""
+    check_charset(request)
+    if request.mimetype in LINES:
+        return _of_lines(request.get_data())
+    if not request.is_json:
+        raise ProblemError(415, f"send the notes as application/json or {LINES[0]}")
+    request.max_content_length = MAX_JSON_BYTES
+    try:
+        value = strict_json.parse(request.get_data(), max_beside_content(current().settings))
+    except strict_json.MalformedJSONError as error:
+        raise ProblemError(400, f"the body {error}") from None
+    if not isinstance(value, list):
+        raise field_problem("body", "must be an array of notes")
+    _check_number(len(value))
+    return map(_without_surrogates, value)
+
+
+def _of_lines(data: bytes) -> Iterable[Any]:
+    # Counted before any is parsed: lines without a note do not count.
+    lines = [line for line in data.split(b"\n") if line.strip(b" \t\r\xef\xbb\xbf")]
+    _check_number(len(lines))
+    return map(_of_line, lines)
+
+
+def _check_number(n_notes: int) -> None:
+    if not n_notes:
+        raise field_problem("body", "holds no notes")
+    if n_notes > MAX_NOTES:
+        raise ProblemError(
+            413, f"the body has {n_notes:,} notes; the limit is {MAX_NOTES:,}; send the rest in another"
+        )
+
+
+def _of_line(line: bytes) -> Any:
+    if len(line) > MAX_JSON_BYTES:
+        return NoteError("note", f"is longer than {MAX_JSON_BYTES:,} bytes")
+    try:
+        value = strict_json.parse_object(line.rstrip(b"\r"), max_beside_content(current().settings))
+        return _without_surrogates(value)
+    except strict_json.MalformedJSONError as error:
+        return NoteError("note", str(error))
+
+
+def _without_surrogates(value: Any) -> Any:
+    try:
+        if isinstance(value, dict):
+            strict_json.check_surrogates(value)
+    except strict_json.LoneSurrogateError as error:
+        return NoteError(error.field, error.message)
+    return value

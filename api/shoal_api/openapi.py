@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import http
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -20,8 +19,10 @@ from marshmallow import fields
 from webargs.flaskparser import FlaskParser
 
 from shoal import __version__
-from shoal.declared.operations.operation import Operation
-from shoal_api import access, limits, problems, service, strict_json
+from shoal.declared.arguments import Argument, Text
+from shoal.declared.operations.operation import PARAMETER, Operation
+from shoal.notes.hook_input import EVENT_NAMES
+from shoal_api import access, idempotency, limits, problems, service, strict_json
 from shoal_api.paths import ID
 from shoal_api.schemas.arguments import body_schema, query_schema
 from shoal_api.schemas.common import AnyOf, CommaList, ProblemSchema, ResultCount
@@ -29,8 +30,8 @@ from shoal_api.schemas.records import record_schema
 from shoal_api.schemas.unknown import parameter_hint
 from shoal_api.spool import has_body
 
-PARAMETER = re.compile(r"{(\w+)}")
-CONVERTERS = {"user_id": "user"}
+EVENTS = ", ".join(f"'{event}'" for event in EVENT_NAMES)
+CONVERTERS = {"user_id": "user", "event": f"any({EVENTS})", "name": ""}
 """Converters of parameters of paths that are texts, by name."""
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -158,9 +159,16 @@ def _operation_id(name: str) -> str:
 
 def rule_of(operation: Operation[..., Any], name: str) -> str:
     """Return a parameter of the path of an operation as a rule of Flask has it."""
-    is_text = operation.types[name] is str
+    kind = operation.types[operation.in_path[name]]
+    is_text = getattr(kind, "__origin__", kind) is str
     converter = CONVERTERS.get(name, "string(minlength=1, maxlength=64)") if is_text else ID
-    return f"<{converter}:{name}>"
+    return f"<{converter}:{name}>".replace("<:", "<")
+
+
+def path_parameter(name: str, kind: Text, about: str) -> dict[str, Any]:
+    """Return the description of a parameter of a path, which is a text."""
+    schema = {"type": "string", "pattern": f"^{kind.pattern}$", "maxLength": kind.most}
+    return {"in": "path", "name": name, "required": True, "schema": schema, "description": about}
 
 
 _TAKERS: dict[str, list[str]] = {}
@@ -198,17 +206,20 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         *,
         query: type[ma.Schema] | None = None,
         body: type[ma.Schema] | None = None,
-        nested: Mapping[str, type[ma.Schema]] = MappingProxyType({}),
+        special: Mapping[str, Callable[..., fields.Field[Any]]] = MappingProxyType({}),
+        describe: Mapping[str, Any] = MappingProxyType({}),
+        schema: ResponseSchema = None,
         **options: Any,
     ) -> Callable[[View], View]:
         """Make a view what an operation does. It gets the loaded query string, the loaded body, and by name
         what the path has; what it returns is serialized as the record of the operation.
 
-        `query`, `body`: schemas in place of those that follow from the arguments; `nested`: of members of the
-        body. `options` are those of the documented response.
+        `query`, `body`: schemas in place of those that follow from the arguments; `special`: what makes some
+        fields of the body; `describe`: members of the operation object; `schema`: that of the response.
+        `options` are those of the documented response.
         """
         terms = operation.terms
-        query, body = query or query_schema(operation), body or body_schema(operation, nested)
+        query, body = query or query_schema(operation), body or body_schema(operation, special)
         rule = PARAMETER.sub(lambda found: rule_of(operation, found[1]), operation.address)
 
         def decorate(view: View) -> View:
@@ -217,14 +228,24 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
                 view = self.body(body)(view)
             if query is not None:
                 view = self.parameters(query)(view)
+            headers = describe.get("parameters", ())
+            if terms.key:
+                headers = [*headers, {**idempotency.PARAMETER, "description": terms.key}]
+            view = self.describe(**{**describe, **({"parameters": headers} if headers else {})})(view)
             if terms.conflict:
                 view = self.conflicts(terms.conflict)(view)
             about = {"description": terms.about} if terms.about else {}
             record = operation.record
-            schema = None if record is None else record_schema(record)
-            status = 204 if record is None else terms.status
-            view = self.responds(status, schema, **about, **options)(self.fails(*terms.fails)(view))
-            return self._typed_route(terms.method, rule, {})(view)
+            answer = schema or (None if record is None else record_schema(record))
+            status = 204 if answer is None else terms.status
+            view = self.responds(status, answer, **about, **options)(self.fails(*terms.fails)(view))
+            in_path = [
+                path_parameter(name, note.kind, note.about)
+                for name, parameter in operation.in_path.items()
+                for note in getattr(operation.types[parameter], "__metadata__", ())
+                if isinstance(note, Argument) and isinstance(note.kind, Text)
+            ]
+            return self._typed_route(terms.method, rule, {"parameters": in_path} if in_path else {})(view)
 
         return decorate
 
@@ -271,9 +292,10 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         return decorator
 
     def also_responds(
-        self, status: int, schema: ResponseSchema = None, **options: Any
+        self, status: int, schema: ResponseSchema = None, *, record: type | None = None, **options: Any
     ) -> Callable[[View], View]:
-        """Document a response that the view builds itself."""
+        """Document a response that the view builds itself; it may show a record."""
+        schema = schema if record is None else record_schema(record)
         decorator: Callable[[View], View] = self.alt_response(status, schema=schema, **options)
         return decorator
 

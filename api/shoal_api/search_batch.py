@@ -11,39 +11,28 @@ from typing import Any
 
 from werkzeug.wrappers import Response
 
+from shoal.declared.operations.searches import OtherSearchOperations
 from shoal.errors import QueryError, ShoalError
 from shoal.models.batches import BatchAnswer, BatchResponse, FusedResult
 from shoal.search.selected_fields import SelectedFields
 from shoal_api import service
 from shoal_api.answers import lines_response, represent, result_members, wants_lines
 from shoal_api.openapi import Blueprint
-from shoal_api.paths import API
 from shoal_api.problems import for_error, unexpected_problem
 from shoal_api.schemas.batches import FINDERS, BatchResponseSchema, BatchSchema
 from shoal_api.schemas.results import RESULT_FIELDS, SearchResponseSchema
 from shoal_api.schemas.search import DEFAULTS
 from shoal_api.trace import trace_id
 
-blueprint = Blueprint(
-    "search_batch", __name__, url_prefix=API, description="Several searches in one snapshot of the library"
-)
+blueprint = Blueprint("search_batch", __name__, description="Several searches in one snapshot of the library")
 
 
 class _CanceledError(Exception):
     """The client has gone."""
 
 
-@blueprint.post("/search/batch")
-@blueprint.body(BatchSchema)
-@blueprint.responds(200, BatchResponseSchema)
-@blueprint.fails(503)
+@blueprint.serves(OtherSearchOperations.search_many, body=BatchSchema)
 def search_batch(data: dict[str, Any]) -> Any:
-    """Search several queries
-
-    All searches see the same state of the library. With `Accept: application/x-ndjson`, the response is
-    lines: `{"head": …}`, an `{"answer": …}` as soon as a search ends, with `fused` a `{"fused": …}` for each
-    fused result, and `{"end": …}` with the warnings.
-    """
     batch = _Batch(data)
     service.current().metrics.observe_batch(len(batch.searches))
     return _stream(batch) if wants_lines() else batch.whole(batch.runner()())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import heapq
 from collections.abc import Callable
 from typing import Any
@@ -10,62 +11,55 @@ from typing import Any
 import structlog
 from werkzeug.wrappers import Response
 
+from shoal.declared.operations.service import OtherServiceOperations as Others
+from shoal.declared.operations.service import ServiceOperations
+from shoal.encoders.encoder import EncoderIdentity
 from shoal.errors import DatabaseReplacedError, ShoalError, StorageError
 from shoal.jobs.transport.broker import check_broker
+from shoal.models.responses import Status
 from shoal.storage.index_records import Lag
 from shoal_api import access, service
 from shoal_api.metrics import CONTENT_TYPE_LATEST
 from shoal_api.openapi import Blueprint
-from shoal_api.paths import API
 from shoal_api.problems import RETRY_SECONDS, ProblemError
-from shoal_api.schemas.system import HealthSchema, ReadySchema, ReefsSchema, StatusSchema
-from shoal_api.service import Service
+from shoal_api.schemas.common import Record, RecordMap
+from shoal_api.schemas.records import record_schema
+from shoal_api.schemas.results import UsedWeightsSchema
+from shoal_api.service import Service, engine
 
 SHOWN_COLLECTIONS = 10
 """Most collections whose lag `/ready` lists."""
+
+record_schema(
+    Status,
+    encoder=functools.partial(Record, record_schema(EncoderIdentity, "Encoder")),
+    presets=functools.partial(RecordMap, UsedWeightsSchema),
+)
 
 log = structlog.get_logger("shoal.api")
 
 blueprint = Blueprint("system", __name__, description="State of the service")
 
 
-@blueprint.get(f"{API}/status")
-@blueprint.responds(200, StatusSchema)
+@blueprint.serves(ServiceOperations.status)
 def get_status() -> Any:
-    """Get counts, versions, jobs and workers"""
     here = service.current()
     status = here.status()
     return status if access.is_administrator(here.settings) else dataclasses.replace(status, db_path=None)
 
 
-@blueprint.get(f"{API}/reefs")
-@blueprint.responds(200, ReefsSchema)
+@blueprint.serves(ServiceOperations.reefs)
 def get_reefs() -> Any:
-    """Get the hierarchy of reefs, with typical words and the number of chunks led by each reef"""
-    return service.current().engine.vocabulary.reefs()
+    return engine().vocabulary.reefs()
 
 
-@blueprint.get("/health")
-@blueprint.responds(200, HealthSchema)
+@blueprint.serves(Others.health)
 def get_health() -> dict[str, str]:
-    """Check that the process is alive"""
     return {"status": "ok"}
 
 
-@blueprint.get("/ready")
-@blueprint.responds(200, ReadySchema)
-@blueprint.fails(503)
+@blueprint.serves(Others.ready)
 def get_readiness() -> dict[str, Any]:
-    """Check that the service can accept uploads and searches
-
-    Returns 503 with the reasons if the database or the scorer fails. Without the broker the service still
-    accepts and searches, so it returns 200 with the check `broker` as `failed` and a warning. Accepted jobs
-    start when the broker is back or a worker next polls the database.
-
-    The check `index` is about the collection `main`. Another collection whose index is too far behind adds a
-    warning: only its own searches fail. Its name is for services without keys, and for keys that may read all
-    collections.
-    """
     here = service.current()
     lag = _lag(here)
     names = [name for name in CHECKS if name != "index" or lag is not None]
@@ -167,8 +161,6 @@ def _run(name: str, check: Callable[[Service], None], here: Service) -> str | No
     return None
 
 
-@blueprint.get("/metrics")
-@blueprint.responds(200, {"type": "string"}, content_type="text/plain")
+@blueprint.serves(Others.metrics, schema={"type": "string"}, content_type="text/plain")
 def get_metrics() -> Response:
-    """Get metrics for Prometheus"""
     return Response(service.current().metrics.text(), content_type=CONTENT_TYPE_LATEST)

@@ -10,17 +10,21 @@ from typing import Any
 
 from shoal.access.rights import EVERYWHERE, Access, Scope
 from shoal.errors import InvalidFieldError
-from shoal.models.keys import KeyDetails, KeyScope, KeyState, Right
+from shoal.models.keys import (
+    MAX_NAME_CHARS,
+    MAX_OWNERS,
+    MAX_RATE,
+    MAX_SCOPES,
+    MAX_SECONDS,
+    MIN_RATE,
+    KeyDetails,
+    KeyScope,
+    KeyState,
+    Right,
+)
 from shoal.support.clock import timestamp
 
-MAX_NAME_CHARS = 100
 MAX_OWNER_CHARS = 200
-MAX_OWNERS = 100
-MAX_SCOPES = 100
-MIN_RATE, MAX_RATE = 0.001, 100_000.0
-"""Requests a second; the least is one in about 17 minutes."""
-MAX_SECONDS = 100 * 365 * 86_400.0
-"""Longest time until a key expires, and longest time that a rotated key stays valid: a hundred years."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,28 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from shoal.declared.operations.documents import (
+    AllDocumentOperations,
+    OtherDocumentOperations,
+    OtherJobOperations,
+)
 from shoal.declared.operations.library import LibraryOperations
+from shoal.declared.operations.notes import AllNoteOperations, OtherNoteOperations
 from shoal.declared.operations.operation import operations_of
+from shoal.declared.operations.searches import OtherSearchOperations, SearchOperations
+from shoal.declared.operations.service import AllServiceOperations, OtherServiceOperations
 from shoal.models.keys import Needed
 
-DECLARED = (LibraryOperations,)
+DECLARED = (
+    AllDocumentOperations,
+    OtherDocumentOperations,
+    OtherJobOperations,
+    *(SearchOperations, OtherSearchOperations, AllNoteOperations, OtherNoteOperations),
+    *(LibraryOperations, AllServiceOperations, OtherServiceOperations),
+)
 
 TABLE: Mapping[Needed, str] = {
     Needed.public: """
-        GET /health
-        GET /ready
         GET /docs
         GET /redoc
         GET /redoc/bundle.js
@@ -27,41 +39,6 @@ TABLE: Mapping[Needed, str] = {
         GET /static/{filename}
     """,
     Needed.read: """
-        GET /api/v1/documents
-        GET /api/v1/documents/{document_id}
-        GET /api/v1/documents/{document_id}/chunks
-        GET /api/v1/documents/{document_id}/content
-        GET /api/v1/documents/{document_id}/file
-        GET /api/v1/chunks/{chunk_id}
-        GET /api/v1/search
-        POST /api/v1/search
-        POST /api/v1/search/batch
-        POST /api/v1/explain
-        GET /api/v1/suggest
-        GET /api/v1/facets
-        POST /api/v1/facets
-        POST /api/v1/similarity
-        POST /api/v1/verify
-        POST /api/v1/retrieve
-        GET /api/v1/jobs
-        GET /api/v1/jobs/{job_id}
-        GET /api/v1/jobs/{job_id}/events
-        GET /api/v1/jobs/{job_id}/items
-        GET /api/v1/notes
-        GET /api/v1/notes/{note_id}
-        GET /api/v1/notes/{note_id}/feedback
-        GET /api/v1/notes/{note_id}/history
-        POST /api/v1/notes/{note_id}/explain
-        GET /api/v1/notes/categories
-        GET /api/v1/notes/status
-        GET /api/v1/notes/merges
-        GET /api/v1/notes/proposals
-        POST /api/v1/notes/search
-        POST /api/v1/notes/pinned
-        POST /api/v1/users/{user_id}/recall
-        GET /api/v1/reefs
-        GET /api/v1/status
-        GET /api/v1/collections/{name}
         GET /
         GET /documents/{document_id}
         GET /library
@@ -85,34 +62,6 @@ TABLE: Mapping[Needed, str] = {
         POST /verify
     """,
     Needed.write: """
-        POST /api/v1/documents
-        POST /api/v1/documents/bulk
-        PUT /api/v1/documents/{document_id}
-        PUT /api/v1/documents/{document_id}/tags
-        DELETE /api/v1/documents/{document_id}
-        DELETE /api/v1/documents
-        POST /api/v1/jobs
-        POST /api/v1/jobs/{job_id}/cancel
-        DELETE /api/v1/jobs/{job_id}
-        POST /api/v1/jobs/{job_id}/retry
-        POST /api/v1/notes
-        POST /api/v1/notes/bulk
-        PATCH /api/v1/notes/{note_id}
-        PATCH /api/v1/notes/{note_id}/categories
-        POST /api/v1/notes/{note_id}/deprecate
-        POST /api/v1/notes/{note_id}/restore
-        POST /api/v1/notes/{note_id}/feedback
-        PUT /api/v1/notes/{note_id}/pin
-        DELETE /api/v1/notes/{note_id}/pin
-        POST /api/v1/notes/shown
-        POST /api/v1/notes/purge
-        POST /api/v1/notes/dedup
-        POST /api/v1/notes/merges
-        POST /api/v1/notes/merges/{merge_id}/undo
-        POST /api/v1/notes/proposals/{proposal_id}/accept
-        POST /api/v1/notes/proposals/{proposal_id}/reject
-        POST /api/v1/users/{user_id}/remember
-        POST /api/v1/hooks/{event}
         POST /notes/{note_id}/{action}
         POST /notes/dedup
         POST /notes/merges/{merge_id}/undo
@@ -134,24 +83,9 @@ TABLE: Mapping[Needed, str] = {
         GET /queries
     """,
     Needed.any_key: """
-        GET /api/v1/collections
         GET /collections
     """,
-    Needed.overview: """
-        GET /metrics
-    """,
-    Needed.manage: """
-        POST /api/v1/collections
-        POST /api/v1/collections/swap
-        PATCH /api/v1/collections/{name}
-        DELETE /api/v1/collections/{name}
-    """,
     Needed.grant: """
-        GET /api/v1/keys
-        POST /api/v1/keys
-        GET /api/v1/keys/{key_id}
-        DELETE /api/v1/keys/{key_id}
-        POST /api/v1/keys/{key_id}/rotate
         GET /keys
         POST /keys
         POST /keys/{key_id}/{change}

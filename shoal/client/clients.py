@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 
 import httpx
 
-from shoal.client.collections import CollectionOperations
-from shoal.client.documents import DocumentOperations
+from shoal.client.documents import Adding
 from shoal.client.errors import ClientError
 from shoal.client.flows import AsyncRunner, Batch, BlockingRunner, Flow, Pause, Request, Retrying, Stream
-from shoal.client.keys import KeyOperations
-from shoal.client.note_merges import NoteMergeOperations
-from shoal.client.notes import NoteOperations
+from shoal.client.notes import NoteUploads
 from shoal.client.requests import Requester
-from shoal.client.retrieval import RetrievalOperations
-from shoal.client.searches import SearchOperations, ServiceOperations
+from shoal.client.searches import Searching, ServiceState
+from shoal.declared.operations.documents import AllDocumentOperations
 from shoal.declared.operations.library import LibraryOperations
+from shoal.declared.operations.notes import AllNoteOperations
+from shoal.declared.operations.searches import SearchOperations
+from shoal.declared.operations.service import AllServiceOperations
 from shoal.support.collection_names import MAIN, is_name
 
 PATIENCE_SECONDS = 30.0
@@ -36,15 +36,15 @@ T = TypeVar("T")
 
 
 class Operations(
-    DocumentOperations,
+    Adding,
+    AllDocumentOperations,
+    Searching,
     SearchOperations,
-    NoteOperations,
-    NoteMergeOperations,
-    RetrievalOperations,
+    NoteUploads,
+    AllNoteOperations,
     LibraryOperations,
-    CollectionOperations,
-    KeyOperations,
-    ServiceOperations,
+    ServiceState,
+    AllServiceOperations,
     Requester,
 ):
     """All operations of both clients. Those of `AsyncClient` are coroutines and asynchronous iterators."""

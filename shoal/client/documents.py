@@ -19,15 +19,16 @@ from shoal.client.bodies import (
     archive_type,
 )
 from shoal.client.errors import ClientError
-from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
-from shoal.client.jobs import JobOperations
-from shoal.client.requests import accepted_job, new_key, pages, parse, without_none
+from shoal.client.flows import Flow, operation
+from shoal.client.jobs import Following
+from shoal.client.requests import accepted_job, new_key, parse, without_none
 from shoal.declared.documents import DocumentFields
-from shoal.declared.operations.operation import API
+from shoal.declared.operations.documents import DocumentOperations, JobOperations
+from shoal.declared.operations.documents import OtherDocumentOperations as Documents
+from shoal.declared.operations.operation import Operation
 from shoal.models.documents import DocFormat
 from shoal.models.jobs import ItemStatus, OnConflict
-from shoal.models.responses import Chunk, Document, ItemPage, Job, PlannedDeletion, Stored, Tags
-from shoal.models.stored import ChunkPage, DocumentPage, StoredChunk, StoredDocument
+from shoal.models.responses import Job, PlannedDeletion, Stored
 
 STORED_WAIT_SECONDS = 20
 """How long the server may hold a request that adds one document; after that, the client polls the job."""
@@ -39,8 +40,8 @@ NDJSON = "application/x-ndjson"
 AnyFile = UploadFile | str | os.PathLike[str]
 
 
-class DocumentOperations(JobOperations):
-    """Operations on documents; long ones return a job."""
+class Adding(Following):
+    """Operations that add documents, send files and read texts."""
 
     @operation
     def add_document(
@@ -58,7 +59,7 @@ class DocumentOperations(JobOperations):
         InvalidError or JobFailedError if it cannot be stored, JobTimeoutError.
         """
         body = _body(content, **fields)
-        return (yield from self._store("POST", "/documents", body, timeout, idempotency_key or new_key()))
+        return (yield from self._store(Documents.add_document, body, timeout, idempotency_key or new_key()))
 
     @operation
     def submit_document(
@@ -73,7 +74,7 @@ class DocumentOperations(JobOperations):
         Returns its job, or the document if its content is stored already.
         """
         body = _body(content, **fields)
-        return (yield from self._submit("POST", "/documents", body, idempotency_key or new_key()))
+        return (yield from self._submit(Documents.add_document, body, idempotency_key or new_key()))
 
     @operation
     def add_url(
@@ -94,7 +95,7 @@ class DocumentOperations(JobOperations):
         add_document.
         """
         body = _url_body(url, title, tags, metadata, chunk_tokens)
-        return (yield from self._store("POST", "/documents", body, timeout, idempotency_key or new_key()))
+        return (yield from self._store(Documents.add_document, body, timeout, idempotency_key or new_key()))
 
     @operation
     def submit_url(
@@ -113,7 +114,7 @@ class DocumentOperations(JobOperations):
         service does not allow the URL.
         """
         body = _url_body(url, title, tags, metadata, chunk_tokens)
-        return (yield from self._submit("POST", "/documents", body, idempotency_key or new_key()))
+        return (yield from self._submit(Documents.add_document, body, idempotency_key or new_key()))
 
     @operation
     def replace_document(
@@ -130,8 +131,8 @@ class DocumentOperations(JobOperations):
         Raises the errors of add_document, NotFoundError, and ConflictError if another document has the
         content.
         """
-        body = _body(content, **fields)
-        return (yield from self._store("PUT", f"/documents/{document_id}", body, timeout))
+        body = {"document_id": document_id, **_body(content, **fields)}
+        return (yield from self._store(Documents.replace_document, body, timeout))
 
     @operation
     def submit_replacement(
@@ -141,8 +142,8 @@ class DocumentOperations(JobOperations):
 
         Returns the job, or the document if nothing changes.
         """
-        body = _body(content, **fields)
-        return (yield from self._submit("PUT", f"/documents/{document_id}", body))
+        body = {"document_id": document_id, **_body(content, **fields)}
+        return (yield from self._submit(Documents.replace_document, body))
 
     @operation
     def upload(
@@ -245,114 +246,17 @@ class DocumentOperations(JobOperations):
         return (yield from self._bulk(FileBody(file, sent), headers, idempotency_key, on_conflict))
 
     @operation
-    def documents(
-        self,
-        *,
-        tag: str | None = None,
-        q: str | None = None,
-        source_path: str | None = None,
-        file_type: str | None = None,
-        filter: str | None = None,  # noqa: A002 - the name of the parameter
-        sort: str | None = None,
-        limit: int = 50,
-        offset: int = 0,
-    ) -> Flow[DocumentPage]:
-        """A page of the documents with the tag, exactly this source path, `q` in title or path, of this type,
-        and that meet the filter. `sort` is `created`, the default, or `-created` for the newest first."""
-        filters = {
-            "tag": tag,
-            "q": q,
-            "source_path": source_path,
-            "file_type": file_type,
-            "filter": filter,
-            "sort": sort,
-        }
-        return (yield from self._page(DocumentPage, "/documents", limit, offset, **filters))
-
-    @listing
-    def each_document(
-        self,
-        *,
-        tag: str | None = None,
-        q: str | None = None,
-        source_path: str | None = None,
-        file_type: str | None = None,
-        filter: str | None = None,  # noqa: A002 - the name of the parameter
-    ) -> Stream[StoredDocument]:
-        """All documents, read page by page. Concurrent changes may make it miss or repeat documents."""
-        filters = {
-            "tag": tag,
-            "q": q,
-            "source_path": source_path,
-            "file_type": file_type,
-            "filter": filter,
-        }
-        yield from pages(
-            lambda limit, offset: self._page(DocumentPage, "/documents", limit, offset, **filters),
-            lambda page: page.documents,
-        )
-
-    @operation
-    def document(self, document_id: int) -> Flow[Document]:
-        """A document with its sections, its report and the first of its chunks. Raises NotFoundError."""
-        return (yield from self._get(Document, f"/documents/{document_id}"))
-
-    @operation
     def content(self, document_id: int) -> Flow[str]:
         """The text of a document, to which the offsets of results refer. Raises NotFoundError."""
-        response = yield from self._send(
-            Request("GET", f"{API}/documents/{document_id}/content", headers={"Accept": "text/plain"})
-        )
+        given, headers = {"document_id": document_id}, {"Accept": "text/plain"}
+        response = yield from self._request(Documents.content, given, headers=headers)
         return response.content.decode("utf-8")
 
     @operation
     def file(self, document_id: int) -> Flow[bytes]:
         """The file that a document was converted from. Raises NotFoundError if it is not kept."""
-        response = yield from self._send(
-            Request("GET", f"{API}/documents/{document_id}/file", headers={"Accept": "*/*"})
-        )
-        return response.content
-
-    @operation
-    def chunks(self, document_id: int, *, limit: int = 50, offset: int = 0) -> Flow[ChunkPage]:
-        """A page of a document's chunks, in order, with text and reefs. Raises NotFoundError."""
-        return (yield from self._page(ChunkPage, f"/documents/{document_id}/chunks", limit, offset))
-
-    @listing
-    def each_chunk(self, document_id: int) -> Stream[StoredChunk]:
-        """All chunks of a document, read page by page. Raises NotFoundError."""
-        path = f"/documents/{document_id}/chunks"
-        yield from pages(
-            lambda limit, offset: self._page(ChunkPage, path, limit, offset), lambda page: page.chunks
-        )
-
-    @operation
-    def chunk(self, chunk_id: int, *, context: int = 0) -> Flow[Chunk]:
-        """A chunk by its id, with its document and `context` neighbours on each side.
-
-        Raises NotFoundError if its document was deleted or replaced.
-        """
-        request = Request("GET", f"{API}/chunks/{chunk_id}", query={"context": context})
-        return parse(Chunk, (yield from self._send(request)))
-
-    @operation
-    def set_tags(self, document_id: int, tags: Sequence[str]) -> Flow[tuple[str, ...]]:
-        """Replace the tags of a document and return them. Raises NotFoundError, InvalidError."""
-        body = {"tags": list(tags)}
-        path = f"{API}/documents/{document_id}/tags"
-        response = yield from self._send(Request("PUT", path, json=body))
-        return parse(Tags, response).tags
-
-    @operation
-    def delete_document(self, document_id: int) -> Flow[bool]:
-        """Delete a document and everything derived from it.
-
-        Returns false if there is no such document, also because an earlier try deleted it and its response
-        was lost.
-        """
-        path = f"{API}/documents/{document_id}"
-        response = yield from self._send(Request("DELETE", path, passed=frozenset({404})))
-        return response.status_code != httpx.codes.NOT_FOUND
+        given, headers = {"document_id": document_id}, {"Accept": "*/*"}
+        return (yield from self._request(Documents.file, given, headers=headers)).content
 
     @operation
     def delete_documents(self, *, tag: str | None = None, filter: str | None = None) -> Flow[Job]:  # noqa: A002
@@ -361,27 +265,22 @@ class DocumentOperations(JobOperations):
         Raises NotFoundError if there is none.
         """
         # A second request would find no document, and return no job.
-        query = without_none(tag=tag, filter=filter)
-        request = Request("DELETE", f"{API}/documents", query=query, repeat=Repeat.unsent)
-        return accepted_job((yield from self._send(request)))
+        return (yield from self._operate(Documents.delete_documents, {"tag": tag, "filter": filter}))
 
     @operation
     def count_deletion(self, *, tag: str | None = None, filter: str | None = None) -> Flow[PlannedDeletion]:  # noqa: A002
         """What `delete_documents` would delete. Nothing is deleted."""
-        query = without_none(tag=tag, filter=filter, dry_run="true")
-        response = yield from self._send(Request("DELETE", f"{API}/documents", query=query))
-        return parse(PlannedDeletion, response)
+        given = {"tag": tag, "filter": filter, "dry_run": True}
+        return parse(PlannedDeletion, (yield from self._request(Documents.delete_documents, given)))
 
     def _submit(
-        self, method: str, path: str, body: Mapping[str, Any], key: str | None = None, *, wait: int = 0
+        self, added: Operation[..., Any], body: Mapping[str, Any], key: str | None = None, *, wait: int = 0
     ) -> Flow[Job | Stored]:
         """Submit a document. Returns it if it is stored within `wait` seconds, else the job."""
         headers = {"Idempotency-Key": key} if key else {}
         if wait:
             headers["Prefer"] = f"wait={wait}"
-        response = yield from self._send(
-            Request(method, API + path, json=body, headers=headers, slow=float(wait))
-        )
+        response = yield from self._request(added, dict(body), headers=headers, slow=float(wait))
         if response.status_code == httpx.codes.ACCEPTED:
             return accepted_job(response)
         return parse(Stored, response)
@@ -396,29 +295,34 @@ class DocumentOperations(JobOperations):
     ) -> Flow[Job]:
         # Not sent where it changes nothing: older services do not know it.
         conflict = {} if on_conflict == OnConflict.keep else {"on_conflict": str(on_conflict)}
-        request = Request(
-            "POST",
-            f"{API}/documents/bulk",
+        response = yield from self._request(
+            Documents.upload,
+            {},
             query={**(query or {}), **conflict},
             headers={**headers, "Idempotency-Key": key or new_key()},
+            json=None,
             body=body,
             slow=UPLOAD_ANSWER_SECONDS,
         )
-        return accepted_job((yield from self._send(request)))
+        return accepted_job(response)
 
     def _store(
-        self, method: str, path: str, body: Mapping[str, Any], timeout: float | None, key: str | None = None
+        self,
+        added: Operation[..., Any],
+        body: Mapping[str, Any],
+        timeout: float | None,
+        key: str | None = None,
     ) -> Flow[Stored]:
         """Submit a document, wait until it is stored, for `timeout` seconds if given, and return it."""
         wait = STORED_WAIT_SECONDS if timeout is None else max(0, min(STORED_WAIT_SECONDS, int(timeout)))
-        outcome = yield from self._submit(method, path, body, key, wait=wait)
+        outcome = yield from self._submit(added, body, key, wait=wait)
         if isinstance(outcome, Stored):
             return outcome
         job = yield from self._follow(outcome.id, None, timeout)
-        (item,) = (yield from self._page(ItemPage, f"/jobs/{job.id}/items", 1, 0)).items
+        (item,) = (yield from self._operate(JobOperations.items, {"job": job, "limit": 1})).items
         if item.document_id is None or not job.succeeded:
             raise (yield from self._job_failure(job))
-        document = yield from self._get(Document, f"/documents/{item.document_id}")
+        document = yield from self._operate(DocumentOperations.document, {"document_id": item.document_id})
         return Stored(
             document.id,
             document.title,

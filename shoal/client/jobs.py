@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import httpx
 
 from shoal.client.errors import JobFailedError, JobTimeoutError
-from shoal.client.flows import Batch, Flow, Pause, Repeat, Request, Stream, listing, operation
-from shoal.client.requests import Requester, accepted_job, comma_separated, job_id_of, new_key, pages, parse
-from shoal.declared.operations.operation import API
+from shoal.client.flows import Batch, Flow, Pause, Stream, listing, operation
+from shoal.client.requests import Requester, job_id_of, parse
+from shoal.declared.operations.documents import JobOperations
+from shoal.declared.operations.documents import OtherJobOperations as Jobs
+from shoal.declared.operations.operation import IDEMPOTENCY_KEY
 from shoal.models.jobs import Item, ItemStatus
-from shoal.models.responses import ItemPage, Job, JobPage
+from shoal.models.responses import Job
 
 LONG_POLL_SECONDS = 10.0
 """How long the server may hold a request for the state of a job until it changes."""
@@ -24,55 +26,13 @@ SHOWN_FAILURES = 5
 Seen = Callable[[Job], None]
 
 
-class JobOperations(Requester):
-    """Operations on accepted jobs."""
+class Following(Requester):
+    """Operations that follow jobs, and start them."""
 
     @operation
     def job(self, job_id: int) -> Flow[Job]:
         """The current state of a job. Raises NotFoundError."""
-        return (yield from self._get(Job, f"/jobs/{job_id_of(job_id)}"))
-
-    @operation
-    def jobs(
-        self,
-        *,
-        status: str | Iterable[str] | None = None,
-        kind: str | Iterable[str] | None = None,
-        limit: int = 20,
-        offset: int = 0,
-    ) -> Flow[JobPage]:
-        """A page of the jobs with any of the given states and kinds, newest first."""
-        filters = {"status": comma_separated(status), "kind": comma_separated(kind)}
-        return (yield from self._page(JobPage, "/jobs", limit, offset, **filters))
-
-    @listing
-    def each_job(
-        self, *, status: str | Iterable[str] | None = None, kind: str | Iterable[str] | None = None
-    ) -> Stream[Job]:
-        """All jobs, newest first, read page by page."""
-        filters = {"status": comma_separated(status), "kind": comma_separated(kind)}
-        yield from pages(
-            lambda limit, offset: self._page(JobPage, "/jobs", limit, offset, **filters),
-            lambda page: page.jobs,
-        )
-
-    @operation
-    def items(
-        self, job: Job | int, *, status: str | None = None, limit: int = 100, offset: int = 0
-    ) -> Flow[ItemPage]:
-        """A page of a job's items, in the order of the upload. Raises NotFoundError."""
-        return (
-            yield from self._page(ItemPage, f"/jobs/{job_id_of(job)}/items", limit, offset, status=status)
-        )
-
-    @listing
-    def each_item(self, job: Job | int, *, status: str | None = None) -> Stream[Item]:
-        """All items of a job, read page by page; with `status="failed"` those that failed."""
-        path = f"/jobs/{job_id_of(job)}/items"
-        yield from pages(
-            lambda limit, offset: self._page(ItemPage, path, limit, offset, status=status),
-            lambda page: page.items,
-        )
+        return (yield from self._operate(Jobs.job, {"job_id": job_id}))
 
     @operation
     def wait_for_job(
@@ -108,39 +68,15 @@ class JobOperations(Requester):
             yield _pause_since(began)
 
     @operation
-    def cancel_job(self, job: Job | int) -> Flow[Job]:
-        """Cancel the open items of a job; stored documents stay.
-
-        Raises ConflictError if the job has ended otherwise.
-        """
-        return accepted_job(
-            (yield from self._send(Request("POST", f"{API}/jobs/{job_id_of(job)}/cancel", json={})))
-        )
-
-    @operation
-    def retry_job(self, job: Job | int) -> Flow[Job]:
-        """Retry the failed and canceled items of a job and return it.
-
-        Raises ConflictError if no item can be retried.
-        """
-        # A second request would be refused although the first succeeded.
-        request = Request("POST", f"{API}/jobs/{job_id_of(job)}/retry", json={}, repeat=Repeat.unsent)
-        return accepted_job((yield from self._send(request)))
-
-    @operation
     def rescore(self, *, idempotency_key: str | None = None) -> Flow[Job]:
         """Start a job that learns all words again and updates every chunk."""
-        headers = {"Idempotency-Key": idempotency_key or new_key()}
-        request = Request("POST", f"{API}/jobs", json={"kind": "rescore"}, headers=headers)
-        return accepted_job((yield from self._send(request)))
+        given = {"kind": "rescore", IDEMPOTENCY_KEY: idempotency_key}
+        return (yield from self._operate(Jobs.add_job, given))
 
     @operation
     def embed(self) -> Flow[Job]:
         """Let the workers make the vectors of all chunks that lack one; an open job is continued."""
-        request = Request(
-            "POST", f"{API}/jobs", json={"kind": "embed"}, headers={"Idempotency-Key": new_key()}
-        )
-        return accepted_job((yield from self._send(request)))
+        return (yield from self._operate(Jobs.add_job, {"kind": "embed", IDEMPOTENCY_KEY: None}))
 
     def _poll(self, job_id: int, etag: str, wait: float) -> Flow[tuple[Job | None, str]]:
         """A job and its ETag; None instead of the job if it is unchanged since `etag` after `wait` seconds.
@@ -148,16 +84,15 @@ class JobOperations(Requester):
         The first request, without an ETag, does not wait.
         """
         unchanged = httpx.codes.NOT_MODIFIED
-        request = Request(
-            "GET",
-            f"{API}/jobs/{job_id}",
+        response = yield from self._request(
+            Jobs.job,
+            {"job_id": job_id},
             query={"wait": wait} if etag else {},
             headers={"If-None-Match": etag} if etag else {},
             slow=wait,
             repeats_silence=True,
             passed=frozenset({int(unchanged)}),
         )
-        response = yield from self._send(request)
         if response.status_code == unchanged:
             return None, etag
         return parse(Job, response), response.headers.get("ETag", "")
@@ -183,8 +118,8 @@ class JobOperations(Requester):
     def _job_failure(self, job: Job) -> Flow[JobFailedError]:
         items: tuple[Item, ...] = ()
         if job.progress.failed:
-            path = f"/jobs/{job.id}/items"
-            items = (yield from self._page(ItemPage, path, SHOWN_FAILURES, 0, status=ItemStatus.failed)).items
+            given = {"job": job.id, "status": ItemStatus.failed, "limit": SHOWN_FAILURES}
+            items = (yield from self._operate(JobOperations.items, given)).items
         reasons = [f"{item.source_path or item.title}: {item.error}" for item in items]
         if (more := job.progress.failed - len(items)) > 0:
             reasons.append(f"and {more:,} more")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -15,12 +14,11 @@ import httpx
 from shoal.client.decoding import UnexpectedError, decode
 from shoal.client.errors import unexpected_response
 from shoal.client.flows import Batch, Flow, Repeat, Request, RetryingSender, Stream
-from shoal.declared.operations.operation import API, IDEMPOTENCY_KEY, Listing, Operation
+from shoal.declared.operations.operation import IDEMPOTENCY_KEY, PARAMETER, Listing, Operation
 from shoal.models.responses import Job
 
 PAGE = 500
 """Entries per request when all are wanted; a page of chunks then has some megabytes."""
-PARAMETER = re.compile(r"{(\w+)}")
 
 T = TypeVar("T")
 
@@ -28,35 +26,38 @@ T = TypeVar("T")
 class Requester(RetryingSender):
     """Requests values."""
 
-    def _operate(self, operation: Operation[..., Any], arguments: dict[str, Any], /) -> Flow[Any]:
-        """Request an operation, and return the value that its method has."""
-        terms, returned = operation.terms, operation.returned
+    def _request(
+        self, operation: Operation[..., Any], arguments: dict[str, Any], /, **options: Any
+    ) -> Flow[httpx.Response]:
+        """Request an operation. `options` are members of the request besides those that follow from it."""
+        terms = operation.terms
         headers = {}
         if IDEMPOTENCY_KEY in arguments:
             headers["Idempotency-Key"] = arguments.pop(IDEMPOTENCY_KEY) or new_key()
+        path = PARAMETER.sub(
+            lambda found: segment(arguments.pop(operation.in_path[found[1]])), operation.address
+        )
         given = {
-            name: operation.form_of(name, json_value)(value)
+            operation.member_of(name): operation.form_of(name, json_value)(value)
             for name, value in arguments.items()
             if value is not None
         }
-        path = PARAMETER.sub(lambda found: segment(given.pop(found[1])), operation.address)
         request = Request(
             terms.method,
             path,
             query={} if operation.has_body else {name: as_text(value) for name, value in given.items()},
-            headers=headers,
             json=given if operation.has_body else None,
             repeat=Repeat.always if terms.may_repeat else Repeat.unsent,
-            passed=frozenset({404}) if returned is bool else frozenset(),
+            passed=frozenset({404}) if operation.returned is bool else frozenset(),
+            headers=headers,
         )
-        response = yield from self._send(request)
-        if returned is bool:
-            return response.status_code != 404
-        if operation.record is None:
-            return None
-        if terms.answer is None:
-            return parse(returned, response)
-        return parse_part(returned, json_object(response).get(first_field(terms.answer)), response)
+        return (yield from self._send(dataclasses.replace(request, **options)))
+
+    def _operate(self, operation: Operation[..., T], arguments: dict[str, Any], /) -> Flow[T]:
+        """Request an operation, and return the value that its method has."""
+        response = yield from self._request(operation, arguments)
+        value: T = _value(operation, response)
+        return value
 
     def _list(self, listing: Listing[..., Any], arguments: dict[str, Any], /) -> Stream[Any]:
         """Stream the items of all pages of an operation."""
@@ -68,26 +69,15 @@ class Requester(RetryingSender):
             lambda page: getattr(page, items),
         )
 
-    def _get(self, kind: type[T], path: str) -> Flow[T]:
-        return parse(kind, (yield from self._send(Request("GET", API + path))))
 
-    def _post(
-        self,
-        kind: type[T],
-        path: str,
-        body: Mapping[str, Any],
-        repeat: Repeat = Repeat.always,
-        *,
-        key: str | None = None,
-    ) -> Flow[T]:
-        """`key`: an idempotency key."""
-        headers = {} if key is None else {"Idempotency-Key": key}
-        request = Request("POST", API + path, json=body, repeat=repeat, headers=headers)
-        return parse(kind, (yield from self._send(request)))
-
-    def _page(self, kind: type[T], path: str, limit: int, offset: int, /, **query: Any) -> Flow[T]:
-        parameters = {**without_none(**query), "limit": limit, "offset": offset}
-        return parse(kind, (yield from self._send(Request("GET", API + path, query=parameters))))
+def _value(operation: Operation[..., Any], response: httpx.Response) -> Any:
+    """Return what the method of an operation returns for a response."""
+    answer, returned = operation.terms.answer, operation.returned
+    if returned is bool:
+        return response.status_code != 404
+    if answer is not None:
+        return parse_part(returned, json_object(response).get(first_field(answer)), response)
+    return None if operation.record is None else parse(returned, response)
 
 
 def first_field(record: Any) -> str:
@@ -119,7 +109,7 @@ def as_text(value: Any) -> Any:
 
 def segment(value: Any) -> str:
     """Return a value as one segment of a path: a text, an id, or a job."""
-    text = str(value["id"] if isinstance(value, Mapping) else value)
+    text = str(value.id if isinstance(value, Job) else value)
     # Dots, too: `..` alone would be a step to the folder above.
     return quote(text, safe="").replace(".", "%2E")
 
@@ -142,11 +132,6 @@ def pages(fetch: Callable[[int, int], Flow[Any]], items_of: Callable[[Any], Sequ
 def without_none(**values: Any) -> dict[str, Any]:
     """The values that are not None. The service has defaults for the others."""
     return {name: value for name, value in values.items() if value is not None}
-
-
-def comma_separated(names: str | Iterable[str] | None) -> str | None:
-    """One or several names as one query parameter."""
-    return names if names is None or isinstance(names, str) else ",".join(names)
 
 
 def job_id_of(job: Job | int) -> int:

@@ -160,12 +160,12 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text of `least` to `most` characters. With a `pattern`, `form` says what it is in words."""
+    """A text of `least` to `most` characters. `message` says of another what is wrong."""
 
     most: int | None = None
     least: int = 0
     pattern: str = ""
-    form: str = ""
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +179,12 @@ class Many:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """An object with the arguments of a TypedDict, its class `of`. `example` is for messages."""
+    """An object with the arguments of a TypedDict, its class `of`. `example` is for messages. Unless
+    `is_checked`, only the library checks it, so that one of many may be bad."""
 
     of: type
     example: str = ""
+    is_checked: bool = True
 
 
 Kind = Choice | Whole | Number | Flag | Numbers | Ids | Moment | Value | Text | Many | Members
@@ -206,6 +208,7 @@ class Argument:
     body, address  what only a JSON body, or only texts in addresses and commands, have to know besides
     default        what it is if it is not given; an argument with the default None may be null
     option         the name of the command's option, where it is another
+    member         its name in a request, where it is another
     metavar        what the help of the command calls its value
     ranks          whether the order of the results depends on it, so that the pages of a search share it
     is_saved       whether a saved search has it
@@ -223,6 +226,7 @@ class Argument:
     address: str = ""
     default: Any = None
     option: str = ""
+    member: str = ""
     metavar: str = ""
     ranks: bool = True
     is_saved: bool = True
@@ -237,7 +241,11 @@ class Argument:
 def arguments_of(declaration: type) -> dict[str, Argument]:
     """Return the arguments that the members of a class declare, by name."""
     hints = typing.get_type_hints(declaration, include_extras=True)
-    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+    declared = {
+        name: typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Required else hint
+        for name, hint in hints.items()
+    }
+    return {name: hint.__metadata__[0] for name, hint in declared.items()}
 
 
 OBJECT = Value({"type": "object"}, TextForm.json)

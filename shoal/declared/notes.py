@@ -1,10 +1,23 @@
 """The arguments of operations on notes, declared once."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, Protocol, TypedDict
+from typing import Annotated, Any, Protocol, Required, TypedDict
 
-from shoal.declared.arguments import Argument, Choice, Flag, Number, TextForm, Value, Whole, arguments_of
+from shoal.declared.arguments import (
+    OBJECT,
+    Argument,
+    Choice,
+    Flag,
+    Many,
+    Members,
+    Number,
+    Text,
+    TextForm,
+    Value,
+    Whole,
+    arguments_of,
+)
 from shoal.models.notes import KINDS, SOURCES
 
 MAX_TEXT_CHARS = 20_000
@@ -12,19 +25,80 @@ MAX_TAGS = 50
 MAX_CATEGORY_DEPTH = 8
 DEFAULT_TOP_K = 3
 MAX_TOP_K = 50
+RECALL_THRESHOLD = 0.7
+MAX_SHOWN = 500
+"""Most notes that a session was shown at once."""
+MAX_MERGED = 20
+"""Most notes of one merge."""
+MAX_ITEMS = 100
+"""Most items of one `remember`: what an agent learns in a conversation."""
+MAX_NOTES = 1_000
+"""Most notes of one bulk upload. They are stored before the response."""
+DEFAULT_OWNER = "default"
 
 CATEGORY = f"a path such as `build/docker`, with at most {MAX_CATEGORY_DEPTH} different parts"
 ABOUT_TEXT = f"1 to {MAX_TEXT_CHARS:,} characters"
 
 _TEXT = Value({"type": "string"})
 _TEXTS = Value({"type": "array", "items": {"type": "string"}}, TextForm.with_commas)
-_OBJECT = Value({"type": "object"}, TextForm.json)
+_ONE_OR_MORE = Many(or_one=True)
 
 
 class AsJson(Protocol):
     """An object that has a form in JSON, such as an `Environment` or `Prerequisites`."""
 
     def as_json(self) -> Mapping[str, Any]: ...
+
+
+class Prerequisites(TypedDict, total=False):
+    """Where a note may be shown: all given gates must hold. A single text counts as a list."""
+
+    os: Annotated[
+        str | Sequence[str], Argument(kind=_ONE_OR_MORE, about="operating systems: linux, darwin, windows")
+    ]
+    repos: Annotated[str | Sequence[str], Argument(kind=_ONE_OR_MORE, about="names of repositories")]
+    paths: Annotated[str | Sequence[str], Argument(kind=_ONE_OR_MORE, about="patterns of the working folder")]
+    mcp_servers: Annotated[
+        str | Sequence[str], Argument(kind=_ONE_OR_MORE, about="MCP servers; all must be connected")
+    ]
+    tags: Annotated[
+        str | Sequence[str],
+        Argument(
+            kind=_ONE_OR_MORE, about="become tags of the note or its pin: they weigh, and never exclude"
+        ),
+    ]
+
+
+class Environment(TypedDict, total=False):
+    """Where a session works. An omitted field is unknown."""
+
+    os: Annotated[str, Argument(kind=Text(), about="operating system: linux, darwin, windows")]
+    repo: Annotated[str, Argument(kind=Text(), about="name of the repository")]
+    cwd: Annotated[str, Argument(kind=Text(), about="absolute path of the working folder")]
+    mcp_servers: Annotated[Sequence[str], Argument(kind=Many(), about="connected MCP servers")]
+    tags: Annotated[Sequence[str], Argument(kind=Many(), about="such as languages and frameworks")]
+
+
+class RememberedItem(TypedDict, total=False):
+    """What an agent learned."""
+
+    content: Required[
+        Annotated[str, Argument(kind=Text(), about=f"over 30 characters, up to {MAX_TEXT_CHARS:,}")]
+    ]
+    topic: Required[Annotated[str, Argument(kind=Text(), about="its subject; not `general` or `misc`")]]
+    confidence: Required[Annotated[float, Argument(kind=Number(0, 1), about="above 0.8")]]
+    metadata: Annotated[Mapping[str, Any], Argument(kind=OBJECT, about="any JSON object")]
+    tags: Annotated[Sequence[str], Argument(kind=Many(), about="where it helps")]
+    categories: Annotated[Sequence[str], Argument(kind=Many(), about=f"each {CATEGORY}")]
+    session_id: Annotated[str, Argument(kind=Text(), about="the session that submits it")]
+
+
+PREREQUISITES = Members(Prerequisites)
+ENVIRONMENT = Members(Environment)
+ABOUT_ENVIRONMENT = (
+    "where the session works: prerequisites are checked against it, and its tags weigh notes. Without one, "
+    "all prerequisites hold"
+)
 
 
 class NoteChanges(TypedDict, total=False):
@@ -47,11 +121,11 @@ class NoteChanges(TypedDict, total=False):
     ]
     prerequisites: Annotated[
         AsJson | Mapping[str, Any] | None,
-        Argument(kind=_OBJECT, about="where the note may be shown; `{}` means everywhere"),
+        Argument(kind=PREREQUISITES, about="where the note may be shown; `{}` means everywhere"),
     ]
     metadata: Annotated[
         Mapping[str, Any] | None,
-        Argument(kind=_OBJECT, metavar="JSON", about="any JSON object up to 64 KiB, returned unchanged"),
+        Argument(kind=OBJECT, metavar="JSON", about="any JSON object up to 64 KiB, returned unchanged"),
     ]
     verified: Annotated[
         bool | None,
@@ -113,11 +187,7 @@ class NoteSearchArguments(TypedDict, total=False):
     ]
     environment: Annotated[
         AsJson | Mapping[str, Any] | None,
-        Argument(
-            kind=_OBJECT,
-            about="where the session works: prerequisites are checked against it, and its tags weigh notes. "
-            "Without one, all prerequisites hold",
-        ),
+        Argument(kind=ENVIRONMENT, about=ABOUT_ENVIRONMENT),
     ]
     session_id: Annotated[
         str | None,

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import QueryError
-from shoal.grounding.references import MAX_REFERENCES, CitableText, CitedPassage, make_references
+from shoal.grounding.references import CitableText, CitedPassage, make_references
 from shoal.grounding.statements import make_statement
+from shoal.models.verdicts import MAX_REFERENCES
 from shoal.storage.database import Database
 from shoal.support.plain_text import line_range
 

@@ -12,12 +12,11 @@ from shoal.declared.arguments import MAX_ID
 from shoal.errors import QueryError
 from shoal.grounding.statements import Citation
 from shoal.grounding.support import Passage
+from shoal.models.verdicts import MAX_LABEL, MAX_REFERENCES
 from shoal.storage.database import Snapshot, listed_in_parts
 
-MAX_REFERENCES = 10_000
 MAX_PASSAGE_CHARS = 100_000
 """Longest text that one citation may stand for; a longer one says too little about where the support is."""
-MAX_LABEL = 999_999_999
 FIELDS = ("label", "chunk_id", "document_id", "start_char", "end_char")
 
 CHUNK_RANGES = "SELECT id, document_id, start_char, end_char FROM chunks WHERE id IN ({ids})"

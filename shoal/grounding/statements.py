@@ -21,12 +21,9 @@ from shoal.formats.blocks import BlockKind, assemble
 from shoal.formats.masking import mask
 from shoal.grounding.words import with_inner_underscores
 from shoal.models.documents import DocFormat, ParsedDocument
-from shoal.models.verdicts import StatementKind
+from shoal.models.verdicts import MAX_CITATIONS, MAX_STATEMENTS, StatementKind
 from shoal.words.typed import folded, tokens_of
 
-MAX_STATEMENTS = 5_000
-MAX_CITATIONS = 16
-"""Most citations of one statement; a sentence that cites more is not grounded in any of them."""
 MAX_MARKER_CHARS = 64
 MAX_QUOTATIONS = 8
 """Most quotations of one statement that are checked."""

@@ -19,8 +19,6 @@ from shoal.filters.value_checks import check_characters
 from shoal.grounding.citations import find_quotation
 from shoal.grounding.references import CitableText, CitedPassage, Range, Reference, make_references
 from shoal.grounding.statements import (
-    MAX_CITATIONS,
-    MAX_STATEMENTS,
     Statement,
     make_statement,
     parse_statements,
@@ -31,7 +29,12 @@ from shoal.index.lexical import idf
 from shoal.index.matching import count_roughly
 from shoal.models.documents import DocFormat
 from shoal.models.verdicts import (
+    MAX_CITATIONS,
     MAX_PARTS,
+    MAX_STATEMENT_CHARS,
+    MAX_STATEMENTS,
+    MAX_TEXT_CHARS,
+    MIN_COVERAGE,
     CheckedPart,
     Evidence,
     Problem,
@@ -46,10 +49,6 @@ from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.request import check_fraction
 from shoal.storage.database import Database
 
-MIN_COVERAGE = 0.7
-"""Least coverage of a supported statement: benchmarks/grounding.py."""
-MAX_TEXT_CHARS = 1_000_000
-MAX_STATEMENT_CHARS = 8_000
 MAX_READ_CHARS = 4_000_000
 """Most characters of all cited passages, each counted once."""
 MAX_COMPARED_CHARS = 20_000_000

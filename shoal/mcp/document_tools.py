@@ -32,10 +32,11 @@ from shoal.mcp.results import (
     shortened,
 )
 from shoal.models.explanations import Explanation, Target
+from shoal.models.retrieval import MAX_TOP_K
 from shoal.models.search import ContextChunk
 from shoal.models.stored import ChunkDetail, StoredDocument
 from shoal.search.request import BEST_FIRST
-from shoal.search.retrieval import MAX_TOP_K, PLAIN, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
+from shoal.search.retrieval import PLAIN, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
 from shoal.support.plain_text import clean, in_line, indented
 
 MAX_COUNTERFACTUALS = 6

@@ -8,6 +8,14 @@ from typing import Annotated
 
 from shoal.models.described import Time
 
+MAX_NAME_CHARS = 100
+MAX_OWNERS = 100
+MAX_SCOPES = 100
+MIN_RATE, MAX_RATE = 0.001, 100_000.0
+"""Requests a second; the least is one in about 17 minutes."""
+MAX_SECONDS = 100 * 365 * 86_400
+"""Longest time until a key expires, and longest time that a rotated key stays valid: a hundred years."""
+
 
 class Right(enum.StrEnum):
     """What a key allows in a collection. Each right includes the ones before it."""

@@ -164,12 +164,26 @@ class NotePage:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class PurgedNotes:
+    """What a purge did."""
+
+    n_purged: Annotated[int, "number of notes that were deleted"]
+
+
 class CategoryCount(NamedTuple):
     """A category of notes."""
 
     path: Annotated[str, "such as `build/docker`"]
     n_notes: Annotated[int, "active notes in it"]
     n_with_subcategories: Annotated[int, "active notes in it or below"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteCategories:
+    """The categories of an owner."""
+
+    categories: Annotated[tuple[CategoryCount, ...], "in alphabetical order of their paths"]
 
 
 class HistoryEntry(NamedTuple):
@@ -188,6 +202,20 @@ class Feedback(NamedTuple):
     reason: Annotated[str, "as given"]
     tag_scores: Annotated[Mapping[str, float], "the judged tags, -1 to 1"]
     created_at: Annotated[Time, "when, UTC in ISO 8601"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteHistory:
+    """What was changed in a note."""
+
+    history: Annotated[tuple[HistoryEntry, ...], "the changes, oldest first"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteFeedback:
+    """How a note was judged."""
+
+    feedback: Annotated[tuple[Feedback, ...], "the judgements, oldest first"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,3 +493,20 @@ class DedupResult:
     n_queued: int = 0
     n_passes: int = 0
     error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HookOutput:
+    """What an agent puts into its context."""
+
+    hookEventName: Annotated[str, "as the agent named the event"]  # noqa: N815 - agents expect these names
+    additionalContext: Annotated[str, "notes as quoted data"]  # noqa: N815
+
+
+@dataclass(frozen=True, slots=True)
+class HookAnswer:
+    """What an agent reads; empty without notes."""
+
+    hookSpecificOutput: Annotated[  # noqa: N815
+        HookOutput | None, Presence.IF_SET, "what the agent puts into its context"
+    ] = None

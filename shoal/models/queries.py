@@ -8,6 +8,12 @@ from typing import Annotated, Any
 
 from shoal.models.described import Time
 
+MAX_QUERY_CHARS = 200
+"""Longest beginning of a query that is completed."""
+MAX_SUGGESTIONS = 20
+SUGGESTIONS = 8
+"""Suggestions that are returned by default."""
+
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:

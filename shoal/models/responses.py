@@ -75,6 +75,13 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Accepted:
+    """An accepted job."""
+
+    job: Annotated[Job, "the job, durably stored and to be run"]
+
+
+@dataclass(frozen=True, slots=True)
 class JobPage:
     """A page of jobs."""
 
@@ -282,6 +289,13 @@ class IndexLag(Lag):
         "collections",
         Presence.IF_SET,
     ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether the process is alive."""
+
+    status: Annotated[str, "`ok`"]
 
 
 @dataclass(frozen=True, slots=True)

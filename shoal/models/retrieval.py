@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+DEFAULT_TOP_K = 5
+MAX_TOP_K = 50
+
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:

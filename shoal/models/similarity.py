@@ -7,6 +7,9 @@ from typing import Annotated, NamedTuple
 DUPLICATE = 0.85
 """Texts that are at least this similar, and not opposite, say the same."""
 
+MAX_CHARS = 20_000
+"""Characters of a text; the limit of notes."""
+
 
 class Signs(NamedTuple):
     """Signs of a contradiction; see the module."""

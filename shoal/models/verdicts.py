@@ -6,6 +6,15 @@ import enum
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
+MIN_COVERAGE = 0.7
+"""Least coverage of a supported statement: benchmarks/grounding.py."""
+MAX_TEXT_CHARS = 1_000_000
+MAX_STATEMENT_CHARS = 8_000
+MAX_STATEMENTS = 5_000
+MAX_CITATIONS = 16
+"""Most citations of one statement; a sentence that cites more is not grounded in any of them."""
+MAX_REFERENCES = 10_000
+MAX_LABEL = 999_999_999
 MAX_PARTS = 100
 """Most parts of a verdict, those that were not found first."""
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shoal.declared.notes import MAX_MERGED
 from shoal.errors import ChatEndpointError, NoteError
 from shoal.notes.chat_endpoint import Message
 from shoal.notes.duplicates import MAX_CANDIDATES, Comparison
-from shoal.notes.merging import MAX_MERGED, Judgements, checked_judgements
+from shoal.notes.merging import Judgements, checked_judgements
 
 MAX_ASKED = 20
 """Most waiting notes in one question."""

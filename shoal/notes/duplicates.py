@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shoal.declared.notes import MAX_MERGED
 from shoal.notes.adding import candidates_for
 from shoal.notes.context import NoteContext
 from shoal.notes.merge_operations import features_of
 from shoal.notes.merge_rows import ComparableNote, MergeRows
-from shoal.notes.merging import MAX_MERGED
 from shoal.notes.note_index import NoteIndex
 from shoal.notes.note_vectors import COMPARING_SECONDS, with_vectors
 from shoal.notes.similarity import TextFeatures, similarities

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from shoal.declared.notes import MAX_SHOWN
 from shoal.errors import ShoalError
 from shoal.models.notes import Note
 from shoal.notes.environment import Environment, detect
 from shoal.notes.hook_answer import hook_answer
 from shoal.notes.hook_input import HookInput, is_skipped, without_secrets
-from shoal.notes.notes import MAX_SHOWN, OwnerNotes
+from shoal.notes.notes import OwnerNotes
 from shoal.settings import Settings
 from shoal.support.patterns import parse_path_tags
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shoal.declared.notes import MAX_MERGED
 from shoal.errors import NoteError, NoteStateError, NotFoundError
 from shoal.models.notes import MergeProposal, NoteMerge, ScoredText, TagRelevance
 from shoal.notes import drafts
 from shoal.notes.context import NoteContext
 from shoal.notes.merge_rows import CHILDREN, ComparableNote, MergeRows, Rows, from_json, rows_of
-from shoal.notes.merging import ENDPOINT, MAX_MERGED, NoteState, by_precedence, merged, unmerged
+from shoal.notes.merging import ENDPOINT, NoteState, by_precedence, merged, unmerged
 from shoal.notes.note_rows import NoteRows
 from shoal.notes.pinning import Pin
 from shoal.notes.prerequisites import Prerequisites

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shoal.declared.notes import MAX_MERGED
 from shoal.errors import NoteError
 from shoal.models.notes import DECIDED_BY, PROPOSAL_STATUSES, NoteMerge, ScoredText
 from shoal.notes import drafts
 from shoal.notes.imported_rows import NoteImports, former_rows
-from shoal.notes.merging import MAX_MERGED, checked_confidence
+from shoal.notes.merging import checked_confidence
 from shoal.notes.note_records import (
     MAX_ENTRIES,
     ImportedNote,

@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from shoal.declared.notes import MAX_MERGED
 from shoal.errors import NoteError
 from shoal.models.notes import DECIDED_BY, TagRelevance
 from shoal.notes import drafts, prerequisites, relevance
@@ -31,8 +32,6 @@ from shoal.notes.prerequisites import GATES, MAX_VALUES, Prerequisites
 from shoal.settings import Settings
 
 PERSON, AGENT, ENDPOINT = DECIDED_BY
-MAX_MERGED = 20
-"""Most notes of one merge."""
 MAX_GROUPS = 1_000
 GROUP_FIELDS = frozenset({"ids", "canonical_text", "confidence", "reason"})
 

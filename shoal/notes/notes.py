@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from shoal.declared.arguments import check_names
 from shoal.declared.notes import (
     DEFAULT_TOP_K,
+    MAX_SHOWN,
     MAX_TOP_K,
     NOTE_CHANGES,
     NOTE_LIST,
     NOTE_SEARCH,
+    RECALL_THRESHOLD,
     AsJson,
     NewNote,
     NoteChanges,
@@ -70,9 +72,7 @@ if TYPE_CHECKING:
 
 EXTRACT = "extract"
 """Name of the lock that one process holds while it asks the chat endpoint."""
-RECALL_THRESHOLD = 0.7
 MAX_EVENT_CHARS = 50
-MAX_SHOWN = 500
 """Most notes of one `record_shown`."""
 
 

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import QueryError
-from shoal.models.similarity import Signs, Similarity, SimilarityPart
+from shoal.models.similarity import MAX_CHARS, Signs, Similarity, SimilarityPart
 from shoal.notes import opposites
 from shoal.notes.opposites import Statement
 from shoal.notes.term_table import STOP_TERMS, TermTable, term_table
@@ -43,8 +43,6 @@ from shoal.words.typed import terms_of
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MAX_CHARS = 20_000
-"""Characters of a text; the limit of notes."""
 TINY = 1e-9
 """Keeps a division by a sum of weights finite."""
 DIGITS = 4

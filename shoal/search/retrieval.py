@@ -7,11 +7,9 @@ from typing import Any
 
 from shoal.errors import QueryError
 from shoal.models.files import LocatorKind
-from shoal.models.retrieval import Retrieval, Retrieved
+from shoal.models.retrieval import MAX_TOP_K, Retrieval, Retrieved
 from shoal.models.search import SearchResult
 
-DEFAULT_TOP_K = 5
-MAX_TOP_K = 50
 SOURCE = "source"
 """The filter that is about what a result shows as its source; the others are about its metadata."""
 MAX_SOURCE_CHARS = 4_096

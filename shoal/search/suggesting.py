@@ -26,7 +26,7 @@ from shoal.index.forms import forms_starting_with
 from shoal.index.index import Index, Part
 from shoal.index.matching import IN_TEXT, IndexTerm, count_roughly, find
 from shoal.index.segment import Segment
-from shoal.models.queries import Suggestion, Suggestions
+from shoal.models.queries import MAX_QUERY_CHARS, MAX_SUGGESTIONS, SUGGESTIONS, Suggestion, Suggestions
 from shoal.search.completions import Completions, Entry, Hit, key_of
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import Term
@@ -96,9 +96,6 @@ def _rarest(index: Index, term: Term) -> int:
     return least or 0
 
 
-MAX_QUERY_CHARS = 200
-MAX_SUGGESTIONS = 20
-SUGGESTIONS = 8
 MAX_WORDS = 4
 """Completions of the last word."""
 FORMS_PER_WORD = 3

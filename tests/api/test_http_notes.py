@@ -13,9 +13,9 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 from surface import API, assert_problem
 
+from shoal.declared.notes import MAX_NOTES
 from shoal.engine import Engine
 from shoal_api.limits import MAX_JSON_BYTES, MAX_NOTES_BYTES
-from shoal_api.schemas.notes import MAX_NOTES
 
 NOTES = f"{API}/notes"
 LAVA = "Lava and ash pour from the crater of the volcano."

@@ -9,8 +9,8 @@ import pytest
 from flask.testing import FlaskClient
 from surface import API, LAW, VOLCANO, Store, assert_problem
 
+from shoal.declared.notes import MAX_ITEMS
 from shoal.engine import Engine
-from shoal_api.schemas.notes import MAX_ITEMS
 
 USER = f"{API}/users/ann"
 FACT = "Lava and ash pour from the crater of the volcano in winter."

@@ -18,11 +18,11 @@ from shoal.models.keys import Right
 from shoal.storage.statistics import WORKER_SEEN_SECONDS
 from shoal.support.collection_names import is_name
 from shoal_api import access, service
-from shoal_api import keys as resource
+from shoal_api import installation as resource
 from shoal_api.access import FIRST_KEY, NO_FIRST_KEY
-from shoal_api.collections import represent, visible
 from shoal_api.console import layout
 from shoal_api.console.layout import PART, blueprint, page, page_number, respond
+from shoal_api.installation import represent, visible
 from shoal_api.jobs import visible_job
 from shoal_api.paths import COLLECTION, CONSOLE_COLLECTIONS, ID
 from shoal_api.problems import ProblemError, for_error, for_http_error

@@ -12,9 +12,8 @@ from shoal.errors import QueryError
 from shoal.grounding.citations import parse_references
 from shoal.grounding.references import CitedPassage
 from shoal.grounding.support import content_words
-from shoal.grounding.verification import MIN_COVERAGE
 from shoal.models.search import SearchResult
-from shoal.models.verdicts import Evidence, StatementVerdict, Status, Verdict, Verification
+from shoal.models.verdicts import MIN_COVERAGE, Evidence, StatementVerdict, Status, Verdict, Verification
 from shoal.search.matched_terms import Highlighter, Spans, find_highlights
 from shoal.words.typed import folded, tokens_of
 from shoal_api import service

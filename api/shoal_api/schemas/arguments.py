@@ -38,6 +38,7 @@ from shoal_api.schemas.common import (
     Schema,
     StrictBoolean,
     StrictFloat,
+    Unchecked,
     between,
     stated,
 )
@@ -76,7 +77,7 @@ def body_field(
 ) -> fields.Field[Any]:
     """Return the field of an argument in a JSON body; the library checks a `Value`."""
     about = argument.about + argument.body
-    is_nullable = argument.default is None and not required and fills
+    is_nullable = argument.default is None and not required and fills and not argument.is_anywhere
     given: dict[str, Any] = {"allow_none": is_nullable or argument.may_be_null, "required": required}
     if fills:
         given |= _default(argument, is_nullable)
@@ -121,8 +122,8 @@ def _composite(name: str, kind: Numbers | Many | Members, given: dict[str, Any])
             element = body_field("", Argument(kind=inner, about=""), required=True)
             element.metadata, element.required = {}, False
             return listed(element, max_items=most, **given)
-        case Members(of, example):
-            return fields.Nested(_members(of, example), **given)
+        case Members(of, example, is_checked):
+            return (fields.Nested if is_checked else Unchecked)(_members(of, example), **given)
 
 
 def _address_field(argument: Argument, *, required: bool) -> fields.Field[Any]:
@@ -146,6 +147,10 @@ def _address_field(argument: Argument, *, required: bool) -> fields.Field[Any]:
             return CommaList(fields.String(), metadata={"description": about}, **given)
         case Text():
             return fields.String(metadata={"description": about}, validate=_of_text(argument.kind), **given)
+        case Many(inner):
+            element = _address_field(Argument(kind=inner, about=""), required=False)
+            element.metadata = {}
+            return CommaList(element, metadata={"description": about}, **given)
         case Value() | Numbers():
             return fields.String(metadata={"description": about}, **given)
     return _scalar(argument, about, **given)
@@ -162,17 +167,16 @@ def query_schema(operation: Operation[..., Any]) -> type[ma.Schema] | None:
 
 
 def body_schema(
-    operation: Operation[..., Any], nested: Mapping[str, type[ma.Schema]]
+    operation: Operation[..., Any], special: Mapping[str, Callable[..., fields.Field[Any]]]
 ) -> type[ma.Schema] | None:
-    """Return the schema of the body of an operation; None without one. `nested`: schemas of its members."""
+    """Return the schema of the body of an operation; None without one. `special`: what makes some fields."""
     if not operation.has_body or not operation.arguments:
         return None
     made = body_fields(operation.arguments, *operation.required, fills=operation.terms.fills)
-    for name, schema in nested.items():
-        about = made[name].metadata["description"]
-        required = name in operation.required
-        made[name] = fields.Nested(schema, required=required, metadata={"description": about})
-    name = operation.function.__name__.title().replace("_", "")
+    for name, make in special.items():
+        description = {"description": made[name].metadata["description"]}
+        made[name] = make(required=name in operation.required, metadata=description)
+    name = operation.function.__name__.title().replace("_", "") + "Request"
     body = schema_of(name, made)
     body.may_be_absent = not operation.terms.needs_body  # type: ignore[attr-defined]
     return body
@@ -206,7 +210,7 @@ def _scalar(argument: Argument, about: str, **given: Any) -> fields.Field[Any]:
         return fields.String(validate=one_of, metadata={"description": about}, **given)
     assert isinstance(kind, Whole)
     if kind.setting:
-        return ResultCount(metadata={"description": about}, **given)
+        return ResultCount(metadata=stated(kind.low, kind.high, about), **given)
     return fields.Integer(
         metadata=stated(kind.low, kind.high, about), validate=_within(kind.low, kind.high), **given
     )
@@ -214,12 +218,10 @@ def _scalar(argument: Argument, about: str, **given: Any) -> fields.Field[Any]:
 
 def _of_text(kind: Text) -> Any:
     if kind.pattern:
-        return validate.Regexp(rf"\A{kind.pattern}\Z", error=f"must be {kind.form}")
+        return validate.Regexp(rf"\A{kind.pattern}\Z", error=kind.message)
     if kind.most is None and not kind.least:
         return None
-    return validate.Length(
-        min=kind.least or None, max=kind.most, error=f"must be {kind.form}" if kind.form else None
-    )
+    return validate.Length(min=kind.least or None, max=kind.most, error=kind.message)
 
 
 def _within(low: float, high: float | None) -> Callable[[Any], Any] | None:

@@ -11,7 +11,7 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal.declared.arguments import MAX_IDS, MAX_LIMIT, MAX_PAGE
+from shoal.declared.arguments import MAX_IDS
 from shoal.models.vocabulary import MEANINGS
 from shoal.support.clock import timestamp
 from shoal_api.problems import MAX_ERRORS
@@ -22,8 +22,6 @@ SPACED_ZONE = re.compile(r"(\d:\d\d(?::\d\d(?:\.\d+)?)?) (\d\d:?\d\d)$")
 
 MAX_FIELDS = 100
 """Most members of an object, or query parameters; no schema has half as many."""
-
-DEFAULT_LIMIT = 50
 
 
 class Schema(ma.Schema):
@@ -260,19 +258,6 @@ class Prepared(fields.List[Any]):
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:
         return value
-
-
-class PageSchema(Schema):
-    """Page of a list."""
-
-    limit = fields.Integer(
-        load_default=DEFAULT_LIMIT,
-        validate=between(1, MAX_LIMIT),
-        metadata={"description": "most entries to return"},
-    )
-    offset = fields.Integer(
-        load_default=0, validate=between(0, MAX_PAGE), metadata={"description": "entries to skip"}
-    )
 
 
 class ProblemSchema(Schema):

@@ -6,30 +6,19 @@ import functools
 from typing import Any
 
 import marshmallow as ma
-from marshmallow import fields, validate
+from marshmallow import fields
 
 from shoal.declared.documents import DOCUMENT
-from shoal.declared.filters import FILTERS
-from shoal.declared.search import ABOUT_FILTER, MAX_CONTEXT
-from shoal.models.documents import DocFormat, DocumentSort
+from shoal.models.documents import DocFormat
 from shoal.models.responses import (
-    Chunk,
-    Content,
     Document,
-    PlannedDeletion,
-    Stored,
 )
 from shoal.models.stored import (
-    ChunkPage,
-    DocumentPage,
-    DocumentReport,
-    StoredChunk,
-    StoredDocument,
     StoredSection,
 )
 from shoal.models.vocabulary import IslandScore, ReefScore
 from shoal_api.schemas.arguments import body_fields, schema_of
-from shoal_api.schemas.common import BoundedList, PageSchema, Record, Schema, between
+from shoal_api.schemas.common import Record, Schema
 from shoal_api.schemas.records import record_schema
 
 FORMATS = [doc_format.value for doc_format in DocFormat]
@@ -136,71 +125,13 @@ NewContentSchema = schema_of(
 )
 
 
-class DocumentQuerySchema(PageSchema):
-    sort = fields.String(
-        load_default=DocumentSort.oldest.value,
-        validate=validate.OneOf([each.value for each in DocumentSort]),
-        metadata={"description": "order by when they were stored; `-created`: the newest first"},
-    )
-    tag = fields.String(metadata={"description": "only documents with this tag"})
-    q = fields.String(metadata={"description": "only documents with this in title or source path"})
-    source_path = fields.String(
-        metadata={"description": "only documents with exactly this source path; finds the id for a path"}
-    )
-    file_type = fields.String(
-        metadata={"description": FILTERS["file_type"].about.replace("chunks of documents", "documents")}
-    )
-    filter = fields.String(
-        metadata={"description": ABOUT_FILTER.replace("result", "document") + ", over fields of documents"}
-    )
-
-
-class DeletionQuerySchema(Schema):
-    tag = fields.String(
-        validate=validate.Length(min=1, error="must not be empty"),
-        metadata={"description": "only documents with this tag; this or `filter` is required"},
-    )
-    filter = fields.String(
-        metadata={"description": "only documents that meet this, over fields of documents"},
-    )
-    dry_run = fields.Boolean(
-        load_default=False,
-        metadata={"description": "only say how many documents would be deleted, and which are the first"},
-    )
-
-
 class LinksSchema(Schema):
     self = fields.String(required=True)
     chunks = fields.String(required=True, metadata={"description": "URL of its chunks"})
     content = fields.String(required=True, metadata={"description": "URL of its text"})
 
 
-class TagsSchema(Schema):
-    tags = BoundedList(
-        fields.String(),
-        required=True,
-        metadata={"description": "all tags of the document, in place of the old ones"},
-    )
-
-
-class NeighboursSchema(Schema):
-    context = fields.Integer(
-        load_default=0,
-        validate=between(0, MAX_CONTEXT),
-        metadata={"description": "number of chunks before and after it to return as `before` and `after`"},
-    )
-
-
-DocumentSchema = record_schema(StoredDocument, "Document")
-DocumentListSchema = record_schema(DocumentPage, "DocumentList")
 record_schema(StoredSection, "Section")
-record_schema(DocumentReport, "Report")
 record_schema(ReefScore, "ChunkReef")
 record_schema(IslandScore, "ChunkIsland")
-ChunkSchema = record_schema(StoredChunk, "Chunk")
-ChunkListSchema = record_schema(ChunkPage, "ChunkList")
-StoredSchema = record_schema(Stored)
-DocumentDetailSchema = record_schema(Document, "DocumentDetail", links=functools.partial(Record, LinksSchema))
-ChunkDetailSchema = record_schema(Chunk, "ChunkDetail")
-DeletionSchema = record_schema(PlannedDeletion, "Deletion")
-ContentSchema = record_schema(Content)
+record_schema(Document, "DocumentDetail", links=functools.partial(Record, LinksSchema))

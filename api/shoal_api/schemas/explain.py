@@ -34,4 +34,4 @@ ExplainSchema = schema_of(
     },
     "The body of a search, and optionally a document or chunk to explain.",
 )
-ExplanationSchema = record_schema(Explanation, weights=functools.partial(Record, UsedWeightsSchema))
+record_schema(Explanation, weights=functools.partial(Record, UsedWeightsSchema))

@@ -30,4 +30,4 @@ FacetsQuerySchema = schema_of(
     {**IN_ADDRESS, **address_fields({**OF_FACETS, **named("filter")}, "facets")},
     "Facets as query parameters, with the filters beside them.",
 )
-LibraryFacetsSchema = record_schema(LibraryFacets, trace_id=fields.String)
+record_schema(LibraryFacets, trace_id=fields.String)

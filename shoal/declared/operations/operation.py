@@ -28,9 +28,17 @@ from shoal.support.other_names import COMPARED_CHARS, meant_name
 API = "/api/v1"
 IDEMPOTENCY_KEY = "idempotency_key"
 """The argument that is sent as the header `Idempotency-Key`."""
+SAME_JOB = "chosen by the client; the same key and body return the same job, another body returns 409"
+SAME_OUTCOME = (
+    "chosen by the client; the same key and body return the same outcome and add nothing, another body "
+    "returns 409"
+)
 
 Limit = Annotated[int, Argument(kind=Whole(1, MAX_LIMIT), default=50, about="most entries to return")]
 Offset = Annotated[int, Argument(kind=Whole(0, MAX_PAGE), about="entries to skip")]
+
+PARAMETER = re.compile(r"{(\w+)}")
+"""A parameter of a path."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -139,6 +147,7 @@ class Terms:
     conflict   describes the error 409, which is one of the operation's own
     fills      whether absent members of the body have their defaults, and may be null
     needs_body whether the body may not be left out
+    key        describes the header `Idempotency-Key`; without it, the operation takes none
     may_repeat whether a client may send it again when the answer was lost: it is idempotent, or has a key
     of_service whether it is beside the API
     """
@@ -153,6 +162,7 @@ class Terms:
     conflict: str = ""
     fills: bool = True
     needs_body: bool = True
+    key: str = ""
     may_repeat: bool = True
     of_service: bool = False
 
@@ -182,10 +192,21 @@ class Operation(Method, Generic[P, T]):
         return self.types["return"]
 
     @functools.cached_property
+    def in_path(self) -> Mapping[str, str]:
+        """The parameters of the method that the path has, by their names there."""
+        found = {}
+        for name in PARAMETER.findall(self.terms.path):
+            is_own = name in self.parameters
+            found[name] = name if is_own else next(n for n in self.parameters if self.member_of(n) == name)
+        return found
+
+    @functools.cached_property
     def arguments(self) -> Mapping[str, Argument]:
-        """The declared arguments that are not in the path."""
+        """The declared arguments that are not in the path, by their names in a request."""
         found: dict[str, Argument] = {}
         for name, parameter in self.parameters.items():
+            if name in self.in_path.values():
+                continue
             hint = self.types[name]
             if typing.get_origin(hint) is typing.Unpack:
                 found |= arguments_of(typing.get_args(hint)[0])
@@ -193,14 +214,26 @@ class Operation(Method, Generic[P, T]):
                 if isinstance(note, Argument):
                     has_default = note.default is None and parameter.default is not parameter.empty
                     fits = has_default and not note.is_anywhere
-                    found[name] = dataclasses.replace(note, default=parameter.default) if fits else note
+                    made = dataclasses.replace(note, default=parameter.default) if fits else note
+                    found[made.member or name] = made
         return found
 
     @functools.cached_property
     def required(self) -> frozenset[str]:
         """The names of the arguments without a default."""
-        parameters = self.parameters.values()
-        return frozenset(each.name for each in parameters if each.default is each.empty)
+        names = {
+            self.member_of(name)
+            for name, each in self.parameters.items()
+            if each.default is each.empty and name not in self.in_path.values()
+        }
+        return frozenset(
+            name for name in names & self.arguments.keys() if self.arguments[name].default is None
+        )
+
+    def member_of(self, name: str) -> str:
+        """Return the name of a parameter in a request."""
+        notes = getattr(self.types.get(name), "__metadata__", ())
+        return next((each.member for each in notes if isinstance(each, Argument) and each.member), name)
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:

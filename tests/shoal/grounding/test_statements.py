@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 
 from shoal.errors import QueryError
 from shoal.grounding.statements import (
-    MAX_CITATIONS,
-    MAX_STATEMENTS,
     Statement,
     make_statement,
     parse_statements,
 )
 from shoal.models.documents import DocFormat
-from shoal.models.verdicts import StatementKind
+from shoal.models.verdicts import MAX_CITATIONS, MAX_STATEMENTS, StatementKind
 
 CLAIM, HEADING, QUESTION, CODE, OTHER = StatementKind
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from shoal.engine import Engine
 from shoal.errors import QueryError
-from shoal.grounding.references import MAX_REFERENCES
 from shoal.grounding.support import Passage, find_support
 from shoal.grounding.verification import rarity
-from shoal.models.verdicts import StatementVerdict, Verdict
+from shoal.models.verdicts import MAX_REFERENCES, StatementVerdict, Verdict
 from shoal.settings import Settings
 
 BEES = """# Bees

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.declared.notes import MAX_MERGED
 from shoal.errors import NoteError
 from shoal.models.notes import TagRelevance
 from shoal.notes import drafts, relevance
 from shoal.notes.merging import (
     AGENT,
     ENDPOINT,
-    MAX_MERGED,
     PERSON,
     NoteState,
     by_precedence,

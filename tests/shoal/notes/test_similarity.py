@@ -20,10 +20,9 @@ import lagoon
 import shoal
 from benchmarks.similarity import Groups, measure
 from shoal.errors import QueryError
-from shoal.models.similarity import DUPLICATE, Similarity
+from shoal.models.similarity import DUPLICATE, MAX_CHARS, Similarity
 from shoal.notes.opposites import Statement, signs
 from shoal.notes.similarity import (
-    MAX_CHARS,
     SAME,
     TextFeatures,
     check_text,
