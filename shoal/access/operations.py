@@ -1,7 +1,7 @@
-"""The one table of operations: every method and path of the service, and what it needs.
+"""What every method and path of the service needs: of the declared operations, of pages and of files.
 
 Paths are those of the collection `main`; below `/api/v1/collections/{name}` the same operations of another
-collection have the same needs. A test fails when a route of the application has no entry here.
+collection have the same needs. A test fails when a route of the application has no entry.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ TABLE: Mapping[Needed, str] = {
         POST /keys/{key_id}/{change}
     """,
 }
-"""Operations by what they need: a method and a path with its parameters in braces on each line."""
+"""Pages and files by what they need: a method and a path with its parameters in braces on each line."""
 
 MANY_SEGMENTS = frozenset({"{user_id}", "{filename}"})
 """Parameters that may contain slashes."""

@@ -205,6 +205,6 @@ def test_number_of_results_has_the_limit_of_the_setting(migrated: Path, tmp_path
             query: dict[str, Any] = {"searches": ["lava"]} if "batch" in path else {"query": "lava"}
             for n, status in ((most, 200), (most + 1, 422)):
                 assert client.post(f"{API}/{path}", json={**query, "top_k": n}).status_code == status
-        retrieval = spec["components"]["schemas"]["Retrieve"]["properties"]["top_k"]
+        retrieval = spec["components"]["schemas"]["RetrieveRequest"]["properties"]["top_k"]
         assert retrieval["maximum"] == min(most, 50)
         assert f"1 to {most}" in client.get("/docs").get_data(as_text=True)

@@ -81,7 +81,7 @@ def test_kinds_statuses_and_formats_are_enumerated(spec: dict[str, Any]) -> None
         stages = schemas[name]["properties"]["stage"]["enum"]
         assert {"discover", "learn", "score", None} <= set(stages)
     assert "duplicate" in schemas["Item"]["properties"]["status"]["enum"]
-    assert schemas["Document"]["properties"]["format"]["enum"] == ["markdown", "plaintext"]
+    assert schemas["StoredDocument"]["properties"]["format"]["enum"] == ["markdown", "plaintext"]
     assert "learned" in schemas["Word"]["properties"]["status"]["enum"]
 
 

@@ -38,7 +38,7 @@ from shoal_api.paths import ID
 @page("owner")
 def new_note() -> tuple[str, Mapping[str, Any]]:
     """Show the form for a new note."""
-    return "note_new.html", _values(notes_of(flask.request.args))
+    return "note_new.html", _values(notes_of(flask.request.args.to_dict()))
 
 
 def _values(of_owner: OwnerNotes) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def _values(of_owner: OwnerNotes) -> dict[str, Any]:
 def add_note() -> Response:
     """Store the note of the form and lead to its page. If there are similar notes, or its text is stored
     already, its page says so at once."""
-    of_owner, form = notes_of(flask.request.args), flask.request.form
+    of_owner, form = notes_of(flask.request.args.to_dict()), flask.request.form
     try:
         added = of_owner.add(
             typed_text(form["text"]),
@@ -82,7 +82,7 @@ def compare_notes() -> Response:
     """Start a job that compares the notes that wait with the others, and lead to the page of the job."""
     here = service.current()
     job = here.engine.jobs.submit_dedup(
-        notes_of(flask.request.args).owner, recheck="recheck" in flask.request.form
+        notes_of(flask.request.args.to_dict()).owner, recheck="recheck" in flask.request.form
     )
     here.notify()
     return flask.redirect(flask.url_for("console.job", job_id=job.id), 303)
@@ -109,7 +109,7 @@ MERGES = 20
 @page("owner", "status", "page")
 def note_proposals() -> tuple[str, Mapping[str, Any]]:
     """List proposals to merge notes, and the latest merges."""
-    return "note_proposals.html", _merge_values(notes_of(flask.request.args))
+    return "note_proposals.html", _merge_values(notes_of(flask.request.args.to_dict()))
 
 
 def _merge_values(of_owner: OwnerNotes) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _merge_values(of_owner: OwnerNotes) -> dict[str, Any]:
 @page("owner", "status")
 def decide_proposal(proposal_id: int, decision: str) -> Response:
     """Merge the notes of a proposal, or reject it."""
-    of_owner = notes_of(flask.request.args)
+    of_owner = notes_of(flask.request.args.to_dict())
     is_accepted = decision == "accept"
     text = typed_text(flask.request.form["canonical_text"]) if is_accepted else None
     return _done(
@@ -149,7 +149,7 @@ def decide_proposal(proposal_id: int, decision: str) -> Response:
 @page(*KEPT)
 def undo_merge(merge_id: int) -> Response:
     """Undo a merge, and show the note from which the form was sent, or the list of merges."""
-    of_owner = notes_of(flask.request.args)
+    of_owner = notes_of(flask.request.args.to_dict())
     note_id = flask.request.form.get("note", type=int)
     after = (
         flask.url_for("console.note_proposals", **kept("owner")) if note_id is None else note_address(note_id)
@@ -179,7 +179,7 @@ FILTERS = ("owner", "q", *Filters._fields, *ENVIRONMENT)
 @page(*FILTERS)
 def note_search_steps() -> tuple[str, Mapping[str, Any]]:
     """Show what each step of a search contributed, and how it moved the best notes."""
-    of_owner, args = notes_of(flask.request.args), flask.request.args
+    of_owner, args = notes_of(flask.request.args.to_dict()), flask.request.args
     environment = environment_given()
     query, tag = args.get("q", "").strip(), args.get("tag")
     steps = query and of_owner.search_steps(

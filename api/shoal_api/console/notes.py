@@ -78,7 +78,7 @@ class ScoreStep(NamedTuple):
 @page(*KEPT, *Filters._fields, "state", "page")
 def notes() -> tuple[str, Mapping[str, Any]]:
     """List notes of an owner, or search them."""
-    of_owner = notes_of(flask.request.args)
+    of_owner = notes_of(flask.request.args.to_dict())
     args = flask.request.args
     filters = Filters(*(args.get(name) or None for name in Filters._fields))
     categories = of_owner.categories(limit=CATEGORIES + 1)
@@ -137,7 +137,7 @@ def _results(of_owner: OwnerNotes, query: str, filters: Filters) -> Mapping[str,
 @page(*KEPT)
 def note(note_id: int) -> tuple[str, Mapping[str, Any]]:
     """Show a note with its evidence and, for a query, why it is shown."""
-    return "note.html", values_of_note(notes_of(flask.request.args), note_id)
+    return "note.html", values_of_note(notes_of(flask.request.args.to_dict()), note_id)
 
 
 def values_of_note(of_owner: OwnerNotes, note_id: int) -> dict[str, Any]:
@@ -235,7 +235,7 @@ ACTIONS: Mapping[str, Callable[[OwnerNotes, int, Form], None]] = {
 def change_note(note_id: int, action: str) -> Response:
     """Change a note as a form says, and show it again; if that is not possible, with the reason and the
     form as it was sent."""
-    of_owner = notes_of(flask.request.args)
+    of_owner = notes_of(flask.request.args.to_dict())
     try:
         ACTIONS[action](of_owner, note_id, flask.request.form)
     except (NoteError, NoteStateError) as error:

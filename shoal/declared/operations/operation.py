@@ -77,11 +77,30 @@ class Method(ABC):
         functools.update_wrapper(cast(Any, self), function)
         self.function = function
         signature = inspect.signature(function)
-        return_type = re.sub("^(Stream|Iterable)", "Iterator", str(signature.return_annotation))
-        if return_type.startswith("Flow["):
-            return_type = return_type.removeprefix("Flow[").removesuffix("]")
-        self.__signature__ = signature.replace(return_annotation=_TypeName(return_type))
-        self._bound_signature = self.__signature__.replace(parameters=list(signature.parameters.values())[1:])
+        self._own, *parameters = signature.parameters.values()
+        self._bound_signature = signature.replace(parameters=parameters)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The signature with the types as a reader knows them."""
+        shown = self._shown_signature
+        return shown.replace(parameters=[self._own, *shown.parameters.values()])
+
+    @functools.cached_property
+    def _shown_signature(self) -> inspect.Signature:
+        signature = self._bound_signature
+        parameters = [
+            each.replace(annotation=self._shown_type(name)) for name, each in signature.parameters.items()
+        ]
+        return signature.replace(parameters=parameters, return_annotation=self._shown_type("return"))
+
+    def _shown_type(self, name: str) -> str:
+        """Return the type of a parameter, or of what is returned, as a signature shows it."""
+        shown = self.function.__annotations__[name]
+        named = self.function.__globals__.get(shown)
+        if "Annotated" in shown or typing.get_origin(named) is Annotated:
+            shown = _text_of(typing.get_type_hints(self.function)[name])
+        return _TypeName(_FLOW.sub(r"\1", _STREAM.sub("Iterator", shown)))
 
     def __call__(self, client: Any, *args: Any, **kwargs: Any) -> Any:
         return self.__get__(client)(*args, **kwargs)
@@ -107,7 +126,7 @@ class Method(ABC):
             return call(*args, **kwargs)
 
         method: Any = functools.update_wrapper(checked, cast(Any, self))
-        method.__signature__ = self._bound_signature
+        method.__signature__ = self._shown_signature
         return method
 
     def _check_names(self, given: Mapping[str, Any]) -> None:
@@ -119,6 +138,15 @@ class Method(ABC):
         if unknown is not None and (meant := meant_name(unknown, parameters)) is not None:
             function = cast(Any, self).__name__
             raise TypeError(f"{function}: there is no {unknown[:COMPARED_CHARS]!r}; did you mean {meant}?")
+
+
+_STREAM = re.compile(r"^(?:Stream|Iterable)(?=\[)")
+_FLOW = re.compile(r"^Flow\[(.*)\]$")
+_MODULE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Za-z])")
+
+
+def _text_of(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else _MODULE.sub("", str(kind))
 
 
 class _TypeName(str):

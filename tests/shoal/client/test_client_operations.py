@@ -708,7 +708,7 @@ def test_tag_with_a_comma_is_refused_for_uploads(service: LiveService, notes: li
 
 def test_help_shows_arguments_and_result_type() -> None:
     help_text = pydoc.render_doc(Client, renderer=pydoc.plaintext)
-    assert "documents(self, *, tag: 'str | None' = None, q:" in help_text
+    assert "documents(self, *, tag: str | None = None, q:" in help_text
     assert "-> DocumentPage" in help_text
     assert "The text of a document, to which the offsets of results refer" in help_text
     with Client("http://127.0.0.1") as client:

@@ -169,7 +169,7 @@ def _pauses_after(status: int, **headers: str) -> list[float]:
     pauses: list[float] = []
     with pytest.MonkeyPatch.context() as patched, Client("http://127.0.0.1") as client:
         patched.setattr("shoal.client.flows.monotonic", lambda: now)
-        steps = Client.jobs.flow(client)
+        steps = Client.job.flow(client, 1)
         with contextlib.suppress(ClientError):
             step = next(steps)
             while True:
