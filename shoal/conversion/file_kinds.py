@@ -126,6 +126,14 @@ _SUPPORTED = (
     ),
     FileKind("epub", "EPUB", (".epub",), ("application/epub+zip",), _HERE + "epub:convert_epub"),
     FileKind("eml", "e-mail", (".eml",), ("message/rfc822",), _HERE + "mail:convert_eml"),
+    FileKind(
+        "msg",
+        "Outlook",
+        (".msg",),
+        ("application/vnd.ms-outlook",),
+        _HERE + "outlook:convert_msg",
+        "office",
+    ),
     FileKind("mbox", "mailbox", (".mbox",), ("application/mbox",), _HERE + "mail:convert_mbox"),
     FileKind(
         "notebook",
@@ -182,10 +190,10 @@ _REFUSED = (
     ),
     _refused(
         "old_office",
-        "a file of Outlook or of another program of old Office",
-        ".msg .pub .vsd .mpp",
-        "application/vnd.ms-outlook",
-        "convert it to EML or PDF",
+        "a file of another program of old Office",
+        ".pub .vsd .mpp",
+        "application/vnd.visio application/vnd.ms-project",
+        "convert it to PDF",
     ),
     FileKind(
         "encrypted_office",

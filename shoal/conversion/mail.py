@@ -211,7 +211,10 @@ def _header(message: Part, name: str) -> str:
 
 def _people(message: Part, name: str) -> list[str]:
     """Return the people in a header, as `Name <address>`."""
-    pairs = getaddresses([_header(message, name)])
+    value = _header(message, name)
+    if "@" not in value:
+        return [value]
+    pairs = getaddresses([value])
     return [f"{person} <{address}>" if person and address else person or address for person, address in pairs]
 
 

@@ -68,6 +68,8 @@ _OLE_STREAMS = tuple(
     (name.lower().encode("utf-16-le"), kind)
     for name, kind in (
         ("EncryptedPackage", "encrypted_office"),
+        ("__nameid_version1.0", "msg"),
+        ("__properties_version1.0", "msg"),
         ("WordDocument", "doc"),
         ("PowerPoint Document", "ppt"),
         ("Workbook", "xls"),
@@ -111,7 +113,7 @@ _SRT = re.compile(r"\s*+(?:\d+[ \t]*+\r?\n)?\d{1,3}:\d\d:\d\d[,.]\d{1,3}[ \t]*+-
 _NOTEBOOK_SIGNS = (b'"nbformat"', b'"cells"')
 _SHEBANG = re.compile(r"#![^\r\n]*\b(?:python|node|ruby|perl|php|lua|sh|bash|zsh|fish|Rscript)")
 _TEXT_IDS = frozenset({"markdown", "text"})
-_BINARY_IDS = _ZIP_CONTAINERS | {"pdf", "rtf", "doc", "ppt"}
+_BINARY_IDS = _ZIP_CONTAINERS | {"pdf", "rtf", "doc", "msg", "ppt"}
 
 
 def suffix_of(name: str) -> str:
@@ -163,7 +165,7 @@ def _ole_kind(data: bytes, by_suffix: FileKind | None) -> str:
     names = names.lower()
     kinds = {kind: place for name, kind in reversed(_OLE_STREAMS) if (place := names.find(name)) >= 0}
     # A document may embed others, whose streams come later; those of a large file may be anywhere.
-    if by_suffix is not None and by_suffix.id in (kinds or ("doc", "ppt", "xls")):
+    if by_suffix is not None and by_suffix.id in (kinds or ("doc", "msg", "ppt", "xls")):
         return by_suffix.id
     return min(kinds, key=kinds.__getitem__, default="old_office")
 

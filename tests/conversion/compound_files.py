@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from typing import Any
 
 Streams = Mapping[str, "bytes | Streams"]
 """Streams and storages by name."""
@@ -113,3 +114,54 @@ def _sheet(rows: list[list[str | float]]) -> bytes:
 
 def _record(kind: int, data: bytes) -> bytes:
     return struct.pack("<HH", kind, len(data)) + data
+
+
+def msg(
+    fields: Mapping[str, Any],
+    *,
+    files: Mapping[str, bytes] | None = None,
+    inner: Mapping[str, Any] | None = None,
+    encoding: str = "",
+    code_page: int = 0,
+) -> bytes:
+    """Return a message of Outlook. `encoding`: of texts in bytes; else they are in UTF-16."""
+    return compound(_message({**fields, "files": files or {}, "inner": inner}, encoding, code_page, 32))
+
+
+def _message(fields: Mapping[str, Any], encoding: str, code_page: int, head_bytes: int) -> dict[str, Any]:
+    def text(tag: str, value: str) -> tuple[str, bytes]:
+        if encoding:
+            return f"__substg1.0_{tag}001E", value.encode(encoding)
+        return f"__substg1.0_{tag}001F", value.encode("utf-16-le")
+
+    def fixed(n: int, *values: tuple[int, int]) -> tuple[str, bytes]:
+        rows = [struct.pack("<HHIQ", 3, tag, 6, value) for tag, value in values]
+        return "__properties_version1.0", bytes(n) + b"".join(rows)
+
+    sender = fields.get("sender", ("", ""))
+    streams: dict[str, Any] = dict(
+        [
+            fixed(head_bytes, (0x0039, fields.get("sent", 0)), (0x3FFD, code_page)),
+            text("0037", fields["subject"]),
+            text("1000", fields.get("body", "")),
+            text("0C1A", sender[0]),
+            text("5D01", sender[1]),
+        ]
+    )
+    if "rtf" in fields:
+        streams["__substg1.0_10090102"] = fields["rtf"]
+    for n, (name, address) in enumerate(fields.get("to", ())):
+        streams[f"__recip_version1.0_#{n:08X}"] = dict(
+            [fixed(8, (0x0C15, 1)), text("3001", name), text("3003", address)]
+        )
+    attached: list[dict[str, Any]] = [
+        dict([fixed(8), text("3707", name), ("__substg1.0_37010102", data)])
+        for name, data in fields.get("files", {}).items()
+    ]
+    if message := fields.get("inner"):
+        attached.insert(
+            0, dict([fixed(8), ("__substg1.0_3701000D", _message(message, encoding, code_page, 24))])
+        )
+    for n, streams_of in enumerate(attached):
+        streams[f"__attach_version1.0_#{n:08X}"] = streams_of
+    return streams

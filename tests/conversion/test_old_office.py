@@ -1,4 +1,5 @@
-"""Files of Office before 2007: workbooks are read, others by LibreOffice or refused with the reason."""
+"""Files of Office before 2007: workbooks and messages are read, others by LibreOffice or refused with the
+reason."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from compound_files import compound, xls
+from compound_files import compound, msg, xls
 from sample_files import assert_says_what_to_do
 
 from shoal.conversion.converted import ConversionError
 from shoal.conversion.old_office import convert_doc, convert_ppt, convert_workbook
+from shoal.conversion.outlook import convert_msg, unpack_rtf
 from shoal.conversion.process import ConversionProcess
 from shoal.conversion.recognition import recognise
 
@@ -101,3 +103,70 @@ def test_libreoffice_reads_within_the_limits(tmp_path: Path) -> None:
         converted = process.convert((tmp_path / "a.doc").read_bytes(), "a.doc", None, {"office": "soffice"})
     assert "# Tides" in converted.content
     assert "The moon pulls the sea." in converted.content
+
+
+def test_a_message_of_outlook_reads_like_a_mail() -> None:
+    data = msg(
+        {
+            "subject": "Tides – תגובה",
+            "sender": ("Ann Müller", "ann@example.com"),
+            "to": [("Bob, the captain", "bob@example.com"), ("Sales", "/o=Example/cn=sales")],
+            "body": "The tide is high.",
+            "sent": 133_485_408_000_000_000,
+        },
+        files={"port, plan.txt": b"Brest", "תוכנית.pdf": b"%PDF-1.7"},
+        inner={"subject": "Older", "body": "The tide is low."},
+    )
+    converted = convert_msg(data, "a.msg")
+    assert converted.content == (
+        "# Tides – תגובה\n\nFrom: Ann Müller <ann@example.com>\n"
+        'To: "Bob, the captain" <bob@example.com>, Sales\nDate: Mon, 01 Jan 2024 00:00:00 +0000\n\n'
+        "The tide is high.\n\n## Older\n\nThe tide is low.\n\nAttachments: port, plan.txt, תוכנית.pdf"
+    )
+    assert converted.title == "Tides – תגובה"
+    assert [(each.name, each.data) for each in converted.attachments] == [
+        ("port, plan.txt", b"Brest"), ("תוכנית.pdf", b"%PDF-1.7"),
+    ]  # fmt: skip
+    assert converted.metadata["sender"] == "Ann Müller <ann@example.com>"
+    assert converted.metadata["sent"] == "2024-01-01T00:00:00+00:00"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1255"])
+def test_texts_in_bytes_have_the_encoding_of_the_message_unless_they_are_utf_8(encoding: str) -> None:
+    fields = {"subject": "גאות", "body": "גאות ושפל", "sender": ("אן", "ann@example.com")}
+    converted = convert_msg(msg(fields, encoding=encoding, code_page=1255), "a.msg")
+    assert converted.title == "גאות"
+    assert "From: אן <ann@example.com>" in converted.content
+    assert "גאות ושפל" in converted.content
+
+
+def test_a_message_with_a_body_of_rich_text_alone_has_its_text() -> None:
+    rtf = b"{\\rtf1 The moon pulls the sea.}"
+    packed = bytes(8) + b"MELA" + bytes(4) + rtf
+    assert "The moon pulls the sea." in convert_msg(msg({"subject": "A", "rtf": packed}), "a.msg").content
+
+
+def test_compressed_rich_text_is_unpacked() -> None:
+    # The example of MS-OXRTFCP, 4.1.
+    packed = bytes.fromhex(
+        "2d0000002b0000004c5a4675f1c5c7a703000a007263706731323542320af32068656c090020627705b06c647d0a800fa0"
+    )
+    assert unpack_rtf(packed) == b"{\\rtf1\\ansi\\ansicpg1252\\pard hello world}\r\n"
+    for length in range(16, len(packed)):
+        assert unpack_rtf(packed[:length]).startswith(b"{\\rtf1"[: max(0, length - 20)])
+
+
+def test_messages_within_messages_have_an_end() -> None:
+    message: dict[str, object] = {"subject": "Deepest", "body": "The end."}
+    for level in range(20):
+        message = {"subject": f"Level {level}", "body": "More.", "inner": message}
+    converted = convert_msg(msg({"subject": "Outermost", "body": "More."}, inner=message), "a.msg")
+    assert "Deepest" not in converted.content
+    assert "Level 19" in converted.content
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 5000, DOC, compound({"__properties_version1.0": b""})])
+def test_what_is_no_message_is_refused(data: bytes) -> None:
+    with pytest.raises(ConversionError) as refused:
+        convert_msg(data, "a.msg")
+    assert refused.value.code in ("broken", "no_text")

@@ -121,7 +121,7 @@ def test_text_in_two_bytes_per_character_is_text(encoding: str) -> None:
         ("a.pdf", "pdf"),
         ("a.mp3", "audio"),
         ("a.doc", "doc"),
-        ("a.msg", "old_office"),
+        ("a.msg", "msg"),
     ],
 )
 def test_bytes_without_a_signature_are_what_the_name_says_if_that_is_no_text(name: str, kind_id: str) -> None:
