@@ -16,7 +16,7 @@ from shoal import Engine
 from shoal.notes.hook_input import tool_words
 from shoal.settings import Settings
 
-THRESHOLDS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.3, 0.7)
+THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 NOTES = {
     "frontend": "Run the tests of the frontend with `npm run test:unit`, because `npm test` starts a browser "

@@ -355,7 +355,8 @@ def main() -> int:
         print("ANSWERS =", fit_answers(groups, choose))
         return 0
     report("The half `report`", measure(groups, groups.half("report")))
-    report_answers("Recall, the half `report`", groups, groups.half("report"), similarity.ANSWERS)
+    lenient = similarity.ANSWERS._replace(bias=similarity.ANSWERS.bias + similarity.LENIENCE)
+    report_answers("Recall, the half `report`", groups, groups.half("report"), lenient)
     domains = list(dict.fromkeys(row["domain"] for row in groups.rows if not row.get("fresh")))
     left_out = []
     for domain in domains:

@@ -78,7 +78,7 @@ User = Annotated[str, Field(min_length=1, max_length=200, description="Whose mem
 Item = Annotated[
     dict[str, Any],
     Field(
-        description="`content` (over 30 characters), `topic` (not `general`), `confidence` (above 0.8), and, "
+        description="`content`, `topic` (not `general`), `confidence` (above 0.8), and, "
         "if wanted, `tags`, `categories`, `metadata`, `session_id`."
     ),
 ]

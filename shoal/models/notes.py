@@ -342,6 +342,7 @@ class Recall:
     results: Annotated[tuple[RecalledNote, ...], "best first"]
     topics: Annotated[tuple[str, ...], "topics of the results"]
     similarities: Annotated[tuple[float, ...], "of the results, in order"]
+    nearest: Annotated[RecalledNote | None, "without results, the note that comes nearest; else null"] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,26 @@ def similar_to(
     return _similar(features[0], [(note.id, note.text) for note in packed], features[1:])
 
 
+def check_not_forgotten(context: NoteContext, owner: str, draft: NoteDraft) -> None:
+    """Raise NoteError for a text that says what a forgotten note says."""
+    scorer = context.get_scorer()
+    with context.database.snapshot() as snapshot:
+        forgotten = NoteRows(snapshot, owner).forgotten()
+        if not forgotten:
+            return
+        [scored] = score_texts(
+            snapshot,
+            scorer,
+            [TitledText(draft.title, draft.text)],
+            reefs_per_note=context.settings.reefs_per_chunk,
+        )
+    own = TextFeatures.of_stored(scorer, scored.words, scored.profile)
+    texts = [(note.id, note.text) for note in forgotten]
+    alike = [each for each in _similar(own, texts, all_features(forgotten, scorer)) if not each.is_opposite]
+    if alike:
+        raise NoteError("content", f"was forgotten as note {alike[0].id}; restore that note to have it again")
+
+
 def _similar(
     own: TextFeatures, notes: Sequence[tuple[int, str]], features: Sequence[TextFeatures]
 ) -> tuple[SimilarNote, ...]:

@@ -269,7 +269,7 @@ def lessons_in(answer: str) -> list[Any]:
 
 
 def checked_lessons(
-    context: NoteContext, state: ExtractionState, part: TranscriptPart, lessons: Sequence[Any]
+    context: NoteContext, owner: str, state: ExtractionState, part: TranscriptPart, lessons: Sequence[Any]
 ) -> tuple[list[NoteDraft], list[str]]:
     """Return the notes for the lessons that pass every check, and the reasons for the others."""
     accepted, refused = dict[str, NoteDraft](), list[str]()
@@ -279,6 +279,7 @@ def checked_lessons(
             if number > MAX_LESSONS:
                 raise NoteError("lessons", f"are more than {MAX_LESSONS}")
             draft = _draft(context, state, said, lesson)
+            adding.check_not_forgotten(context, owner, draft)
             accepted.setdefault(drafts.hash_of(draft.text), draft)
         except NoteError as error:
             refused.append(f"lesson {number}: {error}"[:300])
@@ -307,7 +308,7 @@ def _extract_part(
     except ChatEndpointError as error:
         _fail(context, owner, state, str(error), _retry_at(context, state, error.retry_seconds))
         raise
-    accepted, refused = checked_lessons(context, state, part, lessons)
+    accepted, refused = checked_lessons(context, owner, state, part, lessons)
     return _finish(context, owner, state, part.end, accepted, refused, is_done=is_last)
 
 

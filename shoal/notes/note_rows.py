@@ -65,6 +65,15 @@ PACKED = """
     SELECT id, text, words, profile, data_checksum FROM notes
     WHERE +owner = :owner AND id IN ({ids}) ORDER BY id
 """
+FORGOTTEN = "forgotten"
+"""The reason of deprecated notes that must not be learned again."""
+MAX_FORGOTTEN = 500
+"""Forgotten notes, newest first, that a text is compared with."""
+PACKED_FORGOTTEN = f"""
+    SELECT id, text, words, profile, data_checksum FROM notes
+    WHERE owner = :owner AND deprecated_at IS NOT NULL AND deprecated_reason = '{FORGOTTEN}'
+    ORDER BY id DESC LIMIT {MAX_FORGOTTEN}
+"""
 EXISTS = "SELECT 1 FROM notes WHERE owner = :owner AND id = :id"
 FIND_BY_HASH = """
     SELECT id FROM notes
@@ -320,6 +329,10 @@ class NoteRows:
         return list(
             map(PackedNote._make, self._snapshot.tuples(PACKED.format(ids=ids), self._values(**parameters)))
         )
+
+    def forgotten(self) -> list[PackedNote]:
+        """Read the newest `MAX_FORGOTTEN` notes that must not be learned again."""
+        return list(map(PackedNote._make, self._snapshot.tuples(PACKED_FORGOTTEN, self._values())))
 
     def find_text(self, text_hash: str) -> int | None:
         """Find the active note with this text."""

@@ -50,7 +50,7 @@ from shoal.notes.environment import Environment
 from shoal.notes.index_cache import NoteIndexes
 from shoal.notes.keyed_requests import KeyedRequest
 from shoal.notes.merge_service import OwnerMerges
-from shoal.notes.note_rows import NoteRows
+from shoal.notes.note_rows import FORGOTTEN, NoteRows
 from shoal.notes.note_vectors import GetVectors
 from shoal.notes.prerequisites import Prerequisites, split_tags
 from shoal.notes.ranking import NoteFilters
@@ -168,9 +168,10 @@ class OwnerNotes(OwnerMerges):
         """Store what an agent learned as notes of kind `knowledge`; one result for each item, in order.
 
         An item has `content` (or `text`), `topic`, `confidence` and, if wanted, `metadata`, `session_id` and
-        `tags`. Refused with a NoteError: texts of at most 30 characters, a confidence of at most 0.8, and
-        topics without meaning. An item that is at least 0.85 similar to a stored note counts as another
-        occurrence of that note, unless the two may contradict each other.
+        `tags`. Refused with a NoteError: texts without two words that carry a meaning, a confidence of at
+        most 0.8, topics without meaning, and what was forgotten (`forget`). An item that is at least 0.85
+        similar to a stored note counts as another occurrence of that note, unless the two may contradict each
+        other.
         """
         return remembering.remember(self._context, self.owner, items)
 
@@ -185,6 +186,11 @@ class OwnerNotes(OwnerMerges):
         """Hide a note from searches and pins. `restore` takes this back, until a `purge`."""
         checked = drafts.checked_line("reason", reason, drafts.MAX_REASON_CHARS)
         return changing.deprecate(self._context, self.owner, note_id, checked)
+
+    def forget(self, note_id: int) -> Note:
+        """Hide a note, and keep it from being learned again: `remember` and extraction refuse what says the
+        same. `restore` and `purge` take this back."""
+        return changing.deprecate(self._context, self.owner, note_id, FORGOTTEN)
 
     def restore(self, note_id: int) -> Note:
         """Make a deprecated note active again. Raises NoteStateError if an active note has its text."""

@@ -11,9 +11,11 @@ from shoal.models.notes import AddedNote
 from shoal.notes import adding, drafts
 from shoal.notes.adding import Record
 from shoal.notes.context import NoteContext
+from shoal.words.typed import content_words
 
-MIN_CHARS = 30
-"""Texts must be longer."""
+MIN_TERMS = 2
+"""Least different words besides stop words. 004 counts 30 characters, but what counts is whether a text says
+something: *Ann likes tea.* does, *That is what they said about it.* does not."""
 MIN_CONFIDENCE = 0.8
 """Confidence must be higher."""
 MEANINGLESS_TOPICS = frozenset({"", "general", "misc", "miscellaneous", "other", "none", "unknown"})
@@ -32,9 +34,10 @@ def remember(
 def remember_one(
     context: NoteContext, owner: str, item: object, *, record: Record | None = None
 ) -> AddedNote | NoteError:
-    """Store an item if it passes the filters."""
+    """Store an item if it passes the filters, and says nothing that was forgotten."""
     try:
         draft = drafts.make_draft(context.settings, note_fields(item))
+        adding.check_not_forgotten(context, owner, draft)
     except NoteError as error:
         if record is not None:
             with context.database.write() as transaction:
@@ -53,8 +56,8 @@ def note_fields(item: object) -> dict[str, Any]:
                 str(name)[:40], f"is not a field of an item; these are: {', '.join(sorted(FIELDS))}"
             )
     content = drafts.checked_text(item.get("content", item.get("text")))
-    if len(content) <= MIN_CHARS:
-        raise NoteError("content", f"must be longer than {MIN_CHARS} characters")
+    if len({word.form for word in content_words(content)}) < MIN_TERMS:
+        raise NoteError("content", "says too little: it must have two words that carry a meaning")
     confidence = item.get("confidence")
     is_number = isinstance(confidence, int | float) and not isinstance(confidence, bool)
     if not is_number or not math.isfinite(confidence) or not MIN_CONFIDENCE < confidence <= 1:  # type: ignore[arg-type, operator]

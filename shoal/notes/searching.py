@@ -73,18 +73,18 @@ def recall(context: NoteContext, owner: str, request: NoteSearch) -> Recall:
     with context.database.snapshot() as snapshot:
         found = FoundNotes(context, snapshot, owner, request)
         results = found.results(request)
-    items = tuple(
-        RecalledNote(
-            result.note.text,
-            {**result.note.metadata, "topic": topic_of(result.note), "note_id": result.note.id},
-            round(result.similarity, 4),
-        )
-        for result in results
-    )
+        nearest = () if results else found.results(dataclasses.replace(request, top_k=1, threshold=0.0))
+    items = tuple(map(_recalled, results))
+    near = _recalled(nearest[0]) if nearest else None
     topics = tuple(dict.fromkeys(topic for item in items if (topic := item.metadata["topic"])))
-    return Recall(
-        _as_text(request.query, items), len(items), items, topics, tuple(item.similarity for item in items)
-    )
+    text = _as_text(request.query, items, near)
+    return Recall(text, len(items), items, topics, tuple(item.similarity for item in items), near)
+
+
+def _recalled(result: NoteResult) -> RecalledNote:
+    note = result.note
+    metadata = {**note.metadata, "topic": topic_of(note), "note_id": note.id}
+    return RecalledNote(note.text, metadata, round(result.similarity, 4))
 
 
 def topic_of(note: Note) -> str:
@@ -200,17 +200,23 @@ class FoundNotes:
         )
 
 
-def _as_text(query: str, items: Sequence[RecalledNote]) -> str:
-    """Return the items as text for a prompt, each on one line."""
+def _as_text(query: str, items: Sequence[RecalledNote], nearest: RecalledNote | None) -> str:
+    """Return the items as text for a prompt, each on one line with its id."""
     if not items:
-        return f"No relevant knowledge found for {query!r}."
+        return f"No relevant knowledge found for {query!r}." + (
+            f" Nothing here answers this; the nearest is {_in_line(nearest)}" if nearest else ""
+        )
     noun = "item" if len(items) == 1 else "items"
     lines = [f"## Memory recall: {query!r}", f"Found {len(items)} relevant knowledge {noun}:", ""]
-    for number, item in enumerate(items, 1):
-        topic = in_line(item.metadata["topic"])
-        head = f"{number}. **{topic}**: " if topic else f"{number}. "
-        lines.append(f"{head}{in_line(item.content)} (similarity {item.similarity:.2f})")
+    lines += [f"{number}. {_in_line(item)}" for number, item in enumerate(items, 1)]
     return "\n".join(lines)
+
+
+def _in_line(item: RecalledNote) -> str:
+    topic = in_line(item.metadata["topic"])
+    about = f"**{topic}**: " if topic else ""
+    head = f"[{item.metadata['note_id']}] {about}"
+    return f"{head}{in_line(item.content)} (similarity {item.similarity:.2f})"
 
 
 # Explanation, step by step

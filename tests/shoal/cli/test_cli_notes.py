@@ -129,7 +129,10 @@ def test_categories_are_a_tree(note: Note) -> None:
 
 def test_remember_filters_and_recall_finds(note: Note, tmp_path: Path) -> None:
     code, _, err = note("remember", "Too short.", "--topic", "x")
-    assert (code, err) == (2, "error: content: must be longer than 30 characters\n")
+    assert (code, err) == (
+        2,
+        "error: content: says too little: it must have two words that carry a meaning\n",
+    )
     assert note("remember", LAVA, "--topic", "Volcanoes", "--confidence", "0.9")[1] == "1. note 1\n"
     file = tmp_path / "learned.jsonl"
     file.write_text(

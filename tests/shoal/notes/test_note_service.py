@@ -465,7 +465,7 @@ def test_recall_returns_what_004_describes(notes: OwnerNotes) -> None:
     }  # fmt: skip
     assert found.similarities == (found.results[0].similarity,)
     assert LAVA in found.response
-    assert notes.recall("lava", threshold=1.0).response == "No relevant knowledge found for 'lava'."
+    assert notes.recall("lava", threshold=1.0).response.startswith("No relevant knowledge found for 'lava'.")
 
 
 def test_recall_is_ordered_by_similarity(notes: OwnerNotes) -> None:
