@@ -83,7 +83,12 @@ class RememberedItem(TypedDict, total=False):
     """What an agent learned."""
 
     content: Required[
-        Annotated[str, Argument(kind=Text(), about=f"up to {MAX_TEXT_CHARS:,} characters, with two words that carry a meaning")]
+        Annotated[
+            str,
+            Argument(
+                kind=Text(), about=f"up to {MAX_TEXT_CHARS:,} characters, with two words that carry a meaning"
+            ),
+        ]
     ]
     topic: Required[Annotated[str, Argument(kind=Text(), about="its subject; not `general` or `misc`")]]
     confidence: Required[Annotated[float, Argument(kind=Number(0, 1), about="above 0.8")]]

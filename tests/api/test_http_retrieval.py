@@ -110,7 +110,7 @@ def test_recall_has_the_format_of_agents(client: FlaskClient) -> None:
     stored = client.post(f"{USER}/remember", json={"items": items}).get_json()
     assert [outcome["error"] for outcome in stored["results"]] == [None, None]
     reply = client.post(f"{USER}/recall", json={"query": "crater of the volcano", "threshold": 0}).get_json()
-    assert set(reply) == {"response", "count", "results", "topics", "similarities"}
+    assert set(reply) == {"response", "count", "results", "topics", "similarities", "nearest"}
     assert reply["count"] == len(reply["results"]) == len(reply["similarities"])
     first = reply["results"][0]
     assert first["content"] == FACT
@@ -121,11 +121,12 @@ def test_recall_has_the_format_of_agents(client: FlaskClient) -> None:
     assert FACT in reply["response"]
     nothing = client.post(f"{USER}/recall", json={"query": "crater", "threshold": 1}).get_json()
     assert (nothing["count"], nothing["results"], nothing["topics"]) == (0, [], [])
+    assert nothing["nearest"]["content"] == FACT
 
 
 def test_remember_refuses_items_one_by_one(client: FlaskClient) -> None:
     items = [
-        item("Too short to keep."),
+        item("Too short."),
         item(confidence=0.8),
         item(topic="General"),
         item(),

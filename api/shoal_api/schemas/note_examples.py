@@ -73,7 +73,7 @@ RECALL_EXAMPLES: Examples = {
         "summary": "Query `python optimization`",
         "value": {
             "response": "## Memory recall: 'python optimization'\nFound 1 relevant knowledge item:\n\n"
-            "1. **Python Performance**: Use list comprehensions instead of loops to optimize Python. "
+            "1. [12] **Python Performance**: Use list comprehensions instead of loops to optimize Python. "
             "(similarity 0.92)",
             "count": 1,
             "results": [
@@ -85,6 +85,7 @@ RECALL_EXAMPLES: Examples = {
             ],
             "topics": ["Python Performance"],
             "similarities": [0.92],
+            "nearest": None,
         },
     }
 }
