@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence, Set
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
+from shoal.conversion.pdf_symbols import PRIVATE_USE, symbol
+
 MAX_PAGE_CHARS = 500_000
 """More are not read: no page that a person can read has a hundredth of it."""
 # A gap between words that is wider than this many times the size of the letters may divide cells or columns.
@@ -30,6 +32,8 @@ SECTION_NUMBER = re.compile(
 _CJK = re.compile(
     "[\u2e80-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff0f\uff1a-\uff20\uff5b-\uffef]"
 )
+# A space that is narrow, where another of the line is wide, does not end a word before its last letter.
+_NARROW, _WIDE_BESIDE, _TIMES_NARROW, _MIN_LAST_LETTERS = 0.2, 0.5, 3, 2
 _FIRST_CJK = "\u2e80"
 # Gaps between letters that spaces divide, as multiples of their size.
 _CJK_GAP = 0.55
@@ -163,7 +167,8 @@ class PageReader:
         n_chars = min(self._raw.FPDFText_CountChars(textpage), MAX_PAGE_CHARS)
         if n_chars <= 0:
             return PageText([], [], View(rotation, width, height), 0)
-        whole, n_unmapped = self._without_unmapped(textpage, self._units(textpage, n_chars))
+        units = self._with_symbols(textpage, self._units(textpage, n_chars))
+        whole, n_unmapped = self._without_unmapped(textpage, units)
         spans = list(self._spans(textpage, whole))
         angles: Counter[int] = Counter()
         for span in spans:
@@ -186,6 +191,10 @@ class PageReader:
                 lines.append(self._line(textpage, page, whole, rest, view))
         texts = [" ".join(texts) for texts in turned.values()]
         return PageText(list(_drawn_once(lines)), texts, view, n_unmapped)
+
+    def _with_symbols(self, textpage: Any, whole: str) -> str:
+        """Return the text with the characters that fonts of symbols mean by codes of their own."""
+        return PRIVATE_USE.sub(lambda at: symbol(at.group(), self._font_name_of(textpage, at.start())), whole)
 
     def _without_unmapped(self, textpage: Any, whole: str) -> tuple[str, int]:
         """Return the text with NUL for glyphs that no character is known of, and their number.
@@ -313,8 +322,7 @@ class PageReader:
     ) -> list[Cell]:
         """Return the parts of a line between wide gaps; one if it has none."""
         spaces: list[tuple[re.Match[str], float, float]] = []
-        is_plain = True
-        least, most = _NO_GAP[1] * size, _WIDE_GAP * size
+        narrowest, widest = size, 0.0
         read, box = self._raw.FPDFText_GetLooseCharBox, self._box
         for space in _SPACE.finditer(text):
             before, after = space.span()
@@ -327,7 +335,11 @@ class PageReader:
                 read(textpage, start + after, box)
                 begins = box.left
             spaces.append((space, ends, begins))
-            is_plain = is_plain and least <= begins - ends <= most
+            gap = begins - ends
+            narrowest, widest = min(narrowest, gap), max(widest, gap)
+        least = _NO_GAP[1] * size
+        is_even = narrowest >= _NARROW * size or widest <= _WIDE_BESIDE * size
+        is_plain = narrowest >= least and widest <= _WIDE_GAP * size and is_even
         if is_plain and not _SINGLE_LETTERS.search(text) and (text.isascii() or not _CJK.search(text)):
             return [Cell(left, right, _joined(text))]
         words: list[Word] = []
@@ -398,14 +410,16 @@ def cells_of_words(words: Sequence[Word], size: float) -> list[Cell]:
     """Return the parts of a line between wide gaps, without the spaces that are within words.
 
     A space is within a word if it is a guess from no gap, if it stands between characters of Chinese or
-    Japanese, or if the letters of the word are spaced apart evenly.
+    Japanese, if the letters of the word are spaced apart evenly, or if it is narrow before the last letter.
     """
+    gaps = [word.left - before.right for before, word in pairwise(words)]
+    last_letters = _last_letters(words, gaps, size)
     n_single = [len(word.text) for word in words].count(1)
     apart = _spaced_apart(words, size) if n_single >= _MIN_APART else frozenset()
     cells: list[Cell] = []
     left, parts = words[0].left, [words[0].text]
     for i, (before, word) in enumerate(pairwise(words), 1):
-        gap = word.left - before.right
+        gap = gaps[i - 1]
         a, b = before.text[-1:], word.text[:1]
         is_guess = before.is_divided and a.isalnum() and b.isalnum()
         if gap > _WIDE_GAP * size and i not in apart:
@@ -415,10 +429,33 @@ def cells_of_words(words: Sequence[Word], size: float) -> list[Cell]:
             i in apart
             or (gap < _CJK_GAP * size and is_cjk(a) and is_cjk(b))
             or (is_guess and _NO_GAP[0] < gap / size < _NO_GAP[1])
+            or i in last_letters
         ):
             parts.append(" ")
         parts.append(word.text)
     return [*cells, Cell(left, words[-1].right, "".join(parts))]
+
+
+def _last_letters(words: Sequence[Word], gaps: Sequence[float], size: float) -> Set[int]:
+    """Return the indices of letters that a narrow space divides from their words, as in some scans.
+
+    `gaps`: before each word but the first. Another gap of the line is wide, and all narrow ones are before
+    such a letter or digit; there are at least two.
+    """
+    widest = max(gaps, default=0.0)
+    narrow = min(_NARROW * size, widest / _TIMES_NARROW)
+    found = [i for i, gap in enumerate(gaps, 1) if _NO_GAP[1] * size <= gap < narrow]
+    if len(found) < _MIN_LAST_LETTERS or widest <= _WIDE_BESIDE * size:
+        return frozenset()
+    pairs = [(words[i - 1].text[-1], words[i].text) for i in found]
+    return frozenset(found if all(_is_last(a, text) for a, text in pairs) else ())
+
+
+def _is_last(before: str, text: str) -> bool:
+    """Whether a text may be the last letter, digit or mark of a word that another one precedes."""
+    return len(text) == 1 and (
+        (before.isalpha() and text.isalpha()) or (before.isdecimal() and text.isdecimal()) or text in ",.)"
+    )
 
 
 def _spaced_apart(words: Sequence[Word], size: float) -> Set[int]:

@@ -11,6 +11,7 @@ from pdf_files import ENCRYPTED, Text, pdf, prose
 from shoal.conversion.converted import ConversionError, Converted
 from shoal.conversion.pdf import convert_pdf
 from shoal.conversion.pdf_lines import Cell, Word, cells_of_words, logical_order
+from shoal.conversion.pdf_symbols import symbol
 
 PROSE = [
     "The harbour lies behind two islands, and no wind reaches it from the west or",
@@ -465,9 +466,26 @@ def words(text: str, gap: float, *, is_divided: bool = True) -> list[Word]:
     return found
 
 
+def scanned(text: str) -> list[Word]:
+    """Words with gaps of 6 points, and of 1.5 at `_`."""
+    found: list[Word] = []
+    left = 0.0
+    for part in text.split():
+        for letters in part.split("_"):
+            found.append(Word(left, left + 10 * len(letters), letters, False))
+            left += 10 * len(letters) + 1.5
+        left += 4.5
+    return found
+
+
 @pytest.mark.parametrize(
     ("found", "text"),
     [
+        (scanned("Nort_h Buon_a Vist_a 13858_8"), "North Buona Vista 138588"),
+        (scanned("Pt_e Ltd_."), "Pte Ltd."),
+        (scanned("the end of_a sentence"), "the end of a sentence"),  # only one
+        (scanned("a_note 1_of the_sea"), "a note 1 of the sea"),
+        (scanned("note_1 on page_2"), "note 1 on page 2"),
         (words("Singapor e", 0.2), "Singapore"),
         (words("a b", 0.2, is_divided=False), "a b"),  # the file has this space
         (words("港口 位于 两岛 之后", 3), "港口位于两岛之后"),
@@ -503,6 +521,17 @@ def test_glyphs_that_stand_for_no_known_character_are_left_out_with_a_warning() 
     with pytest.raises(ConversionError, match=r"fonts of the file.*OCR") as refused:
         convert([[hidden]])
     assert refused.value.code == "no_text"
+
+
+def test_letters_of_fonts_of_symbols_are_those_that_people_see() -> None:
+    data = pdf([[Text(72, 700, "a+b=c", bold=True)]]).replace(
+        b"/Helvetica-Bold /Encoding /WinAnsiEncoding",
+        b"/ABCDEF+SymbolMT /Encoding << /Differences [43 /uniF0B1 61 /uniF0A3 97 /uniF061 /uniF062 /uniE321] >>",
+    )
+    assert convert_pdf(data, "a.pdf").content == "α±β≤\ue321\n"
+    assert symbol("\uf0fc", b"ABCDEF+Wingdings-Regular") == "✓"
+    assert symbol("\uf761", b"Times") == "a"
+    assert symbol("\uf0fc", b"Times") == "\uf0fc"
 
 
 # Writing from the right
