@@ -56,7 +56,7 @@ MODULES = {
     "jobs": ("upload", "jobs"),
     "sync": ("sync",),
     "collections": ("collection",),
-    "maintenance": ("doctor", "backup", "restore", "import", "import-index"),
+    "maintenance": ("doctor", "backup", "restore", "import", "import-index", "reconvert"),
     "copying": ("copy",),
     "demo": ("demo",),
 }

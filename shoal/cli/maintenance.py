@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
     command(app, "restore")(restore)
     command(app, "import")(import_file)
     command(app, "import-index")(import_index)
+    command(app, "reconvert")(reconvert)
 
 
 def doctor(
@@ -283,6 +284,37 @@ def import_file(
         + ("; words were learned again" if result.is_rescored else "")
     )
     if result.n_bad:
+        raise typer.Exit(1)
+
+
+def reconvert(
+    session: Session,
+    workers: Annotated[int, typer.Option(min=1, max=MAX_WORKERS, help="Processes that share the work.")] = 1,
+) -> None:
+    """Convert files again that an earlier version of Shoal converted.
+
+    A new version may read more of a file, such as the attachments of a mail. Files that are kept
+    (SHOAL_KEEP_ORIGINALS) are converted again; their documents keep number, title, tags and metadata. The
+    others are listed: send their files again. If the command is interrupted, the next run converts the rest.
+    """
+    from shoal.cli.progress import bar
+    from shoal.service.process_setup import reduce_collections
+
+    reduce_collections()
+    with session.engine() as engine, bar(session.err, "reconvert", bytes_total=0) as progress_bar:
+        result = engine.maintenance.reconvert(processes=workers, watch=progress_bar.follow)
+    for title, reason in result.failed:
+        session.warn(f"failed: {one_line(title)}: {reason}")
+    for document in result.without_file:
+        session.warn(f"not kept: document {document.id}: {one_line(document.source_path or document.title)}")
+    if session.as_json:
+        session.emit(json_form(result))
+    session.say(
+        f"{quantity(result.n_converted, 'document')} converted, "
+        f"{quantity(result.n_attachments, 'attachment')}, {len(result.failed):,} failed, "
+        f"{result.n_without_file:,} without their files"
+    )
+    if result.failed:
         raise typer.Exit(1)
 
 

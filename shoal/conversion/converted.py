@@ -15,7 +15,7 @@ from typing import Protocol
 from shoal.models.documents import DocFormat
 from shoal.models.files import Locator, LocatorKind, Removed
 
-CONVERTER_VERSION = 4
+CONVERTER_VERSION = 5
 """Raised when a converter gives another text, title or places for the same file. A file that an earlier
 version converted is converted again when it is sent again."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shoal.maintenance.evaluation import Configuration, Evaluation, JudgedQuery
     from shoal.maintenance.import_export import Imported
     from shoal.maintenance.index_import import ImportedIndex
+    from shoal.maintenance.reconversion import Reconverted
     from shoal.maintenance.sync import SyncResult
 
 DEPTH = 10
@@ -55,6 +56,16 @@ class Maintenance:
         result = rescore(library.database, library.handlers, library.settings, checksum, watch)
         n_notes = rescore_notes(library.database, library.scorer, library.settings)
         return dataclasses.replace(result, n_notes=n_notes)
+
+    def reconvert(self, *, processes: int = 1, watch: Watcher | None = None) -> Reconverted:
+        """Convert files again that an earlier version of the converters read, as far as they are kept.
+
+        Documents keep their ids, titles, tags and metadata. The result names those whose files are not kept.
+        After an interruption, the next call converts the rest.
+        """
+        from shoal.maintenance.reconversion import reconvert
+
+        return reconvert(self._library, processes=processes, watch=watch)
 
     def embed(self, *, again: bool = False, watch: Watcher | None = None) -> EmbedResult:
         """Make the vectors of all chunks that lack one, with the encoder of the library; with `again`, those

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from shoal.errors import NotFoundError
@@ -37,6 +37,17 @@ GET = """
 """
 KEPT = """
     SELECT document_id, kind FROM document_files WHERE document_id IN ({ids}) AND data IS NOT NULL
+"""
+SET_CONVERTER = """
+    UPDATE document_files SET converter = :converter
+    WHERE document_id = :document_id AND converter < :converter
+"""
+OF_EARLIER = """
+    SELECT document_id, data IS NOT NULL FROM document_files WHERE converter < :converter ORDER BY document_id
+"""
+OF_ATTACHMENTS = """
+    SELECT f.file_hash, f.document_id, f.converter FROM document_files f
+    JOIN document_parents p ON p.document_id = f.document_id WHERE p.parent_id = :document_id
 """
 GET_DATA = "SELECT data FROM document_files WHERE document_id = :document_id"
 
@@ -81,6 +92,23 @@ def write_file(
         "item_id": data_of_item,
     }
     transaction.execute(INSERT, row)
+
+
+def set_converter(transaction: Transaction, document_id: int, converter: int) -> None:
+    """Note that a version of the converters gives the text that a document has."""
+    transaction.execute(SET_CONVERTER, {"document_id": document_id, "converter": converter})
+
+
+def files_of_earlier(snapshot: Snapshot, converter: int) -> Iterator[tuple[int, bool]]:
+    """Yield the documents whose files earlier converters read, and whether these files are kept."""
+    for document_id, is_kept in snapshot.tuples(OF_EARLIER, {"converter": converter}):
+        yield document_id, bool(is_kept)
+
+
+def versions_of_attachments(snapshot: Snapshot, document_id: int) -> dict[str, tuple[int, int]]:
+    """Return the hashes of the files attached to a document, each with its document and its converter."""
+    rows = snapshot.tuples(OF_ATTACHMENTS, {"document_id": document_id})
+    return {file_hash: (attached, converter) for file_hash, attached, converter in rows}
 
 
 def delete_file(transaction: Transaction, document_id: int) -> None:

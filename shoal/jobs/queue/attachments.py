@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shoal.jobs.queue.claims import ItemRef
+from shoal.conversion.converted import CONVERTER_VERSION
+from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.job_items import GROW_JOB, NEXT_SEQ, accepted_file, insert_items
 from shoal.models.files import FileDraft
 from shoal.models.jobs import ItemStatus, JobKind
 from shoal.storage.database import Snapshot, Transaction, listed_in_parts
+from shoal.storage.source_files import versions_of_attachments
 
 MAX_DEPTH = 5
 """Mails in mails whose attachments are read."""
@@ -85,11 +87,13 @@ class Attached(NamedTuple):
 
 
 def add_attachments(
-    transaction: Transaction, item: ItemRef, attached: Sequence[Attached], max_bytes: int
+    transaction: Transaction, item: WorkItem, attached: Sequence[Attached], max_bytes: int
 ) -> list[str]:
     """Add the files found in an item to its job; return the names of those beyond the limits.
 
-    `max_bytes`: of all that is found in one uploaded file. Does nothing if an earlier conversion did it.
+    A file that is attached to the document of the item already, converted by an earlier version, replaces the
+    content of its document. `max_bytes`: of all that is found in one uploaded file. Does nothing if an
+    earlier conversion did it.
     """
     if not attached or transaction.value(HAS_ATTACHMENTS, {"item_id": item.id}):
         return []
@@ -107,7 +111,12 @@ def add_attachments(
         n_items += 1
         n_bytes += each.file.n_bytes
     seq = transaction.value(NEXT_SEQ, {"job_id": item.job_id})
-    items = [{**accepted_file(each.file, item.wave), "seq": n} for n, each in enumerate(taken, seq)]
+    stored = {} if item.document_id is None else versions_of_attachments(transaction, item.document_id)
+    items = []
+    for n, each in enumerate(taken, seq):
+        document_id, converter = stored.get(each.file.file_hash, (None, CONVERTER_VERSION))
+        replaced = document_id if converter < CONVERTER_VERSION else None
+        items.append({**accepted_file(each.file, item.wave), "seq": n, "document_id": replaced})
     insert_items(transaction, item.job_id, items)
     place_of = {"parent_id": item.id, "root_id": place["root_id"], "depth": place["depth"] + 1}
     transaction.write_many(
@@ -131,9 +140,9 @@ def link(transaction: Transaction, item_ids: Sequence[int], new: Sequence[int]) 
     """
     for ids, parameters in listed_in_parts("id", new):
         transaction.execute(HOLD.format(ids=ids), parameters)
+        transaction.execute(UNHOLD.format(ids=ids), parameters)
     for ids, parameters in listed_in_parts("id", item_ids):
         transaction.execute(LINK.format(ids=ids), parameters)
-        transaction.execute(UNHOLD.format(ids=ids), parameters)
 
 
 def ended_attachments(snapshot: Snapshot, item_id: int, document_id: int) -> list[int]:

@@ -202,10 +202,13 @@ class Replacing(ItemHandler):
             scored = dataclasses.replace(scored, draft=draft)
         document_writer.replace_document(transaction, document_id, scored, prepared.kept, now=now)
         stored = source_files.describe_file(transaction, document_id)
-        if stored is None or scored.draft.file is None or stored.file_hash != scored.draft.file.file_hash:
+        file = scored.draft.file
+        is_same = stored is not None and file is not None and stored.file_hash == file.file_hash
+        if not is_same:
             attachments.make_independent(transaction, document_id)
         source_files.delete_file(transaction, document_id)
-        self._scoring.write_file(transaction, item, document_id, scored.draft)
+        is_kept = is_same and stored is not None and stored.is_kept
+        self._scoring.write_file(transaction, item, document_id, scored.draft, is_kept=is_kept)
         self._scoring.prune(transaction, item)
         return Outcome(ItemStatus.succeeded, document_id)
 
@@ -220,6 +223,8 @@ class Replacing(ItemHandler):
         if file is not None and stored is not None and stored.file_hash != file.file_hash:
             source_files.delete_file(transaction, document_id)
             self._scoring.write_file(transaction, item, document_id, dataclasses.replace(head, file=file))
+        elif file is not None:
+            source_files.set_converter(transaction, document_id, file.converter)
 
     def store_many(
         self, transaction: Transaction, group: Sequence[tuple[WorkItem, Prepared]]

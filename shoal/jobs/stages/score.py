@@ -261,11 +261,18 @@ class Scoring(ItemHandler):
             )
 
     def write_file(
-        self, transaction: Transaction, item: WorkItem, document_id: int, draft: DocumentDraft
+        self,
+        transaction: Transaction,
+        item: WorkItem,
+        document_id: int,
+        draft: DocumentDraft,
+        *,
+        is_kept: bool = False,
     ) -> None:
-        """Store the file that the document was converted from, with its bytes if the settings say so."""
+        """Store the file that the document was converted from, with its bytes if they are kept already or the
+        settings say so."""
         if draft.file is not None:
-            data_of_item = item.id if self._settings.keep_originals else None
+            data_of_item = item.id if is_kept or self._settings.keep_originals else None
             source_files.write_file(transaction, document_id, draft.file, data_of_item=data_of_item)
 
     def prune(self, transaction: Transaction, item: WorkItem) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from fake_scorer import FakeScorer
 
+from shoal.cli.app import run
 from shoal.engine import Engine
+from shoal.settings import Settings
 
 SEA, FIRE = "Rain and wind over the sea.\n", "A volcano throws lava.\n"
 
@@ -109,3 +111,72 @@ def test_the_result_of_a_mail_counts_its_attachments_and_names_those_that_failed
         # Deletion of a mail with the library's own method.
         assert engine.documents.delete(result.id or 0)
         assert family(engine) == {}
+
+
+EARLIER = "UPDATE document_files SET converter = converter - 1"
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Engine:
+    """A library that keeps the files."""
+    settings = Settings(database_url=f"sqlite:///{tmp_path / 'kept.db'}", keep_originals=True)
+    return Engine(settings=settings, scorer=FakeScorer())
+
+
+def test_a_mail_of_an_earlier_version_gets_its_attachments(keeping: Engine, folder: Path) -> None:
+    with keeping as engine:
+        plans = engine.ingest_file(folder / "plans.eml", title="By hand", tags=["sea"]).id
+        with engine.database.write() as transaction:
+            transaction.execute("DELETE FROM documents WHERE id <> :id", {"id": plans})
+            transaction.execute(EARLIER)
+        result = engine.maintenance.reconvert()
+        assert (result.n_converted, result.n_attachments, result.failed) == (1, 2, ())
+        assert family(engine) == {"By hand": [], "Storm": ["By hand"], "Fire": ["By hand"]}
+        assert engine.documents.get(plans or 0).document.tags == ("sea",)
+        assert engine.documents.file(plans or 0).data == (folder / "plans.eml").read_bytes()
+        assert engine.maintenance.reconvert().n_converted == 0
+        assert engine.documents.delete(plans or 0)
+        assert family(engine) == {}
+
+
+def test_attachments_converted_again_keep_their_ids_and_links(keeping: Engine, folder: Path) -> None:
+    page = "<html><body><p>The old text of the page about the sea.</p></body></html>"
+    (folder / "page.eml").write_bytes(mail("Page", page=page).replace(b"page.txt", b"page.html"))
+    with keeping as engine:
+        mail_id = engine.ingest_file(folder / "page.eml").id or 0
+        (attached,) = engine.documents.get(mail_id).attachments
+        with engine.database.write() as transaction:
+            transaction.execute(EARLIER)
+            row = {"id": attached.id}
+            transaction.execute("UPDATE documents SET content_hash = 'x', title = 'Own' WHERE id = :id", row)
+        result = engine.maintenance.reconvert()
+        assert result.failed == ()
+        assert [each.id for each in engine.documents.get(mail_id).attachments] == [attached.id]
+        assert engine.documents.content(attached.id).strip() == "The old text of the page about the sea."
+        assert engine.documents.delete(mail_id)
+        assert family(engine) == {}
+
+
+def test_documents_whose_files_are_not_kept_are_listed(engine: Engine, folder: Path) -> None:
+    with engine:
+        plans = engine.ingest_file(folder / "plans.eml").id
+        with engine.database.write() as transaction:
+            transaction.execute(EARLIER)
+        result = engine.maintenance.reconvert()
+        assert (result.n_converted, result.n_without_file) == (0, 1)
+        assert [each.id for each in result.without_file] == [plans]
+        # Sent again, it is converted by this version.
+        assert engine.ingest_file(folder / "plans.eml").duplicate == plans
+
+
+def test_the_command_says_what_it_converted_and_what_is_not_kept(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with engine:
+        engine.ingest_file(folder / "plans.eml")
+        with engine.database.write() as transaction:
+            transaction.execute(EARLIER)
+    assert run(["--db", str(tmp_path / "shoal.db"), "reconvert"]) == 0
+    printed = capsys.readouterr()
+    assert "not kept: document" in printed.err
+    assert "0 documents converted, 0 attachments, 0 failed, 1 without their files" in printed.out
