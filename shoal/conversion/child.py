@@ -14,11 +14,13 @@ import resource
 import select
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from shoal.conversion import converted
+from shoal.conversion.accounts.account import file_account
 from shoal.conversion.converted import (
     ANSWER_HEAD,
     OUT_OF_MEMORY_STATUS,
@@ -29,6 +31,7 @@ from shoal.conversion.converted import (
     broken,
 )
 from shoal.errors import DocumentTooLargeError, UndecodableDocumentError
+from shoal.models.files import FileAccount
 
 _MAX_FILE_BYTES = 512 * 1024**2  # of a temporary file, such as a page for OCR
 _MEMORY_REPORT = Path("/proc/self/statm")
@@ -36,6 +39,8 @@ _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _SIGIO_ON_CLOSE = getattr(os, "O_ASYNC", 0)
 # Enough for the text of a file nested 1,000 deep, and small enough for the default stack of 8 MiB.
 _RECURSION_LIMIT = 1000
+_ACCOUNT_SHARE = 0.9
+"""Of the time limit, after which no account is made."""
 _REFUSED_EVENTS = frozenset({"socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname"})
 
 
@@ -73,9 +78,11 @@ def _answer(
     # The system ends this process at the limit even if a library never returns and the parent is gone.
     signal.setitimer(signal.ITIMER_REAL, request["seconds"] + 1.0)
     attachments: tuple[Attachment, ...] = ()
+    begun = time.monotonic()
     try:
         result = convert(request, data)
-        fields, attachments = _converted_fields(result), result.attachments
+        account = counted(request["id"], data, result, begun + _ACCOUNT_SHARE * request["seconds"])
+        fields, attachments = _converted_fields(result, account), result.attachments
     except ConversionError as error:
         fields = {"error": {"code": error.code, "message": str(error)}}
     answer = _encoded(fields, settings)
@@ -110,6 +117,22 @@ def convert(request: Mapping[str, Any], data: bytes) -> Converted:
         raise broken(f"it cannot be read as {kind} ({type(error).__name__})") from None
 
 
+def counted(kind: str, data: bytes, result: Converted, deadline: float) -> FileAccount | None:
+    """Return the account of a file; None if its words cannot be counted. It is never a reason to fail."""
+    try:
+        return file_account(
+            kind,
+            data,
+            result.content,
+            result.removed,
+            title=result.title,
+            counter=result.counter,
+            deadline=deadline,
+        )
+    except (Exception, MemoryError):
+        return None
+
+
 def _missing_extra(kind: str, extra: str | None, module: str) -> ConversionError:
     """Return the error that says how to install what a format needs."""
     if extra is None:
@@ -119,16 +142,17 @@ def _missing_extra(kind: str, extra: str | None, module: str) -> ConversionError
     )
 
 
-def _converted_fields(result: Converted) -> dict[str, Any]:
+def _converted_fields(result: Converted, account: FileAccount | None) -> dict[str, Any]:
     return {
         "content": result.content,
         "format": result.format.value,
         "title": converted.meaningful_title(result.title),
         "locators": result.locators,
-        "removed": result.removed,
+        "removed": converted.shortened(result.removed),
         "warnings": result.warnings,
         "metadata": result.metadata,
         "attachments": [(each.name, len(each.data)) for each in result.attachments],
+        "account": account and account.fields,
     }
 
 

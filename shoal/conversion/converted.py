@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from shoal.models.documents import DocFormat
-from shoal.models.files import Locator, LocatorKind, Removed
+from shoal.models.files import FileAccount, Locator, LocatorKind, Removed
 
 CONVERTER_VERSION = 5
 """Raised when a converter gives another text, title or places for the same file. A file that an earlier
@@ -43,8 +43,10 @@ class Converted:
 
     `content` is Markdown or plain text, as `format` says; headings of the original are headings of Markdown,
     tables are tables of Markdown. `locators` are in the order of their starts and do not overlap. `title` is
-    the title that the original declares, or empty. `warnings` tell a person what is missing from the text.
-    `attachments` become documents of their own.
+    the title that the original declares, or empty. `removed` has texts that are left out on purpose, in full.
+    `warnings` tell a person what is missing from the text. `counter` has what the counter of the words of the
+    file has read meanwhile, if anything. `attachments` become documents of their own. `account`: made after the conversion, by
+    `shoal.conversion.accounts`.
     """
 
     content: str
@@ -55,6 +57,22 @@ class Converted:
     warnings: tuple[str, ...] = ()
     metadata: Metadata = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
+    counter: object = None
+    account: FileAccount | None = None
+
+
+MAX_REMOVED_CHARS = 200
+MAX_REMOVED = 1000
+
+
+def shortened(removed: Iterable[Removed]) -> tuple[Removed, ...]:
+    """Return the beginnings of removed texts, equal ones once, up to a limit."""
+    times: dict[tuple[str, str], int] = {}
+    for reason, text, n in removed:
+        key = (reason, one_line(text[: 4 * MAX_REMOVED_CHARS])[:MAX_REMOVED_CHARS])
+        if key in times or len(times) < MAX_REMOVED:
+            times[key] = times.get(key, 0) + n
+    return tuple(Removed(reason, text, n) for (reason, text), n in times.items())
 
 
 class Converter(Protocol):
@@ -243,8 +261,6 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 MAX_CONTENT_CHARS = 100_000_000
 """A longer text is refused. The longest books have 5 million characters."""
-MAX_REMOVED_CHARS = 200
-_MAX_REMOVED = 1000
 _MAX_LIST_DEPTH = 8
 # Code points that no text has: controls, halves of surrogate pairs, marks of byte order, non-characters.
 _NOISE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\ud800-\udfff\ufeff\ufff0-\uffff]")
@@ -355,8 +371,8 @@ class Draft:
 
     def remove(self, reason: str, text: str, times: int = 1) -> None:
         """Record text of the original that is not in the content."""
-        key = (reason, cleaned_line(text)[:MAX_REMOVED_CHARS])
-        if key[1] and (key in self._removed or len(self._removed) < _MAX_REMOVED):
+        key = (reason, cleaned_line(text))
+        if key[1]:
             self._removed[key] = self._removed.get(key, 0) + times
 
     def warn(self, message: str) -> None:

@@ -296,12 +296,12 @@ class _Reader:
 
     def _headers(self) -> None:
         """Report headers and footers, and write those of the first page alone, such as a letterhead."""
-        first = [
-            text
-            for part in self.of_first_page
-            for text in self._paragraphs_of(part)
-            if not _PAGE_NUMBER.fullmatch(text)
-        ]
+        first: list[str] = []
+        for text in self._paragraphs_of(*self.of_first_page):
+            if _PAGE_NUMBER.fullmatch(text):
+                self.draft.remove("page number", text)
+            else:
+                first.append(text)
         for kind in ("header", "footer"):
             for part in self.parts.get(kind, ()):
                 if part not in self.of_first_page:

@@ -18,10 +18,7 @@ from shoal.conversion.html_tree import BLOCKS, HEADINGS, HtmlTree
 from shoal.models.files import Removed
 from shoal.support.plain_text import words_of
 
-MAX_REMOVED = 200
-"""Most kinds of removed text that are listed."""
-
-_REMOVED_CHARS = 200
+_LABEL_CHARS = 800
 _SCRIPTS = frozenset({"script"})
 # Never text of a document: programs, drawings, what is entered, what replaces something that is not here.
 _NO_TEXT = words_of(
@@ -211,8 +208,8 @@ class RemovedTexts:
         self._times: Counter[tuple[str, str]] = Counter()
 
     def add(self, reason: str, text: str) -> None:
-        key = (reason, one_line(text[: 4 * _REMOVED_CHARS])[:_REMOVED_CHARS])
-        if key[1] and (key in self._times or len(self._times) < MAX_REMOVED):
+        key = (reason, one_line(text))
+        if key[1]:
             self._times[key] += 1
 
     def listed(self) -> tuple[Removed, ...]:
@@ -258,16 +255,15 @@ def _warnings(sizes: Counter[str], total: int) -> tuple[str, ...]:
 
 
 def text_of(tree: HtmlTree, node: int, skipped: Container[int] = ()) -> str:
-    """Return the beginning of the text of a subtree."""
+    """Return the text of a subtree; elements end words."""
     pieces: list[str] = []
-    length, at, end = 0, node, tree.ends[node]
-    while at < end and length < 4 * _REMOVED_CHARS:
+    at, end = node, tree.ends[node]
+    while at < end:
         if at in skipped:
             at = tree.ends[at]
             continue
         if tree.texts[at]:
-            pieces.append(tree.texts[at][: 4 * _REMOVED_CHARS])
-            length += len(pieces[-1].strip())
+            pieces.append(tree.texts[at])
         at += 1
     return " ".join(pieces)
 
@@ -490,7 +486,7 @@ class _Page:
                     name == "figcaption"
                     or not _CAPTIONS.isdisjoint(_class_words(tree.attributes.get(node, {})))
                 )
-                and not _NUMBERED.match(one_line(text_of(tree, node)))
+                and not _NUMBERED.match(one_line(text_of(tree, node)[:_LABEL_CHARS]))
             ):
                 yield node, "caption of a picture"
                 node = tree.ends[node]

@@ -133,10 +133,29 @@ def _open(data: bytes) -> Package:
 
 
 def _converted(draft: Draft, package: Package) -> Converted:
+    _write_charts(draft, package)
     meta = package.optional_xml(_META)
     title = child(meta, "meta", "title")
     named = meaningful_title(_plain(title)) if title is not None else ""
     return draft.converted(named, metadata=opendocument_metadata(meta))
+
+
+def _write_charts(draft: Draft, package: Package) -> None:
+    """Write titles and values of the charts, which are documents inside of the document, after the text."""
+    draft.end_place()
+    for part in package.names():
+        try:
+            root = package.xml(part) if part.endswith("/content.xml") else None
+        except ConversionError:
+            continue
+        chart = child(root, "body", "chart")
+        for element in chart.iter() if chart is not None else ():
+            if local(element) == "chart":
+                titles = [_plain(inner) for inner in element.iter() if local(inner) in ("title", "subtitle")]
+                draft.paragraph("; ".join(titles))
+            elif local(element) == "table":
+                rows = _table_rows(element)
+                draft.table([[_plain(cell) for cell in row if local(cell) == "table-cell"] for row in rows])
 
 
 def _write_headers(package: Package, draft: Draft) -> None:

@@ -10,9 +10,11 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from shoal.conversion.accounts.pdf import PageCounter
 from shoal.conversion.converted import ConversionError, Converted, Draft, broken, report
 from shoal.conversion.metadata import pdf_metadata, xmp_of
 from shoal.conversion.pdf_annotations import AnnotationReader, read_string, with_fields
@@ -78,6 +80,7 @@ class _Reader:
         self._data, self._document, self._pdfium, self._raw = data, document, pdfium, raw
         self._ocr_language = ocr_language
         self._draft = Draft()
+        self._counter = PageCounter(raw)
         self._labels: list[str] = []
         self._recognised: dict[int, str] = {}
         self._without_text: list[int] = []
@@ -110,7 +113,7 @@ class _Reader:
         self._warn()
         titles, metadata = pdf_metadata(self._stated, self._language(), n_pages, xmp_of(self._data))
         title = next((title for title in titles if not _NO_TITLE.fullmatch(title)), "")
-        return self._draft.converted(title, metadata=metadata)
+        return replace(self._draft.converted(title, metadata=metadata), counter=self._counter)
 
     def _form(self) -> Any:
         """Return PDFium's handle of the file's form; None if it has none that can be read."""
@@ -142,6 +145,7 @@ class _Reader:
         try:
             textpage = page.get_textpage()
             try:
+                self._counter.read(number, page.raw, textpage.raw)
                 text = reader.read(
                     textpage.raw, number, page.get_rotation(), page.get_width(), page.get_height()
                 )
@@ -198,6 +202,8 @@ class _Reader:
                 self._write_recognised(recognised.pop(0))
                 page = -1
             for i, piece in enumerate(block.pieces):
+                if i and block.kind is BlockKind.contents:
+                    break
                 if piece.page != page:
                     page = piece.page
                     self._place(page)
@@ -216,6 +222,8 @@ class _Reader:
             draft.item(block.level, text, block.number)
         elif block.kind is BlockKind.table:
             draft.table(block.rows)
+        elif block.kind is BlockKind.contents:
+            draft.remove(block.kind.value, " ".join(piece.text for piece in block.pieces))
         else:
             draft.paragraph(text)
 

@@ -85,7 +85,7 @@ class AnnotationReader:
         raw = self._raw
         kind = raw.FPDFAnnot_GetSubtype(annotation)
         if kind == raw.FPDF_ANNOT_WIDGET:
-            field = self._field(annotation, view) if self._form is not None else None
+            field = self._field(annotation, view)
             if field is not None:
                 found.fields.append(field)
         elif kind not in (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP):
@@ -97,9 +97,12 @@ class AnnotationReader:
 
     def _field(self, annotation: Any, view: View) -> Field | None:
         raw = self._raw
-        kind = raw.FPDFAnnot_GetFormFieldType(self._form, annotation)
         label = ""
-        if kind in (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON):
+        # Without a handle, as in a form of XFA, PDFium gives only what the annotation itself says.
+        kind = raw.FPDFAnnot_GetFormFieldType(self._form, annotation) if self._form is not None else None
+        if kind is None:
+            value = "" if self._text(annotation, b"FT") == "Btn" else self._text(annotation, b"V")
+        elif kind in (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON):
             value = _CHECKED if raw.FPDFAnnot_IsChecked(self._form, annotation) else ""
         elif kind == raw.FPDF_FORMFIELD_PUSHBUTTON:
             value = ""

@@ -24,6 +24,8 @@ from shoal.conversion.pdf_lines import Cell, Line, ends_sentence, is_cjk
 _LEADER = re.compile(
     r"(?<!\.)(?<!\. )(?:\. ?){4,}+[\s\divxlc]{0,12}\Z|(?<!…)…{2,}+[\s\divxlc]{0,12}\Z", re.IGNORECASE
 )
+_END_NUMBER = re.compile(r"\d{1,5}\Z")
+_MAX_ENTRY_LINES, _MIN_ENTRIES = 3, 3
 _BULLET = re.compile(r"[•‣◦▪▫●○■□◆◇➢➤✓❖⁃·\uf0b7\uf0a7]\s*(?=\S)|[-*–] (?=\S)")
 _NUMBERED = re.compile(r"\(?(\d{1,3})[.)] (?=\S)")
 _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -51,6 +53,7 @@ class BlockKind(Enum):
     paragraph = "paragraph"
     item = "item"
     table = "table"
+    contents = "table of contents"
 
 
 class Piece(NamedTuple):
@@ -105,6 +108,24 @@ def body_size(pages: Sequence[Sequence[Line]]) -> float:
     return sizes.most_common(1)[0][0] if sizes else 0.0
 
 
+def _contents_entries(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines of a table of contents: several with dots before a number of a page, which rises."""
+    found: list[Line] = []
+    run: list[Line] = []
+    last = run_page = 0
+    for i, line in enumerate(lines):
+        if not _is_leader(line.text):
+            continue
+        number = _END_NUMBER.search(line.text)
+        page = int(number.group()) if number else run_page
+        if i - last > _MAX_ENTRY_LINES or page < run_page:
+            found += run if len(run) >= _MIN_ENTRIES else ()
+            run = []
+        run.append(line)
+        last, run_page = i, page
+    return found + (run if len(run) >= _MIN_ENTRIES else [])
+
+
 class _BlockBuilder:
     def __init__(
         self, pages: Sequence[Sequence[Line]], headings: dict[int, tuple[int, int]], body: float
@@ -127,7 +148,12 @@ class _BlockBuilder:
         return self._blocks
 
     def add_page(self, page: Sequence[Line]) -> None:
-        lines = [line for line in page if not _is_leader(line.text) or id(line) in self._headings]
+        entries = _contents_entries([line for line in page if id(line) not in self._headings])
+        if entries:
+            pieces = [Piece(entry.page, entry.text) for entry in entries]
+            self._notes.append(PdfBlock(BlockKind.contents, pieces))
+        dropped = set(map(id, entries))
+        lines = [line for line in page if id(line) not in dropped]
         notes_from = self._notes_start(lines)
         text, notes = lines[:notes_from], lines[notes_from:]
         for flow in _flows(text):

@@ -72,12 +72,14 @@ class _Slide:
         notes = list(self._notes())
         comments = list(self._comments())
         drawings = list(self._drawings(shapes))
+        self.draft.end_place()
         if has_text or notes or drawings or comments:
             self.draft.place(LocatorKind.slide, title, self.number)
             # Without a heading, its text would belong to the slide before it.
             self.draft.heading(1, title or f"Slide {self.number}")
-            for shape in shapes:
-                self._shape(shape)
+        for shape in shapes:
+            self._shape(shape)
+        if has_text or notes or drawings or comments:
             for part in drawings:
                 write_drawing(self.draft, self.package, part)
             for i, text in enumerate(notes):
@@ -136,7 +138,10 @@ class _Slide:
         for kind, target in self.relations.values():
             root = self.package.optional_xml(target) if kind == "notesSlide" else None
             for shape in _shapes(root) if root is not None else ():
-                if _placeholder(shape) not in (*_FURNITURE, "sldImg"):
+                place = _placeholder(shape)
+                if place in _FURNITURE:
+                    self.draft.remove(_FURNITURE[place], _plain(shape))
+                elif place != "sldImg":
                     yield from filter(None, map(_plain_paragraph, _all(shape, "p")))
 
 

@@ -37,7 +37,7 @@ from shoal.conversion.file_kinds import FileKind
 from shoal.conversion.recognition import recognise
 from shoal.errors import CONVERSION_CODES
 from shoal.models.documents import DocFormat
-from shoal.models.files import Locator, LocatorKind, Removed
+from shoal.models.files import FileAccount, Locator, LocatorKind, Removed
 
 MAX_FILES_PER_CHILD = 200
 """A new child is started after so many files, so that what libraries leak does not add up."""
@@ -199,7 +199,13 @@ class _Child:
         seconds = seconds_for(len(data), limits.seconds)
         deadline = time.monotonic() + seconds + (0.0 if self.n_files else START_SECONDS)
         self.n_files += 1
-        fields = {"converter": kind.converter, "kind": kind.name, "extra": kind.extra, "name": name}
+        fields = {
+            "id": kind.id,
+            "converter": kind.converter,
+            "kind": kind.name,
+            "extra": kind.extra,
+            "name": name,
+        }
         request = json.dumps({**fields, "options": dict(options), "seconds": seconds}).encode()
         try:
             self._write(REQUEST_HEAD.pack(len(request), len(data)) + request, deadline)
@@ -357,6 +363,7 @@ def _checked(answer: Mapping[str, Any]) -> Converted:
             warnings=tuple(str(warning) for warning in answer["warnings"]),
             metadata={str(name): _checked_value(value) for name, value in answer["metadata"].items()},
             attachments=answer["attachments"],
+            account=FileAccount.of_fields(answer["account"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise _crashed("its answer is not a converted file") from None

@@ -498,6 +498,7 @@ class SheetWriter:
         last = ahead[0].number if ahead else 0
         while ahead:
             if ahead[0].number > last + 1 and table.is_ended(ahead, ahead[0].number - last - 1):
+                table.write_unused(place)
                 table = _Table(ahead)
             row = ahead.popleft()
             if (further := next(limited, None)) is not None:
@@ -505,6 +506,7 @@ class SheetWriter:
             if (text := table.line(row, after_gap=row.number > last + 1)) is not None:
                 place.add(row.number, text)
             last = row.number
+        table.write_unused(place)
         for number, text in notes:
             place.add(number, text)
         place.end()
@@ -535,6 +537,7 @@ class _Table:
     def __init__(self, ahead: Sequence[NumberedRow]) -> None:
         """`ahead`: the next rows; they begin with the first row of the table or a title of it."""
         self._header: Row = {}
+        self._unused: dict[int, str] = {}  # names of columns that no row has a value of, so far
         self._header_rows = range(0)
         self._n_rows = 0  # looked at
         self._values: set[int] = set()  # columns in which these have values
@@ -544,10 +547,17 @@ class _Table:
                 if i + n_rows < len(ahead):
                     self._header = names
                     self._header_rows = range(row.number, ahead[i + n_rows].number)
+                    self._unused = dict(names)
                 return
         # A table of one column has a name if it stands above values.
         if len(ahead) > 1 and not _is_value(_only(ahead[0])) and _is_value(_only(ahead[1])):
             self._header, self._header_rows = ahead[0].cells, range(ahead[0].number, ahead[1].number)
+            self._unused = dict(self._header)
+
+    def write_unused(self, place: _Place) -> None:
+        """Write the names of columns without values."""
+        if self._unused:
+            place.add(self._header_rows.start, "; ".join(self._unused.values()))
 
     def is_ended(self, ahead: Sequence[NumberedRow], gap: int) -> bool:
         """Whether another table begins with the next row, `gap` empty rows below the last.
@@ -586,7 +596,11 @@ class _Table:
         # A text of its own between the rows is a title or a note.
         is_apart = after_gap and len(cells) == 1 < len(header) and not _is_value(_only(row))
         is_wider = len(cells) > len(header) and 2 * len(cells.keys() - header.keys()) > len(cells)
-        return _line({} if is_apart or is_wider else header, cells)
+        if is_apart or is_wider:
+            return _line({}, cells)
+        for column in cells.keys() & self._unused.keys() if self._unused else ():
+            del self._unused[column]
+        return _line(header, cells)
 
 
 class _Place:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
@@ -154,12 +154,88 @@ class Removed(NamedTuple):
     times: Annotated[int, "how often it was removed"]
 
 
+class MissingPart(NamedTuple):
+    """A part of a file that is not in its document, or words of it that are not."""
+
+    kind: Annotated[str, "such as `text`, `header`, `comment`, `navigation`, `picture` or `attachment`"]
+    place: Annotated[str, "in the file, such as `page 3` or `slide 2`; may be empty"]
+    n_words: Annotated[int, "its visible words that are not in the document"]
+    n_bytes: Annotated[int, "size of a part whose words cannot be counted, such as a picture; else 0"]
+    is_intended: Annotated[bool, "whether it is left out on purpose, such as navigation"] = False
+    text: Annotated[str, "its beginning, at most 80 characters"] = ""
+
+    def __str__(self) -> str:
+        where = f"{self.kind} of {self.place}" if self.place else self.kind
+        return f"{where} ({self.n_words:,}: “{self.text}”)" if self.text else f"{where} ({self.n_words:,})"
+
+
+_MAX_WARNED_PARTS = 3
+MAX_MISSING_SHARE = 0.02
+"""Of the words of a file, besides those that are left out on purpose. More are a warning of its document."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileAccount:
+    """What of a file is in its document, counted in visible words."""
+
+    n_words: Annotated[int, "visible words of the file"]
+    n_stored: Annotated[int, "of them in the document"]
+    missing: Annotated[
+        tuple[MissingPart, ...],
+        "what is not: parts with most words first, those left out on purpose last; at most 52",
+    ]
+
+    @classmethod
+    def of_fields(cls, fields: Sequence[Any] | None) -> FileAccount | None:
+        """Return the account of its `fields`. Raises TypeError or ValueError for other values."""
+        if fields is None:
+            return None
+        n_words, n_stored, rows = fields
+        missing = tuple(
+            MissingPart(str(kind), str(place), int(n), int(n_bytes), bool(is_intended), str(text))
+            for kind, place, n, n_bytes, is_intended, text in rows
+        )
+        return cls(int(n_words), int(n_stored), missing)
+
+    @property
+    def fields(self) -> tuple[int, int, tuple[MissingPart, ...]]:
+        """The account as it is stored."""
+        return self.n_words, self.n_stored, self.missing
+
+    @property
+    def n_intended(self) -> int:
+        """Words that are left out on purpose."""
+        return sum(part.n_words for part in self.missing if part.is_intended)
+
+    @property
+    def stored_share(self) -> float:
+        """Stored words of those that should be stored, 0 to 1."""
+        wanted = self.n_words - self.n_intended
+        return self.n_stored / wanted if wanted else 1.0
+
+    @property
+    def is_incomplete(self) -> bool:
+        return self.stored_share < 1 - MAX_MISSING_SHARE
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return a warning with the largest missing parts, if too much is missing."""
+        if not self.is_incomplete:
+            return ()
+        parts = [part for part in self.missing if part.n_words and not part.is_intended]
+        listed = "; ".join(map(str, parts[:_MAX_WARNED_PARTS]))
+        more = len(parts) - _MAX_WARNED_PARTS
+        rest = f" and {more:,} more parts" if more > 0 else ""
+        lost = self.n_words - self.n_intended - self.n_stored
+        return (f"{lost:,} of {self.n_words:,} words of the file are not in the document: {listed}{rest}",)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """The file that a document was converted from.
 
     `kind`: such as `pdf`; `name`: without folders, may be empty; `file_hash`: SHA-256 (hex) of its bytes;
     `converter`: version of the converters. `locators` are in the order of their starts and do not overlap.
+    `account` is None if its words were not counted.
     """
 
     kind: str
@@ -169,6 +245,7 @@ class SourceFile:
     converter: int
     locators: tuple[Locator, ...] = ()
     removed: tuple[Removed, ...] = ()
+    account: FileAccount | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,10 @@ def test_slides_come_in_the_order_of_the_show_with_titles_lists_tables_and_notes
         ("slide", "Arrivals", 1, 1, "# Arrivals\n\n- one\n- two\n\nNotes: Speak\n\nslowly."),
         ("slide", "", 2, 2, "# Slide 2\n\nA box of text\n\n| Ship | Load |\n| --- | --- |\n| Anna | 12 |"),
     ]
-    assert [tuple(removed) for removed in converted.removed] == [("page number", "1", 1)]
+    assert [tuple(removed) for removed in converted.removed] == [
+        ("page number", "1", 2),
+        ("repeated header", "Ships", 1),
+    ]
 
 
 def test_groups_are_opened_and_empty_slides_have_no_place() -> None:
