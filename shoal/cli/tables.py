@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.cli.job_lines import pace, summary, with_reason
 from shoal.cli.results import subject
-from shoal.cli.terminal import display_path, quantity
+from shoal.cli.terminal import data_size, display_path, quantity
 from shoal.models.files import how_cut
 from shoal.models.jobs import ItemStatus, JobStatus
 from shoal.support.plain_text import one_line, plain
@@ -87,6 +87,7 @@ def print_document(
             console.print(Text(f"{label} {names}", style="dim"))
     _print_passages(console, chunks, reefs=reefs, with_text=with_text)
     _print_left_out(console, report["n_left_out"])
+    _print_account(console, (detail.get("file") or {}).get("account"))
     for warning in report["warnings"]:
         console.print(Text(f"warning: {one_line(warning)}", style="yellow"))
 
@@ -137,6 +138,22 @@ def _print_left_out(console: Console, counts: Mapping[str, int]) -> None:
     if counts:
         listed = ", ".join(f"{one_line(reason)} ({count:,})" for reason, count in sorted(counts.items()))
         console.print(Text(f"\nin no passage: {listed}", style="dim"))
+
+
+def _print_account(console: Console, account: Mapping[str, Any] | None) -> None:
+    """Print what of the file is not in the document."""
+    from rich.text import Text
+
+    if account is None:
+        return
+    words = f"{account['n_stored']:,} of {quantity(account['n_words'], 'word')} of the file are stored"
+    console.print(Text(f"\n{words}", style="dim"))
+    for part in account["missing"]:
+        place = f" of {one_line(part['place'])}" if part["place"] else ""
+        size = quantity(part["n_words"], "word") if part["n_words"] else data_size(part["n_bytes"])
+        why = ", on purpose" if part["is_intended"] else ""
+        text = f": “{one_line(part['text'])}”" if part["text"] else ""
+        console.print(Text(f"  not stored: {part['kind']}{place}, {size}{why}{text}", style="dim"))
 
 
 def print_status(console: Console, state: Mapping[str, Any]) -> None:

@@ -44,9 +44,9 @@ class Converted:
     `content` is Markdown or plain text, as `format` says; headings of the original are headings of Markdown,
     tables are tables of Markdown. `locators` are in the order of their starts and do not overlap. `title` is
     the title that the original declares, or empty. `removed` has texts that are left out on purpose, in full.
-    `warnings` tell a person what is missing from the text. `counter` has what the counter of the words of the
-    file has read meanwhile, if anything. `attachments` become documents of their own. `account`: made after the conversion, by
-    `shoal.conversion.accounts`.
+    `warnings` tell a person what is missing from the text. `attachments` become documents of their own.
+    `counter` has what the counter of the words of the file has read meanwhile, if anything. `account`: made
+    after the conversion, by `shoal.conversion.accounts`.
     """
 
     content: str

@@ -186,6 +186,7 @@ def _file(snapshot: Snapshot, document_id: int) -> dict[str, Any]:
             "converter": file.converter,
             "locators": file.locators,
             "removed": get_report(snapshot, document_id).removed,
+            "account": file.account and file.account.fields,
         }
     }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
@@ -201,6 +201,16 @@ class FileAccount:
     def fields(self) -> tuple[int, int, tuple[MissingPart, ...]]:
         """The account as it is stored."""
         return self.n_words, self.n_stored, self.missing
+
+    def with_documents(self, names: Collection[str]) -> FileAccount:
+        """Return the account with attachments that are documents of their own, by name, as intended."""
+        missing = (
+            part._replace(is_intended=True, text="a document of its own")
+            if part.kind == "attachment" and any(part.place.endswith(name) for name in names)
+            else part
+            for part in self.missing
+        )
+        return FileAccount(self.n_words, self.n_stored, tuple(missing))
 
     @property
     def n_intended(self) -> int:

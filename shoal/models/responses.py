@@ -213,6 +213,11 @@ class Status:
     encoder: Annotated[Mapping[str, str | int] | None, "the encoder of the vectors; null without vectors"] = (
         None
     )
+    n_incomplete_documents: Annotated[
+        int,
+        "documents that lack more than 2 % of the words of their files, besides those left out on purpose",
+    ] = 0
+    incomplete_documents: Annotated[tuple[int, ...], "ids of the first 20 of them"] = ()
     db_path: Annotated[
         str | None,
         "file of the database, or the address of its server; for the right `admin` alone",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from shoal.models.described import Time
 from shoal.models.documents import DocFormat, LeftOut
-from shoal.models.files import FilePlace, Removed
+from shoal.models.files import FileAccount, FilePlace, Removed
 from shoal.models.recordings import Modality
 from shoal.models.search import ContextChunk
 from shoal.models.vocabulary import IslandScore, Label, ReefScore
@@ -90,6 +90,9 @@ class DocumentFile:
     n_bytes: Annotated[int, "size of the file"]
     file_hash: Annotated[str, "SHA-256 of the file"]
     is_kept: Annotated[bool, "whether `GET /documents/{document_id}/file` returns it"]
+    account: Annotated[
+        FileAccount | None, "its visible words, and what of them is not in the document; null if not counted"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from shoal.errors import NotFoundError
-from shoal.models.files import FilePlace, Locator, LocatorKind, Removed, SourceFile
+from shoal.models.files import FileAccount, FilePlace, Locator, LocatorKind, Removed, SourceFile
 from shoal.models.stored import DocumentFile
 from shoal.storage.column_values import compact_json
 from shoal.storage.database import Snapshot, Transaction, listed
@@ -27,6 +27,14 @@ INSERT = """
            (SELECT data FROM job_item_files WHERE item_id = :item_id)
 """
 DELETE = "DELETE FROM document_files WHERE document_id = :document_id"
+INSERT_ACCOUNT = """
+    INSERT INTO file_accounts (document_id, n_words, n_stored, is_incomplete, missing)
+    VALUES (:document_id, :n_words, :n_stored, :is_incomplete, :missing)
+"""
+DELETE_ACCOUNT = "DELETE FROM file_accounts WHERE document_id = :document_id"
+GET_ACCOUNT = "SELECT n_words, n_stored, missing FROM file_accounts WHERE document_id = :document_id"
+INCOMPLETE = "SELECT document_id FROM file_accounts WHERE is_incomplete = 1 ORDER BY document_id LIMIT :limit"
+COUNT_INCOMPLETE = "SELECT COUNT(*) FROM file_accounts WHERE is_incomplete = 1"
 DESCRIBE = """
     SELECT kind, name, n_bytes, file_hash, data IS NOT NULL FROM document_files
     WHERE document_id = :document_id
@@ -92,6 +100,15 @@ def write_file(
         "item_id": data_of_item,
     }
     transaction.execute(INSERT, row)
+    if (account := file.account) is not None:
+        counts = {
+            "document_id": document_id,
+            "n_words": account.n_words,
+            "n_stored": account.n_stored,
+            "is_incomplete": int(account.is_incomplete),
+            "missing": compact_json(account.missing),
+        }
+        transaction.execute(INSERT_ACCOUNT, counts)
 
 
 def set_converter(transaction: Transaction, document_id: int, converter: int) -> None:
@@ -114,6 +131,7 @@ def versions_of_attachments(snapshot: Snapshot, document_id: int) -> dict[str, t
 def delete_file(transaction: Transaction, document_id: int) -> None:
     """Forget the file of a document whose content is replaced."""
     transaction.execute(DELETE, {"document_id": document_id})
+    transaction.execute(DELETE_ACCOUNT, {"document_id": document_id})
 
 
 def describe_file(snapshot: Snapshot, document_id: int) -> DocumentFile | None:
@@ -122,7 +140,23 @@ def describe_file(snapshot: Snapshot, document_id: int) -> DocumentFile | None:
     if row is None:
         return None
     kind, name, n_bytes, file_hash, is_kept = row
-    return DocumentFile(kind, name, n_bytes, file_hash, bool(is_kept))
+    return DocumentFile(kind, name, n_bytes, file_hash, bool(is_kept), _account_of(snapshot, document_id))
+
+
+def _account_of(snapshot: Snapshot, document_id: int) -> FileAccount | None:
+    row = snapshot.first(GET_ACCOUNT, {"document_id": document_id})
+    fields = row and (row["n_words"], row["n_stored"], json.loads(row["missing"]))
+    return FileAccount.of_fields(fields)
+
+
+def count_incomplete(snapshot: Snapshot) -> int:
+    """Count the documents that lack more words of their files than a few."""
+    return int(snapshot.value(COUNT_INCOMPLETE))
+
+
+def incomplete_documents(snapshot: Snapshot, limit: int) -> tuple[int, ...]:
+    """Return the first documents that lack more words of their files than a few."""
+    return tuple(row["document_id"] for row in snapshot.rows(INCOMPLETE, {"limit": limit}))
 
 
 def get_file(snapshot: Snapshot, document_id: int) -> SourceFile | None:
@@ -131,7 +165,15 @@ def get_file(snapshot: Snapshot, document_id: int) -> SourceFile | None:
     if row is None:
         return None
     locators = _locators(json.loads(row["locators"]))
-    return SourceFile(row["kind"], row["name"], row["file_hash"], row["n_bytes"], row["converter"], locators)
+    return SourceFile(
+        row["kind"],
+        row["name"],
+        row["file_hash"],
+        row["n_bytes"],
+        row["converter"],
+        locators,
+        account=_account_of(snapshot, document_id),
+    )
 
 
 def kept_files(snapshot: Snapshot, document_ids: Iterable[int]) -> dict[int, str]:
@@ -159,6 +201,7 @@ def file_to_json(file: SourceFile) -> str:
             "converter": file.converter,
             "locators": file.locators,
             "removed": file.removed,
+            "account": file.account and file.account.fields,
         }
     )
 
@@ -171,6 +214,7 @@ def file_from_json(text: str) -> SourceFile:
             **fields,
             "locators": _locators(fields["locators"]),
             "removed": tuple(Removed(*each) for each in fields["removed"]),
+            "account": FileAccount.of_fields(fields.get("account")),
         }
     )
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.models.jobs import JobStatus
-from shoal.storage import totals, vectors
+from shoal.storage import source_files, totals, vectors
 from shoal.storage.database import IDS_PER_STATEMENT, Query, Snapshot, listed
 from shoal.storage.staleness import any_other_data, count_stale
 from shoal.storage.totals import FREQUENT_TAGS
 from shoal.storage.vocabulary import count_words
 
+MAX_LISTED = 20
+"""Documents that are listed besides their number."""
 VOCABULARY_VERSION = "SELECT COALESCE(MAX(version), 0) FROM vocabulary_versions"
 JOBS_BY_STATUS = "SELECT status, COUNT(*) FROM jobs WHERE local_owner IS NULL{of_owners} GROUP BY status"
 # A job that compares notes has their owners in its items.
@@ -49,6 +51,8 @@ def get_counts(
         "encoder": None
         if encoder is None
         else {"name": encoder.name, "revision": encoder.revision, "dimension": encoder.dimension},
+        "n_incomplete_documents": source_files.count_incomplete(snapshot),
+        "incomplete_documents": source_files.incomplete_documents(snapshot, MAX_LISTED),
         "jobs": jobs_by_status(snapshot, owners),
         "workers": count_workers(snapshot),
     }

@@ -185,15 +185,23 @@ class Converting(ItemHandler):
         if not is_too_large(metadata, self._settings):
             fields["metadata"] = metadata
         draft = make_draft(content=converted.content, settings=self._settings, **fields)
-        file = SourceFile(
-            kind, name, file_hash, len(data), CONVERTER_VERSION, converted.locators, converted.removed
-        )
         found = find_files(converted.attachments, self._settings)
+        account = converted.account and converted.account.with_documents({each.name for each in found.files})
+        file = SourceFile(
+            kind,
+            name,
+            file_hash,
+            len(data),
+            CONVERTER_VERSION,
+            converted.locators,
+            converted.removed,
+            account,
+        )
         unread = (unread_warning(found.unread),) if found.unread else ()
         draft = dataclasses.replace(
             draft,
             source_path=item.head.source_path,
-            warnings=(*converted.warnings, *unread, *draft.warnings),
+            warnings=(*converted.warnings, *unread, *(account.warnings() if account else ()), *draft.warnings),
             file=file,
         )
         return ConvertedFile(draft, tuple(self._attached(item, each) for each in found.files))

@@ -23,7 +23,7 @@ from shoal.jobs.queue.submission import Upload, submit_replacement
 from shoal.jobs.stages import convert, runner
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import handlers_for, process
-from shoal.models.files import FileDraft, Locator, LocatorKind, SourceFile
+from shoal.models.files import FileAccount, FileDraft, Locator, LocatorKind, MissingPart, SourceFile
 from shoal.models.jobs import JobStatus, Stage
 from shoal.settings import Settings
 from shoal.storage import source_files
@@ -217,6 +217,32 @@ def test_released_conversion_is_repeated(database: Database, settings: Settings,
     assert statuses(database, job_id) == ["enqueued"]
     run(database, settings, handlers)
     assert statuses(database, job_id) == ["succeeded"]
+
+
+def test_what_a_document_lacks_of_its_file_is_stored_until_another_text_takes_its_place(
+    database: Database, settings: Settings, handlers: Handlers
+) -> None:
+    submit(database, settings, file_draft(WHALES, settings))
+    run(database, settings, handlers)
+    account = FileAccount(100, 90, (MissingPart("comment", "page 2", 10, 0, False, "a note"),))
+    with database.write() as transaction:
+        file = source_files.get_file(transaction, 1)
+        assert file is not None
+        assert file.account is None
+        source_files.delete_file(transaction, 1)
+        source_files.write_file(transaction, 1, dataclasses.replace(file, account=account))
+    with database.snapshot() as snapshot:
+        stored = get_detail(snapshot, 1).file
+        assert stored is not None
+        assert stored.account == account
+        assert (source_files.count_incomplete(snapshot), source_files.incomplete_documents(snapshot, 5)) == (
+            1,
+            (1,),
+        )
+    submit_replacement(database, settings, 1, make_draft(content=BREAD, settings=settings))
+    run(database, settings, handlers)
+    with database.snapshot() as snapshot:
+        assert source_files.count_incomplete(snapshot) == 0
 
 
 def test_file_is_kept_on_request(database: Database, settings: Settings, scorer: Any) -> None:
