@@ -201,7 +201,12 @@ class Converting(ItemHandler):
         draft = dataclasses.replace(
             draft,
             source_path=item.head.source_path,
-            warnings=(*converted.warnings, *unread, *(account.warnings() if account else ()), *draft.warnings),
+            warnings=(
+                *converted.warnings,
+                *unread,
+                *(account.warnings() if account else ()),
+                *draft.warnings,
+            ),
             file=file,
         )
         return ConvertedFile(draft, tuple(self._attached(item, each) for each in found.files))
