@@ -35,8 +35,8 @@ from typing import Any, NamedTuple
 
 from lagoon.tokens import STOP_WORDS
 from shoal import Engine
-from shoal.cli.json_form import json_form
-from shoal.client.decoding import decode
+from shoal.cli.session import json_form
+from shoal.client.requests import decode
 from shoal.conversion.drafts import draft_of_file
 from shoal.models.files import LocatorKind, timecode
 from shoal.models.recordings import Modality

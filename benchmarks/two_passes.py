@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shoal.cli.folder_ingest import find_files
+from shoal.cli.documents import find_files
 from shoal.engine import Engine
 from shoal.formats.decoding import decode
 from shoal.jobs import in_process

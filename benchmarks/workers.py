@@ -35,7 +35,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.ingest_service import SHOAL, service
-from shoal.cli.folder_ingest import find_files
+from shoal.cli.documents import find_files
 from shoal.client import Client, UploadFile
 from shoal.support.byte_units import MIB
 

@@ -24,8 +24,8 @@ from shoal.settings import Settings
 from shoal_api import access, idempotency, service
 from shoal_api.openapi import Blueprint
 from shoal_api.problems import ProblemError, field_problem
-from shoal_api.schemas.note_examples import RECALL_EXAMPLES, RETRIEVAL_EXAMPLES
-from shoal_api.schemas.notes import HookOwnerSchema
+from shoal_api.schemas.arguments import HookOwnerSchema
+from shoal_api.schemas.examples import RECALL_EXAMPLES, RETRIEVAL_EXAMPLES
 from shoal_api.service import engine
 
 hooks_blueprint = Blueprint("hooks", __name__, description="Hooks of coding agents")

@@ -1,30 +1,45 @@
-"""Documents: add one at a time, list, show, tag, replace, delete."""
+"""Documents: add one or many, list, show, tag, replace, delete; and their chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import IO, Any
 
 import flask
+import structlog
 from werkzeug.wrappers import Response
 
+from shoal.conversion import archives
 from shoal.conversion.drafts import draft_of_fields
 from shoal.declared.operations.documents import DocumentOperations as Documents
+from shoal.declared.operations.documents import OtherDocumentOperations
 from shoal.declared.operations.documents import OtherDocumentOperations as Others
-from shoal.errors import FETCH_CODES, INTERNAL_ERROR, NotFoundError
+from shoal.errors import FETCH_CODES, INTERNAL_ERROR, NotFoundError, ShoalError
 from shoal.jobs.jobs import Duplicate
 from shoal.jobs.queue.queries import Job, duplicate_warnings
-from shoal.models.jobs import Item, ItemStatus, JobKind
+from shoal.jobs.queue.submission import Upload
+from shoal.models.jobs import Item, ItemStatus, JobKind, OnConflict
 from shoal.models.responses import Accepted, PlannedDeletion, Stored
 from shoal.models.stored import DocumentDetail, StoredChunk
+from shoal.settings import Settings
 from shoal_api import idempotency, jobs, service
-from shoal_api.openapi import Blueprint
+from shoal_api.incoming import (
+    FIELDS,
+    Incoming,
+    Refusal,
+    check_number,
+    read_archive,
+    read_array,
+    read_form,
+    read_lines,
+)
+from shoal_api.openapi import Blueprint, check_charset
 from shoal_api.paths import DOCUMENTS
 from shoal_api.problems import ProblemError, field_problem
-from shoal_api.schemas.documents import DocumentInputSchema, NewContentSchema
+from shoal_api.schemas.documents import DocumentInputSchema, NewContentSchema, UploadQuerySchema
 from shoal_api.schemas.records import record_schema
-from shoal_api.service import Service, engine
-from shoal_api.wait_limits import preferred_wait
+from shoal_api.service import Service, engine, preferred_wait
+from shoal_api.spool import spooled
 
 SUMMARIES = 100
 """Chunk summaries shown with a document; a book has thousands of chunks."""
@@ -270,3 +285,148 @@ def get_chunk(query: dict[str, Any], chunk_id: int) -> dict[str, Any]:
         "before": detail.before,
         "after": detail.after,
     }
+
+
+FORM = "multipart/form-data"
+ARRAY = "application/json"
+LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+
+log = structlog.get_logger("shoal.api")
+
+uploads = Blueprint("bulk", __name__, description="Many documents in one request")
+
+BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        FORM: {
+            "schema": {
+                "type": "object",
+                "properties": {
+                    "files": {"type": "array", "items": {"type": "string", "format": "binary"}},
+                    "tags": {"type": "string", "description": "comma-separated; for all files"},
+                    "metadata": {"type": "string", "description": "a JSON object; for all files"},
+                    "format": {"type": "string", "enum": ["markdown", "plaintext"]},
+                    "chunk_tokens": {"type": "string", "description": "such as 300-800; for all files"},
+                },
+            }
+        },
+        LINES[0]: {
+            "schema": {"type": "string", "description": "one document per line, as in `POST /documents`"}
+        },
+        ARRAY: {
+            "schema": {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/DocumentInput"},
+                "description": "documents, as in `POST /documents`",
+            }
+        },
+        archives.ZIP[0]: {
+            "schema": {"type": "string", "format": "binary", "description": "each file is a document"}
+        },
+        archives.GZIP[0]: {
+            "schema": {
+                "type": "string",
+                "format": "binary",
+                "description": "a tar archive; each file is a document",
+            }
+        },
+    },
+}
+
+
+ADVICE = {
+    "tar": "compress it with gzip and send it as application/gzip",
+    "csv": "a table is one document: send the file in a form (its rows are cited), or send its rows as an "
+    "array of documents",
+    "urlencoded": "name the content type in the header `Content-Type`",
+}
+"""What to do with bodies of other types, by a part of the name of the type."""
+
+
+@uploads.serves(OtherDocumentOperations.upload, query=UploadQuerySchema, describe={"requestBody": BODY})
+def add_documents(query: dict[str, Any]) -> Response:
+    here = service.current()
+    request = flask.request
+    key = idempotency.key(request)
+    on_conflict = query["on_conflict"]
+    read = _reader(request)
+    with spooled(request, here.settings) as file:
+        incoming = read(request, file, here.settings)
+        request_hash = incoming.request_hash
+        if on_conflict is not OnConflict.keep:
+            request_hash = idempotency.fingerprint(on_conflict, request_hash)
+        job = idempotency.earlier_job(here, key, request_hash)
+        if job is None:
+            job_id = _store(here, incoming, key, request_hash, on_conflict)
+            here.notify()
+            job = here.engine.jobs.get(job_id)
+    return jobs.accepted(job)
+
+
+def _reader(request: flask.Request) -> Callable[[flask.Request, IO[bytes], Settings], Incoming]:
+    """Return the function that reads a body of the request's content type. Raises a problem for other
+    types."""
+    mimetype = request.mimetype
+    if mimetype in (*archives.ZIP, *archives.GZIP):
+        return read_archive
+    if name := next((name for name in FIELDS if name in request.args), None):
+        raise field_problem(
+            name,
+            "is a query parameter for archives only; a form or a JSON line has fields instead",
+        )
+    if mimetype == FORM:
+        return read_form
+    if mimetype in LINES:
+        check_charset(request)
+        return read_lines
+    if mimetype == ARRAY:
+        check_charset(request)
+        return read_array
+    advice = next((f"; {advice}" for kind, advice in ADVICE.items() if kind in mimetype), "")
+    raise ProblemError(
+        415,
+        f"send the documents as {ARRAY} (an array), {LINES[0]}, {FORM}, {archives.ZIP[0]} or "
+        f"{archives.GZIP[0]}{advice}",
+        headers={"Accept-Post": ", ".join(BODY["content"])},
+    )
+
+
+def _store(
+    here: Service, incoming: Incoming, key: str | None, request_hash: str, on_conflict: OnConflict
+) -> int:
+    """Store the documents as a job and return its id. After an error nothing of them stays stored."""
+    upload = here.engine.jobs.open_upload(
+        idempotency_key=key, request_hash=request_hash, on_conflict=on_conflict
+    )
+    try:
+        for document in incoming.documents:
+            check_number(upload.n_items + 1, here.settings)
+            if isinstance(document, Refusal):
+                upload.refuse(
+                    document.title, document.source_path, document.n_bytes, document.reason, document.code
+                )
+            else:
+                upload.add(document)
+        if upload.n_items == 0:
+            raise field_problem("documents", _empty_message(incoming))
+        upload.set_skipped(incoming.skipped)
+        return upload.finish(request_hash)
+    except BaseException:
+        _abandon(upload)
+        raise
+
+
+def _empty_message(incoming: Incoming) -> str:
+    if not incoming.skipped:
+        return "this upload contains no documents"
+    return (
+        f"there is no document in this archive, only folders and hidden files ({incoming.skipped:,} entries)"
+    )
+
+
+def _abandon(upload: Upload) -> None:
+    try:
+        upload.abandon()
+    except ShoalError as error:
+        # The upload is then dropped after `upload_timeout`; the caller gets the first error.
+        log.warning("upload left behind", reason=str(error))

@@ -1,22 +1,35 @@
-"""Parsing of bulk upload bodies into documents and refusals, in bounded memory.
+"""Parsing of bulk upload bodies, forms among them, into documents and refusals, in bounded memory.
 
 A spooled body is read twice: first for its hash and form fields, then for its documents.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
 import flask
 import marshmallow as ma
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.sansio.multipart import (
+    NEED_DATA,
+    Data,
+    Epilogue,
+    Event,
+    Field,
+    File,
+    MultipartDecoder,
+    NeedData,
+)
 
 from shoal.conversion import archives
 from shoal.conversion.drafts import draft_of_data, draft_of_fields, largest_file
-from shoal.conversion.inflating import READ_BYTES
+from shoal.conversion.inflating import READ_BYTES, Readable
 from shoal.errors import (
     INVALID_ARCHIVE_ENTRY,
     MALFORMED_JSON,
@@ -31,10 +44,116 @@ from shoal.models.documents import DocumentDraft, UrlDraft
 from shoal.models.files import FileDraft
 from shoal.settings import Settings
 from shoal.support.other_names import meant_name
-from shoal_api import json_array, multipart, strict_json
+from shoal_api import strict_json
 from shoal_api.limits import max_beside_content, max_body_bytes
 from shoal_api.problems import ProblemError, field_problem, flatten, shorten
 from shoal_api.schemas.documents import DocumentInputSchema
+
+MAX_HEADERS = 2 * READ_BYTES
+"""Bytes the decoder may buffer while it searches for the first boundary or the end of a part's headers: the
+last block and as much before it."""
+
+MAX_PADDING = 64
+"""White space allowed after a boundary on its line. RFC 2046 permits it; no known client sends any."""
+
+
+class MalformedMultipartError(ValueError):
+    """The body is not multipart/form-data with the declared boundary."""
+
+
+class Part:
+    """One part of a stream. Data not read before the next part is requested is lost."""
+
+    def __init__(self, name: str, filename: str | None, data: Iterator[bytes]) -> None:
+        """Create a part. `filename` is None for a field; browsers send "" for an empty file input."""
+        self.name = name
+        self.filename = filename
+        self.size = 0
+        self._data = data
+
+    def __iter__(self) -> Iterator[bytes]:
+        for data in self._data:
+            self.size += len(data)
+            yield data
+
+    def read(self, limit: int) -> bytes | None:
+        """Return the whole part, or None if it is longer than `limit` bytes. Sets `size` in both cases."""
+        kept = bytearray()
+        for data in self:
+            if self.size <= limit:
+                kept += data
+        return bytes(kept) if self.size <= limit else None
+
+    def drain(self) -> None:
+        for _ in self:
+            pass
+
+
+def parts(body: Readable, boundary: str) -> Iterator[Part]:
+    """Yield the parts of a body in order. Raises MalformedMultipartError and the errors of reading the
+    body."""
+    events = _events(body, boundary)
+    for event in events:
+        if isinstance(event, Field | File):
+            filename = event.filename if isinstance(event, File) else None
+            part = Part(event.name or "", filename, _data(events))
+            yield part
+            part.drain()
+
+
+def _events(body: Readable, boundary: str) -> Iterator[Event]:
+    with _wrap_errors():
+        delimiter = boundary.encode("ascii")
+        decoder = MultipartDecoder(delimiter, max_form_memory_size=MAX_HEADERS)
+    pieces = _pieces(body, delimiter)
+    event: Event = NEED_DATA
+    while not isinstance(event, Epilogue):
+        data = next(pieces, None)
+        with _wrap_errors():
+            decoder.receive_data(data)
+            event = decoder.next_event()
+        while not isinstance(event, NeedData | Epilogue):
+            yield event
+            with _wrap_errors():
+                event = decoder.next_event()
+
+
+def _pieces(body: Readable, boundary: bytes) -> Iterator[bytes]:
+    """Yield the body in pieces that never end between a boundary and the end of its line.
+
+    With such a piece, Werkzeug's decoder (3.1) takes the line break before the boundary for content. Raises
+    MalformedMultipartError if more than MAX_PADDING blanks follow a boundary.
+    """
+    padded = re.compile(rb"--%s[^\S\r\n]{%d}" % (re.escape(boundary), MAX_PADDING + 1))
+    unfinished = re.compile(rb"--%s(?:-|[^\S\r\n]{1,%d})\Z" % (re.escape(boundary), MAX_PADDING))
+    reach = len(boundary) + MAX_PADDING + len(b"--")
+    tail = b""
+    while data := body.read(READ_BYTES):
+        while unfinished.search((tail + data[-reach:])[-reach:]) and (more := body.read(1)):
+            data += more
+        if padded.search(tail + data):
+            raise MalformedMultipartError(f"more than {MAX_PADDING} blanks follow a boundary of the body")
+        tail = (tail + data[-reach:])[-reach:]
+        yield data
+
+
+@contextlib.contextmanager
+def _wrap_errors() -> Iterator[None]:
+    """Raise the decoder's errors, for malformed bodies and headers that are too long, as
+    MalformedMultipartError."""
+    try:
+        yield
+    except (ValueError, RequestEntityTooLarge) as error:
+        raise MalformedMultipartError("the body does not match its multipart boundary") from error
+
+
+def _data(events: Iterator[Event]) -> Iterator[bytes]:
+    for event in events:
+        assert isinstance(event, Data), "data follows the headers of a part"
+        yield event.data
+        if not event.more_data:
+            return
+
 
 FIELDS = ("tags", "metadata", "format", "chunk_tokens")
 """Fields that apply to all files of a form or an archive."""
@@ -104,7 +223,7 @@ def read_form(request: flask.Request, file: IO[bytes], settings: Settings) -> In
     limit = max_beside_content(settings)
     digest = hashlib.sha256()
     try:
-        for part in multipart.parts(file, boundary):
+        for part in parts(file, boundary):
             content = hashlib.sha256()
             if part.filename is None:
                 if part.name not in FIELDS:
@@ -130,14 +249,14 @@ def read_form(request: flask.Request, file: IO[bytes], settings: Settings) -> In
                     413, f"the form has more than {MAX_FIELDS:,} fields and empty parts, which is the limit"
                 )
             digest.update(json.dumps([part.name, part.filename, content.hexdigest()]).encode() + b"\n")
-    except multipart.MalformedMultipartError as error:
+    except MalformedMultipartError as error:
         raise ProblemError(400, str(error)) from None
     common = _common(fields, settings)
     file.seek(0)
-    return Incoming(digest.hexdigest(), _form_documents(multipart.parts(file, boundary), common, settings))
+    return Incoming(digest.hexdigest(), _form_documents(parts(file, boundary), common, settings))
 
 
-def _is_document(part: multipart.Part) -> bool:
+def _is_document(part: Part) -> bool:
     """Whether a part, once read, is a file. For an empty input, browsers send one without name and
     content."""
     return part.filename is not None and bool(part.filename or part.size)
@@ -150,7 +269,7 @@ def check_number(n_documents: int, settings: Settings) -> None:
         raise ProblemError(413, f"an upload holds at most {limit:,} documents; send the rest as another")
 
 
-def _form_documents(parts: Iterator[multipart.Part], common: Common, settings: Settings) -> Documents:
+def _form_documents(parts: Iterator[Part], common: Common, settings: Settings) -> Documents:
     for part in parts:
         if part.filename is None:
             continue
@@ -160,7 +279,7 @@ def _form_documents(parts: Iterator[multipart.Part], common: Common, settings: S
 
 
 def _form_document(
-    part: multipart.Part, data: bytes | None, common: Common, settings: Settings
+    part: Part, data: bytes | None, common: Common, settings: Settings
 ) -> DocumentDraft | FileDraft | Refusal:
     path = part.filename or None
     if data is None:
@@ -306,15 +425,15 @@ def _array_documents(file: IO[bytes], settings: Settings) -> Documents:
     limit = max_body_bytes(settings)
     schema = DocumentInputSchema()
     try:
-        for number, element in enumerate(json_array.elements(file, limit), 1):
+        for number, element in enumerate(strict_json.elements(file, limit), 1):
             place = f"element {number}"
             if element.data is None:
                 yield _too_long(place, element.n_bytes, limit)
             else:
                 yield _json_document(element.data, place, schema, settings)
-    except json_array.NotAnArrayError as error:
+    except strict_json.NotAnArrayError as error:
         raise ProblemError(400, f"the body {error} of documents; {OTHER_JSON}") from None
-    except json_array.MalformedArrayError as error:
+    except strict_json.MalformedArrayError as error:
         raise ProblemError(400, f"the body {error}; nothing of it was stored") from None
 
 

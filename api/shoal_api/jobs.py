@@ -17,7 +17,7 @@ from shoal.models.jobs import ItemStatus, JobKind, JobStatus
 from shoal_api import access, events, idempotency, service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import JOBS
-from shoal_api.schemas.jobs import JobSchema, WaitQuerySchema
+from shoal_api.schemas.documents import JobSchema, WaitQuerySchema
 from shoal_api.service import Service, engine
 
 RETRY_SECONDS = 1

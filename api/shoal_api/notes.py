@@ -27,9 +27,9 @@ from shoal_api.limits import MAX_JSON_BYTES, max_beside_content
 from shoal_api.openapi import Blueprint, check_charset
 from shoal_api.paths import NOTES
 from shoal_api.problems import ProblemError, field_problem
+from shoal_api.schemas.arguments import OwnerQuerySchema
 from shoal_api.schemas.common import StrictFloat, between
-from shoal_api.schemas.note_examples import ADDED_NOTE_EXAMPLES, NOTE_EXAMPLES, NOTE_SEARCH_EXAMPLES
-from shoal_api.schemas.notes import OwnerQuerySchema
+from shoal_api.schemas.examples import ADDED_NOTE_EXAMPLES, NOTE_EXAMPLES, NOTE_SEARCH_EXAMPLES
 from shoal_api.schemas.records import record_schema
 from shoal_api.service import current, engine
 

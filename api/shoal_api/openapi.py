@@ -25,9 +25,8 @@ from shoal.notes.hook_input import EVENT_NAMES
 from shoal_api import access, idempotency, limits, problems, service, strict_json
 from shoal_api.paths import ID
 from shoal_api.schemas.arguments import body_schema, query_schema
-from shoal_api.schemas.common import AnyOf, CommaList, ProblemSchema, ResultCount
+from shoal_api.schemas.common import AnyOf, CommaList, ProblemSchema, ResultCount, parameter_hint
 from shoal_api.schemas.records import record_schema
-from shoal_api.schemas.unknown import parameter_hint
 from shoal_api.spool import has_body
 
 EVENTS = ", ".join(f"'{event}'" for event in EVENT_NAMES)

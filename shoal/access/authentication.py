@@ -19,8 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from shoal.access.key_store import KeyStore
-from shoal.access.keys import StoredKey
+from shoal.access.key_store import KeyStore, StoredKey
 from shoal.access.rights import ANYBODY, ELSEWHERE, EVERYWHERE, Access, Scope
 from shoal.errors import DatabaseUnavailableError, ShoalError, StorageError
 from shoal.models.keys import KeyState, Right

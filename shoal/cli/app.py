@@ -34,9 +34,7 @@ DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 MODULES = {
     "documents": ("ingest", "ingest-dir", "rescore", "export"),
-    "search": ("search",),
-    "explain": ("explain",),
-    "facets": ("facets",),
+    "search": ("search", "explain", "facets", "suggest", "similarity"),
     "stored": ("list", "show", "status", "delete", "tags"),
     "saved_searches": ("saved-search",),
     "queries": ("queries",),
@@ -46,8 +44,6 @@ MODULES = {
     "vocabulary": ("vocabulary",),
     "synonyms": ("synonyms", "acronyms"),
     "pins": ("pin",),
-    "similarity": ("similarity",),
-    "suggest": ("suggest",),
     "notes": ("note",),
     "service": ("up", "serve", "worker", "migrate", "settings", "new-key", "version"),
     "keys": ("key",),

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.json_form import json_form
-from shoal.cli.session import MAIN, Session, command
+from shoal.cli.session import MAIN, Session, command, json_form
 from shoal.cli.terminal import quantity
 
 if TYPE_CHECKING:

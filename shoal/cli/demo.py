@@ -19,8 +19,7 @@ import typer
 
 from shoal.cli.job_lines import summary
 from shoal.cli.jobs import follow
-from shoal.cli.json_form import json_form
-from shoal.cli.session import Session, command
+from shoal.cli.session import Session, command, json_form
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:

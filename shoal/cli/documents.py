@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli import folder_ingest
-from shoal.cli.files import write_file
 from shoal.cli.folder_options import (
     Exclude,
     Gitignore,
@@ -22,15 +23,209 @@ from shoal.cli.folder_options import (
     warn_of_skipped,
 )
 from shoal.cli.jobs import OnConflictOption
-from shoal.cli.json_form import json_form
-from shoal.cli.session import Session, command, is_url, split_tags
-from shoal.cli.shared_options import ChunkTokens, Key
+from shoal.cli.session import (
+    ChunkTokens,
+    InterruptedCommandError,
+    Key,
+    Session,
+    command,
+    is_url,
+    json_form,
+    split_tags,
+    write_file,
+)
 from shoal.cli.terminal import data_size, quantity
-from shoal.conversion.folder_listing import Skipped, count_skipped, list_folder, no_texts_line
-from shoal.errors import DocumentError, NotFoundError
+from shoal.conversion.folder_listing import (
+    SUFFIXES,
+    Skipped,
+    SkipReason,
+    count_skipped,
+    list_folder,
+    no_texts_line,
+    reason_of,
+)
+from shoal.errors import (
+    DocumentError,
+    DocumentTooLargeError,
+    NotFoundError,
+    RefusedKindError,
+    UnreadableFileError,
+)
 from shoal.models.documents import DocFormat
 from shoal.models.jobs import OnConflict
+from shoal.service.process_setup import reduce_collections
 from shoal.support.plain_text import one_line
+from shoal.support.regular_files import read_file
+
+if TYPE_CHECKING:
+    from shoal.engine import Engine
+    from shoal.jobs.in_process import Watcher
+    from shoal.models.documents import IngestResult
+
+__all__ = [
+    "SUFFIXES",
+    "FileOutcome",
+    "SizedFile",
+    "absolute_path",
+    "file_size",
+    "find_files",
+    "ingest_files",
+    "report_interruption",
+    "with_sizes",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutcome:
+    """The IngestResult of a file, with its path and its size in bytes."""
+
+    path: str
+    bytes: int
+    id: int | None
+    title: str
+    n_chunks: int
+    tags: tuple[str, ...]
+    duplicate: int | None
+    error: str | None
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: Path | str, size: int, result: IngestResult) -> FileOutcome:
+        return cls(
+            path=str(path),
+            bytes=size,
+            id=result.id,
+            title=result.title,
+            n_chunks=result.n_chunks,
+            tags=result.tags,
+            duplicate=result.duplicate,
+            error=result.error,
+            warnings=result.warnings,
+        )
+
+    @classmethod
+    def failed(cls, path: Path | str, size: int, error: str) -> FileOutcome:
+        return cls(str(path), size, None, Path(path).stem, 0, (), None, error, ())
+
+
+@contextmanager
+def report_interruption(n_files: int, outcomes: Sequence[FileOutcome]) -> Iterator[None]:
+    """On Ctrl-C in the block, raise InterruptedCommandError with the number of stored files.
+
+    Counts the files in `outcomes` and those that an interrupted ingest session has stored.
+    """
+    from shoal.jobs.in_process import IngestInterrupted
+
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        n_stored = sum(outcome.error is None for outcome in outcomes)
+        if isinstance(error, IngestInterrupted):
+            n_stored += error.n_stored
+        verb = "is" if n_stored == 1 else "are"
+        raise InterruptedCommandError(
+            f"interrupted: of {quantity(n_files, 'file')} {n_stored:,} {verb} stored; "
+            "running it again stores the rest"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class SizedFile:
+    """A file and its size in bytes when it was listed."""
+
+    path: Path
+    size: int
+
+
+def find_files(folder: Path, *, recursive: bool) -> list[SizedFile]:
+    """Text files below `folder`, ordered by path. Names that begin with a dot are skipped."""
+    return with_sizes(list_folder(folder, recursive=recursive).texts)
+
+
+def with_sizes(paths: Iterable[Path]) -> list[SizedFile]:
+    """The files with their sizes."""
+    return [SizedFile(path, file_size(path)) for path in paths]
+
+
+def absolute_path(path: Path) -> Path:
+    """The absolute path, stored as source path so that citations and syncs find the file from anywhere.
+
+    Links are not resolved: their target may change, and the document belongs to the link.
+    """
+    return Path(os.path.abspath(path))  # noqa: PTH100
+
+
+def file_size(path: Path) -> int:
+    """Size of a file in bytes; 0 if it cannot be read, because reading it later reports the reason."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def ingest_files(
+    engine: Engine,
+    files: Sequence[SizedFile],
+    tags: Sequence[str],
+    *,
+    folder: Path | None = None,
+    chunk_tokens: str | None = None,
+    processes: int = 1,
+    on_conflict: OnConflict = OnConflict.keep,
+    watch: Watcher | None = None,
+) -> tuple[list[FileOutcome], list[Skipped]]:
+    """Ingest files under their absolute paths. Return one outcome per file, in order, and the files that are
+    skipped because their content shows a kind without text, or because they are empty or too large.
+
+    A file that cannot be read or stored does not stop the others. `folder` is the folder that was listed.
+    With more than one, `processes` share the work. Raises ShoalError if all processes die.
+    """
+    from shoal.conversion.drafts import draft_of_data, largest_file
+
+    added: list[SizedFile] = []
+    skipped: list[Skipped] = []
+
+    reduce_collections()
+    with engine.ingest_session(on_conflict) as ingest_session:
+        for file in files:
+            try:
+                data = read_file(file.path, largest_file(engine.settings), folder)
+                if not data.strip():
+                    skipped.append(Skipped.because(SkipReason.empty, str(file.path)))
+                    continue
+                source_path = str(absolute_path(file.path))
+                draft = draft_of_data(
+                    data,
+                    settings=engine.settings,
+                    tags=tags,
+                    source_path=source_path,
+                    chunk_tokens=chunk_tokens,
+                )
+            except RefusedKindError as error:
+                skipped.append(Skipped.by_content(str(file.path), error))
+                continue
+            except DocumentTooLargeError as error:
+                skipped.append(Skipped.because(SkipReason.too_large, str(file.path), str(error)))
+                continue
+            except (OSError, DocumentError) as error:
+                ingest_session.refuse(file.path.stem, _reason(error), _code(error))
+            else:
+                ingest_session.add_draft(draft)
+            added.append(file)
+        results = ingest_session.finish(processes=processes, watch=watch) if added else []
+    outcomes = [
+        FileOutcome.of(file.path, file.size, result) for file, result in zip(added, results, strict=True)
+    ]
+    return outcomes, skipped
+
+
+def _reason(error: Exception) -> str:
+    return reason_of(error) if isinstance(error, OSError) else str(error)
+
+
+def _code(error: OSError | DocumentError) -> str:
+    return UnreadableFileError.code if isinstance(error, OSError) else error.code
+
 
 Tags = Annotated[
     str | None, typer.Option("--tags", metavar="A,B", help="Tags for every document, separated by commas.")
@@ -98,15 +293,15 @@ def ingest(
         )
     if format not in FORMATS:
         raise typer.BadParameter(f"must be one of {', '.join(FORMATS)}", param_hint="--format")
-    outcomes: list[folder_ingest.FileOutcome] = []
+    outcomes: list[FileOutcome] = []
     started = time.monotonic()
     file_format = None if format == AUTO else format
     with (
-        folder_ingest.report_interruption(len(paths), outcomes),
+        report_interruption(len(paths), outcomes),
         session.engine(must_exist=replace is not None) as engine,
     ):
         for path in paths:
-            size = 0 if is_url(path) else folder_ingest.file_size(Path(path))
+            size = 0 if is_url(path) else file_size(Path(path))
             try:
                 if is_url(path):
                     result = engine.ingest_url(
@@ -114,7 +309,7 @@ def ingest(
                     )
                 elif replace is None:
                     result = engine.ingest_file(
-                        folder_ingest.absolute_path(Path(path)),
+                        absolute_path(Path(path)),
                         title=title,
                         format=file_format,
                         tags=split_tags(tags),
@@ -124,15 +319,15 @@ def ingest(
                     new_tags = None if tags is None else split_tags(tags)
                     result = engine.documents.replace_file(
                         replace,
-                        folder_ingest.absolute_path(Path(path)),
+                        absolute_path(Path(path)),
                         title=title,
                         format=file_format,
                         tags=new_tags,
                         chunk_tokens=chunk_tokens,
                     )
-                outcome = folder_ingest.FileOutcome.of(path, size, result)
+                outcome = FileOutcome.of(path, size, result)
             except (DocumentError, NotFoundError) as error:
-                outcome = folder_ingest.FileOutcome.failed(path, size, _failure_reason(path, error))
+                outcome = FileOutcome.failed(path, size, _failure_reason(path, error))
             outcomes.append(outcome)
             _print_outcome(session, outcome, name_stored=True)
     _print_totals(session, outcomes, time.monotonic() - started)
@@ -175,10 +370,8 @@ def ingest_dir(
     """
     selection = selection_of(include, exclude, gitignore=gitignore)
     listing = list_folder(folder, selection, recursive=recursive)
-    files = folder_ingest.with_sizes(listing.texts)
-    unreadable = [
-        folder_ingest.FileOutcome.failed(entry.path, 0, entry.reason) for entry in listing.unreadable
-    ]
+    files = with_sizes(listing.texts)
+    unreadable = [FileOutcome.failed(entry.path, 0, entry.reason) for entry in listing.unreadable]
     if not files and not unreadable:
         if verbose:
             warn_of_skipped(session, listing.skipped, verbose=verbose)
@@ -188,11 +381,11 @@ def ingest_dir(
     started = time.monotonic()
     size = sum(file.size for file in files)
     with (
-        folder_ingest.report_interruption(len(files), ()),
+        report_interruption(len(files), ()),
         session.engine(must_exist=False) as engine,
         bar(session.err, "ingest", bytes_total=size, items_total=len(files), with_names=True) as progress_bar,
     ):
-        outcomes, skipped = folder_ingest.ingest_files(
+        outcomes, skipped = ingest_files(
             engine,
             files,
             split_tags(tags),
@@ -297,7 +490,7 @@ def export(
     session.say(f"{quantity(count, 'line')} written to {file}")
 
 
-def _print_outcome(session: Session, outcome: folder_ingest.FileOutcome, *, name_stored: bool) -> None:
+def _print_outcome(session: Session, outcome: FileOutcome, *, name_stored: bool) -> None:
     """Print errors and warnings of a file; with `name_stored` also the stored document or the duplicate."""
     path = one_line(outcome.path)
     if outcome.error is not None:
@@ -312,13 +505,13 @@ def _print_outcome(session: Session, outcome: folder_ingest.FileOutcome, *, name
         session.warn(f"warning: {path}: {warning}")
 
 
-def _duplicate_line(outcome: folder_ingest.FileOutcome) -> str:
+def _duplicate_line(outcome: FileOutcome) -> str:
     return f"duplicate: {one_line(outcome.path)} is already stored as document {outcome.duplicate}"
 
 
 def _print_totals(
     session: Session,
-    outcomes: Sequence[folder_ingest.FileOutcome],
+    outcomes: Sequence[FileOutcome],
     seconds: float,
     skipped: Sequence[Skipped] = (),
 ) -> None:

@@ -11,8 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from shoal import hook as process
-from shoal.cli.session import Session, command
-from shoal.cli.shared_options import Owner
+from shoal.cli.session import Owner, Session, command
 from shoal.errors import SettingsError
 
 TIMEOUT_SECONDS = 10

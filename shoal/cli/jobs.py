@@ -15,18 +15,89 @@ import typer
 
 from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selection_of, warn_of_skipped
 from shoal.cli.job_lines import progress_line, summary, with_reason
-from shoal.cli.json_form import json_form
-from shoal.cli.session import MAIN, InterruptedCommandError, Session, command, is_url, split_tags
-from shoal.cli.shared_options import ChunkTokens, Key
+from shoal.cli.session import (
+    MAIN,
+    ChunkTokens,
+    InterruptedCommandError,
+    Key,
+    Session,
+    command,
+    is_url,
+    json_form,
+    split_tags,
+)
 from shoal.cli.terminal import quantity
-from shoal.cli.upload_files import select_files
-from shoal.conversion.folder_listing import Skipped, count_skipped
+from shoal.conversion.folder_listing import (
+    EVERYTHING,
+    Selection,
+    Skipped,
+    SkipReason,
+    count_skipped,
+    list_folder,
+    no_texts_line,
+    reason_of,
+)
 from shoal.errors import NotFoundError
 from shoal.models.jobs import ItemStatus, JobKind, OnConflict
 from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
-    from shoal.client import Client, ClientError, Item, Job
+    from shoal.client import Client, ClientError, Item, Job, UploadFile
+
+
+@dataclass(frozen=True, slots=True)
+class UploadSelection:
+    """The files to send.
+
+    `unreadable` is the number of files and folders that cannot be read. `skipped` are the skipped files of
+    folders.
+    """
+
+    files: tuple[UploadFile, ...]
+    unreadable: int
+    skipped: tuple[Skipped, ...]
+
+
+def select_files(session: Session, paths: list[Path], selection: Selection = EVERYTHING) -> UploadSelection:
+    """Select the files to send; `selection` is for those of folders.
+
+    Prints a line for each unreadable path and each folder without files to read.
+    """
+    from shoal.client import UploadFile
+
+    files: list[UploadFile] = []
+    skipped: list[Skipped] = []
+    unreadable = 0
+
+    def report_unreadable(path: Path, reason: str) -> None:
+        nonlocal unreadable
+        session.warn(f"failed: {one_line(str(path))}: {reason}")
+        unreadable += 1
+
+    def texts_of(folder: Path) -> Iterator[Path]:
+        listing = list_folder(folder, selection)
+        for entry in listing.unreadable:
+            report_unreadable(entry.path, entry.reason)
+        if not listing.texts and not listing.unreadable:
+            # Without the skipped files: the caller prints them once for all folders.
+            session.warn(f"warning: {no_texts_line(folder, ())}")
+        skipped.extend(listing.skipped)
+        yield from listing.texts
+
+    for path in paths:
+        folder = path if path.is_dir() else None
+        for file in texts_of(path) if folder else (path,):
+            try:
+                upload = UploadFile.of(file, folder=folder)
+            except OSError as error:
+                report_unreadable(file, reason_of(error))
+                continue
+            if folder and not upload.size:
+                skipped.append(Skipped.because(SkipReason.empty, str(file)))
+            else:
+                files.append(upload)
+    return UploadSelection(tuple(files), unreadable, tuple(skipped))
+
 
 DEFAULT_PORT = 8000
 DEFAULT_SERVER = f"http://127.0.0.1:{DEFAULT_PORT}"

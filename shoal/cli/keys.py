@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.json_form import json_form
-from shoal.cli.session import Session, command
+from shoal.cli.session import Session, command, json_form
 from shoal.errors import InvalidFieldError
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.session import MAIN, Session, command
-from shoal.cli.shared_options import Key, Owner
+from shoal.cli.session import MAIN, Key, Owner, Session, command
 from shoal.errors import SettingsError, ShoalError
 
 if TYPE_CHECKING:

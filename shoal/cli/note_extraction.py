@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.json_form import json_form
-from shoal.cli.session import Session
-from shoal.cli.shared_options import Owner
+from shoal.cli.session import Owner, Session, json_form
 
 if TYPE_CHECKING:
     from shoal.engine import Engine

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.jobs import dedup_on
-from shoal.cli.json_form import json_form
-from shoal.cli.session import Session, command
-from shoal.cli.shared_options import Key
+from shoal.cli.session import Key, Session, command, json_form
 from shoal.errors import NoteError
 from shoal.models.notes import PROPOSAL_STATUSES
 

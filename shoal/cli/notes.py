@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import note_extraction, note_merges
-from shoal.cli.json_form import json_form
 from shoal.cli.search_options import given, options_of, values_of
-from shoal.cli.session import Session, command, split_tags
-from shoal.cli.shared_options import Owner
+from shoal.cli.session import Owner, Session, command, json_form, split_tags
 from shoal.declared.notes import NEW_NOTE, NOTE_CHANGES, NOTE_LIST, NOTE_SEARCH
 from shoal.errors import NoteError
 from shoal.models.notes import NoteOutcomes

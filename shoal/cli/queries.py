@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli.json_form import json_form
-from shoal.cli.session import Session, command
+from shoal.cli.session import Session, command, json_form
 
 Empty = Annotated[bool, typer.Option("--empty", help="Only queries without results.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")]

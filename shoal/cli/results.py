@@ -4,21 +4,68 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shoal.cli.snippet import Piece, snippet
 from shoal.cli.terminal import display_path, quantity
 from shoal.declared.search import LIKELY, is_weak
 from shoal.formats.headings import headings_below
 from shoal.models.files import LocatorKind
 from shoal.models.recordings import Modality, ShownChunk, ShownEvidence
-from shoal.support.plain_text import one_line
+from shoal.search.answer_texts import best_window
+from shoal.support.plain_text import one_line, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
+
+ELLIPSIS = "…"
+
+
+class Piece(NamedTuple):
+    """A part of a snippet, in one line and safe for a terminal. Highlights are words of the query."""
+
+    text: str
+    is_highlight: bool
+
+
+def snippet(text: str, highlights: Sequence[Sequence[int]], length: int) -> list[Piece]:
+    """Return about `length` characters of `text` as one line, in pieces.
+
+    `highlights` are (start, end) pairs in characters of `text`, in order, not overlapping. The window is the
+    first with the most different words. Text that fits is returned whole.
+    """
+    spans = [(start, end) for start, end in highlights if 0 <= start < end <= len(text)]
+    start, end = best_window(text, spans, length)
+    pieces = [Piece(ELLIPSIS, False)] if start > 0 else []
+    position = start
+    for first, last in spans:
+        if first < position or last > end:
+            continue
+        pieces += [Piece(text[position:first], False), Piece(text[first:last], True)]
+        position = last
+    pieces.append(Piece(text[position:end], False))
+    if end < len(text):
+        pieces.append(Piece(ELLIPSIS, False))
+    return _in_one_line(pieces)
+
+
+def _in_one_line(pieces: Sequence[Piece]) -> list[Piece]:
+    """Replace every run of white space, also across pieces, with one space."""
+    line: list[Piece] = []
+    after_space = True
+    for text, is_highlight in pieces:
+        cleaned = plain(text)
+        folded = " ".join(cleaned.split())
+        lead = "" if after_space or not cleaned[:1].isspace() else " "
+        tail = " " if folded and cleaned[-1:].isspace() else ""
+        joined = lead + folded + tail
+        if joined:
+            line.append(Piece(joined, is_highlight))
+            after_space = joined.endswith(" ")
+    return line
+
 
 Numbered = list[tuple[int, Mapping[str, Any]]]
 

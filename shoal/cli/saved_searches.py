@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.json_form import json_form
 from shoal.cli.search_options import SAVED, options_of, values_of
-from shoal.cli.session import Session, command
+from shoal.cli.session import Session, command, json_form
 from shoal.cli.terminal import quantity
 from shoal.models.saved_searches import DeliveryStatus
 

@@ -1,24 +1,179 @@
-"""The command `search`."""
+"""Commands that search, explain, count values, suggest and compare."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.facets import print_facets
-from shoal.cli.json_form import json_form
-from shoal.cli.search_options import NOTES, PASSAGES, SEARCHING, QueryOrNone, Server, given, options_of, warn
-from shoal.cli.search_source import open_source
-from shoal.cli.session import Session, command, split_tags
-from shoal.cli.shared_options import Key
+from shoal.cli.reference import find_document, find_passage
+from shoal.cli.search_options import (
+    EXPLAINING,
+    NOTES,
+    PASSAGES,
+    SEARCHING,
+    Query,
+    QueryOrNone,
+    Server,
+    given,
+    options_of,
+    warn,
+)
+from shoal.cli.session import Key, Session, command, json_form, split_tags
 from shoal.cli.terminal import quantity
+from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from shoal.engine import Engine
+    from shoal.models.batches import BatchResponse
+    from shoal.models.explanations import Explanation
     from shoal.models.notes import UnitResponse
     from shoal.models.search import SearchResponse
     from shoal.search.selected_fields import SelectedFields
+
+SHOWN_CHARS = 60
+"""Of a value."""
+
+Facets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--facet",
+        metavar="FIELD[:INTERVAL]",
+        help="Count documents by the values of this field, such as tags, author.name or created:month. "
+        "Give it several times for several fields.",
+    ),
+]
+FacetLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--facet-limit", metavar="N", help="Most values of a facet; default 10, or 1,000 intervals."
+    ),
+]
+
+
+def facets(
+    session: Session,
+    fields: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FIELD[:INTERVAL]...",
+            help="Fields to count by: tags, format, file_type, folder, reef, island, created, or a key of "
+            "the metadata. An interval makes a histogram: created:month, price:10.",
+        ),
+    ],
+    filter: Annotated[  # noqa: A002 - the name of the option
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="EXPRESSION",
+            help="Only documents with a passage that meets this, such as 'tags = sea AND year >= 2020'.",
+        ),
+    ] = None,
+    limit: FacetLimit = None,
+) -> None:
+    """Count the documents of the library by the values of fields.
+
+    With --filter, counts documents with a passage that meets it. A condition on a field does not apply to the
+    counts of that field, so that they show what another value would find.
+
+    \b
+        shoal facets tags format created:year
+        shoal facets author.name --filter 'tags = sea' --facet-limit 50
+    """
+    with session.engine() as engine:
+        counted = engine.facets(fields, filter=filter, facet_limit=limit)
+    answer = json_form(counted)
+    if session.as_json:
+        session.emit(answer)
+        return
+    for warning in answer["warnings"]:
+        session.warn(f"warning: {warning}")
+    print_facets(session.out, answer["facets"])
+    documents = quantity(answer["n_documents"], "document")
+    session.out.print(f"{documents} in {answer['took_ms']:.1f} ms", style="dim")
+
+
+def print_facets(console: Console, facets: Sequence[Mapping[str, Any]]) -> None:
+    """Print each facet, in its JSON form, as a table of values and counts."""
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    for facet in facets:
+        title = facet["field"] if facet["interval"] is None else f"{facet['field']} by {facet['interval']}"
+        console.print(Text(one_line(title), style="bold"))
+        table = Table.grid(padding=(0, 2))
+        table.add_column(justify="right")
+        table.add_column()
+        for value in facet["values"]:
+            shown = Text(_shown(value))
+            if value["is_selected"]:
+                shown.append("  selected", style="dim")
+            table.add_row(f"{value['count']:,}", shown)
+        if facet["values"]:
+            console.print(Padding(table, (0, 0, 0, 2)))
+        rest = _rest(facet)
+        if rest:
+            console.print(Text(f"  {rest}", style="dim"))
+        console.print()
+
+
+def _shown(value: Mapping[str, Any]) -> str:
+    stored = value["name"] or value["value"]
+    text = one_line(stored) if isinstance(stored, str) else json.dumps(stored)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
+
+
+def _rest(facet: Mapping[str, Any]) -> str:
+    """What the listed values leave out."""
+    n_more = facet["n_values"] - len(facet["values"])
+    parts = [f"{n_more:,} more {'value' if n_more == 1 else 'values'}"] if n_more else []
+    if facet["n_missing"]:
+        parts.append(f"{quantity(facet['n_missing'], 'document')} without a value")
+    return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class SearchSource:
+    """The methods of an engine, or those of a client with the same arguments."""
+
+    search: Callable[..., SearchResponse]
+    search_units: Callable[..., UnitResponse]
+    search_many: Callable[..., BatchResponse]
+    explain: Callable[..., Explanation]
+    count_documents: Callable[[], int]
+
+
+@contextmanager
+def open_source(session: Session, server: str | None, key: str | None) -> Iterator[SearchSource]:
+    """Open the database of this run, or a client of the service. Raises ClientError, NotFoundError."""
+    if server is None:
+        with session.engine() as engine:
+            yield SearchSource(
+                engine.search,
+                engine.search_units,
+                engine.search_many,
+                engine.explain,
+                lambda: int(engine.status().n_documents),
+            )
+        return
+    from shoal.cli.jobs import connect
+
+    with connect(session, server, key, command_name="shoal search") as client:
+        yield SearchSource(
+            client.search,
+            client.search_units,
+            client.search_many,
+            client.explain,
+            lambda: client.status().n_documents,
+        )
 
 
 MAY_SHORTEN = {"group_by", "fold_similar", "cursor", "offset", "max_tokens", "min_relevance"}
@@ -26,8 +181,11 @@ MAY_SHORTEN = {"group_by", "fold_similar", "cursor", "offset", "max_tokens", "mi
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
+    """Add the commands of this module."""
     command(app, "search", options_of(SEARCHING))(search)
+    command(app, "explain", options_of(EXPLAINING))(explain)
+    for name, function in (("facets", facets), ("suggest", suggest), ("similarity", similarity)):
+        command(app, name)(function)
 
 
 def search(
@@ -196,3 +354,128 @@ def _selected_fields(include: str | None, exclude: str | None) -> SelectedFields
 
     known = {field.name for field in dataclasses.fields(SearchResult)}
     return SelectedFields(split_tags(include) or None, split_tags(exclude) or None, known)
+
+
+def explain(
+    session: Session,
+    query: Query,
+    document: Annotated[
+        str | None,
+        typer.Option(
+            "--document",
+            metavar="DOC",
+            help="Also show the rank of this document and why it is not higher. Its number, path or "
+            "whole title.",
+        ),
+    ] = None,
+    chunk: Annotated[
+        int | None,
+        typer.Option("--chunk", metavar="N", min=0, help="With --document: the rank of its passage #N."),
+    ] = None,
+    chunk_id: Annotated[
+        int | None,
+        typer.Option("--chunk-id", metavar="ID", help="The rank of the passage with this `chunk_id`."),
+    ] = None,
+    **options: Any,
+) -> None:
+    """Show how a query is analyzed.
+
+    Lists every word with its reefs, then the query profile that is used for ranking: the reefs of the words
+    and of the passages that match them best. A word is known (in the dictionary), learned (from your
+    documents), a stop word (too common to carry meaning), a number or unknown; numbers and unknown words are
+    matched by spelling only. With --document or --chunk, also shows its rank for the query, the parts of its
+    score, and why it is not among the results. The other options are those of `shoal search` that decide
+    which passages are results, and in which order.
+
+    \b
+        shoal explain "how insects help plants"
+        shoal explain "how insects help plants" --document 7 --tags biology
+        shoal explain "how insects help plants" --document 7 --chunk 3
+    """
+    if chunk is not None and document is None:
+        raise typer.BadParameter(
+            "numbers the passages of a document; name it with --document", param_hint="--chunk"
+        )
+    if chunk is not None and chunk_id is not None:
+        raise typer.BadParameter("cannot be combined with --chunk", param_hint="--chunk-id")
+    with session.engine() as engine:
+        document_id = None if document is None else find_document(engine, document)
+        if document_id is not None and chunk is not None:
+            chunk_id = find_passage(engine, document_id, chunk)
+        answer = json_form(
+            engine.explain(
+                query,
+                document_id=document_id,
+                chunk_id=chunk_id,
+                **given(EXPLAINING, options),
+            )
+        )
+        _add_chunk_indexes(engine, answer)
+    if session.as_json:
+        session.emit(answer)
+        return
+    from shoal.cli.explanation import print_explanation
+
+    warn(session, answer)
+    print_explanation(session.out, answer)
+
+
+def _add_chunk_indexes(engine: Engine, answer: dict[str, Any]) -> None:
+    """Add `chunk_index`, the number of the passage in its document, to the target and the feedback chunks."""
+    chunks = [*answer["feedback"], *([answer["target"]] if answer["target"] else [])]
+    indexes = engine.documents.chunk_indexes(chunk["chunk_id"] for chunk in chunks)
+    for chunk in chunks:
+        # The passage may have been deleted since the explanation was made.
+        chunk["chunk_index"] = indexes.get(chunk["chunk_id"], 0)
+
+
+def suggest(
+    session: Session,
+    query: Annotated[str, typer.Argument(metavar="BEGINNING", help="The beginning of a query.")],
+    limit: Annotated[int, typer.Option(min=1, max=20, help="How many suggestions.")] = 8,
+) -> None:
+    """Show queries that may be meant by the beginning of one.
+
+    Suggestions are titles and headings with a word that begins so, learned words, compounds of the dictionary
+    that the library has, frequent queries if SHOAL_QUERY_LOG is on, and the query with its last word
+    completed. The most frequent come first.
+
+    \b
+        shoal suggest "natural sel"
+        shoal suggest tid --json | jq -r '.suggestions[].text'
+    """
+    with session.engine() as engine:
+        suggestions = engine.suggest(query, limit=limit)
+    if session.as_json:
+        session.emit(json_form(suggestions))
+        return
+    for suggestion in suggestions.suggestions:
+        session.out.print(f"{suggestion.kind:8} {suggestion.text}", markup=False, highlight=False)
+
+
+def similarity(
+    session: Session,
+    a: Annotated[str, typer.Argument(metavar="A", help="A text.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another text.")],
+) -> None:
+    """Show how similar two short texts are, from 0 to 1, and why.
+
+    From 0.85 on they are duplicates, unless there are signs that they contradict each other.
+
+    \b
+        shoal similarity "Use pnpm, not npm" "Install with pnpm instead of npm"
+    """
+    with session.engine() as engine:
+        result = engine.similarity(a, b)
+    if session.as_json:
+        session.emit({**json_form(result), "is_duplicate": result.is_duplicate})
+        return
+    verdict = (
+        "may contradict each other" if result.is_opposite else "duplicates" if result.is_duplicate else ""
+    )
+    session.out.print(f"{result.value:.2f}  {verdict}".rstrip())
+    for part in result.parts:
+        session.out.print(f"  {part.name:10} {part.value:.2f}  {part.contribution:+.2f}")
+    for name, strength in result.signs._asdict().items():
+        if strength:
+            session.out.print(f"  sign of a contradiction: {name} {strength:.2f}")

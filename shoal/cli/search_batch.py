@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from shoal.cli.facets import print_facets
-from shoal.cli.json_form import json_form
-from shoal.cli.session import Session
+from shoal.cli.search import print_facets
+from shoal.cli.session import Session, json_form
 from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
-    from shoal.cli.search_source import SearchSource
+    from shoal.cli.search import SearchSource
     from shoal.models.batches import BatchAnswer, BatchResponse
     from shoal.search.selected_fields import SelectedFields
 

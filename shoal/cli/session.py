@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import functools
 import inspect
 import json
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,14 +24,88 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.terminal import ClosedPipeError, console
-from shoal.errors import NotFoundError
+from shoal.errors import NotFoundError, ShoalError
 from shoal.support.plain_text import plain
+from shoal.support.regular_files import is_regular_file
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from shoal.engine import Engine
     from shoal.settings import Settings
+
+
+def json_form(value: Any) -> Any:
+    """Convert dataclasses and named tuples to objects, enums to values, sequences and sets to arrays."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: json_form(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return json_form(value._asdict())
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): json_form(item) for key, item in value.items()}
+    if isinstance(value, str | bytes):
+        return value
+    if isinstance(value, Sequence | Set):
+        return [json_form(item) for item in value]
+    return value
+
+
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="KEY",
+        envvar="SHOAL_API_KEY",
+        show_envvar=False,
+        help="API key, if the service needs one. Prefer SHOAL_API_KEY: other users can see command lines.",
+    ),
+]
+ChunkTokens = Annotated[
+    str | None,
+    typer.Option(
+        "--chunk-tokens",
+        metavar="LOW-HIGH",
+        help="Cut into passages of so many tokens, such as 300-800, at changes of topic; any: wherever the "
+        "topic changes. Default: that of the settings.",
+    ),
+]
+Owner = Annotated[
+    str | None,
+    typer.Option("--owner", metavar="NAME", help="Whose notes. Default: SHOAL_NOTE_OWNER, default."),
+]
+
+
+def write_file(lines: Iterable[str], path: Path) -> int:
+    """Write lines to a temporary file, move it to `path` and return the line count. Raises ShoalError."""
+    count = 0
+    if (path.is_symlink() or path.exists()) and not is_regular_file(path):
+        # Moving a file onto a device would replace the device for every program on the machine.
+        raise ShoalError(
+            f"{path} is no regular file, but a link, a pipe or a device; leave it out to write to stdout"
+        )
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.absolute().parent)
+    except OSError as error:
+        raise ShoalError(f"cannot write to {path.absolute().parent}: {error.strerror}") from error
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            for line in lines:
+                file.write(line.rstrip("\n") + "\n")
+                count += 1
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return count
+
 
 SQLITE, POSTGRES = "sqlite:///", "postgresql://"
 MAIN = "main"

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.files import write_file
-from shoal.cli.json_form import json_form
 from shoal.cli.reference import Document, find_document, no_passage
-from shoal.cli.session import Session, command, split_tags
+from shoal.cli.session import Session, command, json_form, split_tags, write_file
 from shoal.cli.terminal import may_ask, quantity
 from shoal.errors import NotFoundError
 from shoal.support.plain_text import one_line, plain

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selection_of, skipped_lines
-from shoal.cli.json_form import json_form
-from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
+from shoal.cli.session import InterruptedCommandError, Session, command, json_form, split_tags
 from shoal.cli.terminal import quantity
 from shoal.conversion.folder_listing import Selection, SkipReason, no_texts_line
 from shoal.errors import ShoalError

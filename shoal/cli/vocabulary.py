@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.json_form import json_form
-from shoal.cli.session import Session, command
+from shoal.cli.session import Session, command, json_form
 from shoal.cli.terminal import quantity
 from shoal.support.plain_text import one_line
 

@@ -15,8 +15,16 @@ from pydantic import BaseModel, Field
 
 from shoal.errors import NotFoundError
 from shoal.mcp.backend import Backend
-from shoal.mcp.citations import citation_list, citations_of, line_range, name_of
-from shoal.mcp.document_tools import MAX_LISTED, TopK, nothing_found, warning_lines
+from shoal.mcp.document_tools import (
+    MAX_LISTED,
+    TopK,
+    citation_list,
+    citations_of,
+    line_range,
+    name_of,
+    nothing_found,
+    warning_lines,
+)
 from shoal.mcp.results import (
     NOTICE,
     FetchedPage,

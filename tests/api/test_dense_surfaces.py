@@ -13,9 +13,9 @@ from flask.testing import FlaskClient
 from rich.console import Console
 
 from shoal.cli.explanation import print_explanation
-from shoal.cli.json_form import json_form
 from shoal.cli.results import print_search
-from shoal.client.decoding import decode
+from shoal.cli.session import json_form
+from shoal.client.requests import decode
 from shoal.engine import Engine
 from shoal.errors import QueryError
 from shoal.mcp.document_tools import _explained

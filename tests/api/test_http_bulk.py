@@ -324,7 +324,7 @@ def test_failed_upload_leaves_no_rows(
     def full(*_: object) -> None:
         raise DiskFullError("no space")
 
-    monkeypatch.setattr("shoal_api.bulk.Upload.finish", full)
+    monkeypatch.setattr("shoal_api.documents.Upload.finish", full)
     assert_problem(send_lines(client, *[{"content": f"{VOLCANO} {n}"} for n in range(600)]), 507)
     assert_no_rows(engine)
 

@@ -23,8 +23,7 @@ from shoal.engine import Engine
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB, MIB
 from shoal_api import create_app, limits
-from shoal_api.content_encoding import unpack_body
-from shoal_api.limits import max_body
+from shoal_api.limits import max_body, unpack_body
 from shoal_api.spool import SPOOL_FROM
 
 BULK = f"{API}/documents/bulk"

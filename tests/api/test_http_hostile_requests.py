@@ -21,7 +21,7 @@ from surface import API, VOLCANO, assert_problem
 from shoal.engine import Engine
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB, MIB
-from shoal_api import create_app, limits, multipart, strict_json
+from shoal_api import create_app, incoming, limits, strict_json
 from shoal_api.incoming import MAX_FIELDS
 from shoal_api.problems import MAX_ERRORS
 
@@ -247,14 +247,14 @@ def test_form_parts_without_documents_are_counted_while_they_arrive(
     client: FlaskClient, disposition: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_read = 0
-    drain = multipart.Part.drain
+    drain = incoming.Part.drain
 
-    def count_and_drain(part: multipart.Part) -> None:
+    def count_and_drain(part: incoming.Part) -> None:
         nonlocal n_read
         n_read += 1
         drain(part)
 
-    monkeypatch.setattr(multipart.Part, "drain", count_and_drain)
+    monkeypatch.setattr(incoming.Part, "drain", count_and_drain)
     body = form(part('name="files"; filename="a.txt"', VOLCANO.encode()), *([part(disposition)] * 5000))
     problem = assert_problem(client.post(BULK, data=body, content_type=FORM), 413)
     assert f"{MAX_FIELDS:,} fields" in problem["detail"]
@@ -309,8 +309,8 @@ class Trickle(io.BytesIO):
 @pytest.mark.parametrize("stream_class", [io.BytesIO, Trickle])
 def test_form_parsing_time_is_not_quadratic(name: str, stream_class: type[io.BytesIO]) -> None:
     def read(body: bytes) -> None:
-        with contextlib.suppress(multipart.MalformedMultipartError):
-            for _ in multipart.parts(stream_class(body), "B"):
+        with contextlib.suppress(incoming.MalformedMultipartError):
+            for _ in incoming.parts(stream_class(body), "B"):
                 pass
 
     n = 3125 if name in ("a preamble", "headers", "parameters") else 25_000

@@ -14,7 +14,7 @@ from surface import API, FLOWER, LAW, VOLCANO, Worker, assert_problem
 from shoal.engine import Engine
 from shoal.settings import Settings
 from shoal_api import create_app
-from shoal_api.wait_limits import WaitLimiter, preferred_wait
+from shoal_api.service import WaitLimiter, preferred_wait
 
 JOBS = f"{API}/jobs"
 

@@ -19,8 +19,8 @@ from surface import API, FLOWER, LAW, VOLCANO, Worker, assert_problem
 from shoal.engine import Engine
 from shoal.settings import Settings
 from shoal.support.byte_units import MIB
-from shoal_api import create_app, json_array
-from shoal_api.json_array import MalformedArrayError, elements
+from shoal_api import create_app, strict_json
+from shoal_api.strict_json import MalformedArrayError, elements
 
 BULK = f"{API}/documents/bulk"
 
@@ -48,7 +48,7 @@ def test_elements_are_those_of_the_array(
     text = json.dumps(value, indent=indent, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
     data = (b"\xef\xbb\xbf" if bom else b"") + around + text + around
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_array, "READ_BYTES", max(read_bytes, 3))
+        patch.setattr(strict_json, "READ_BYTES", max(read_bytes, 3))
         found = split(data)
     parsed = [
         json.loads(element.decode("utf-8", "surrogatepass")) for element in found if element is not None
@@ -58,7 +58,7 @@ def test_elements_are_those_of_the_array(
 
 
 def test_first_read_may_hold_a_byte_order_mark_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_array, "READ_BYTES", 3)
+    monkeypatch.setattr(strict_json, "READ_BYTES", 3)
     assert split(b"\xef\xbb\xbf  \n [1, 2]") == [b"1", b"2"]
 
 

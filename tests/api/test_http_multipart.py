@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal_api import multipart, strict_json
+from shoal_api import incoming, strict_json
 
 BOUNDARY = "x-boundary"
 # Bytes that look like the start of a boundary.
@@ -59,7 +59,7 @@ def form(contents: list[bytes]) -> bytes:
 @given(contents=st.lists(CONTENTS, max_size=5), piece=st.integers(1, 400))
 def test_parts_equal_the_sent_contents(contents: list[bytes], piece: int) -> None:
     parts = [
-        (part.filename, part.read(1000)) for part in multipart.parts(Trickle(form(contents), piece), BOUNDARY)
+        (part.filename, part.read(1000)) for part in incoming.parts(Trickle(form(contents), piece), BOUNDARY)
     ]
     assert parts == [(f"{n}.txt", content) for n, content in enumerate(contents)]
 
@@ -68,13 +68,13 @@ def test_parts_equal_the_sent_contents(contents: list[bytes], piece: int) -> Non
 def test_parts_do_not_depend_on_the_received_pieces(end: bytes) -> None:
     whole = form([b"abc\r\n", b""]).removesuffix(b"--\r\n") + end
     for cut in range(1, len(whole)):
-        parts = [part.read(100) for part in multipart.parts(Halves(whole, cut), BOUNDARY)]
+        parts = [part.read(100) for part in incoming.parts(Halves(whole, cut), BOUNDARY)]
         assert parts == [b"abc\r\n", b""], cut
 
 
 @given(contents=st.lists(CONTENTS, min_size=1, max_size=5), limit=st.integers(0, 300))
 def test_part_is_read_up_to_a_limit(contents: list[bytes], limit: int) -> None:
-    parts = multipart.parts(io.BytesIO(form(contents)), BOUNDARY)
+    parts = incoming.parts(io.BytesIO(form(contents)), BOUNDARY)
     for part, content in zip(parts, contents, strict=True):
         assert part.read(limit) == (content if len(content) <= limit else None)
         assert part.size == len(content)
@@ -82,7 +82,7 @@ def test_part_is_read_up_to_a_limit(contents: list[bytes], limit: int) -> None:
 
 @given(contents=st.lists(CONTENTS, min_size=2, max_size=5))
 def test_unread_parts_are_skipped(contents: list[bytes]) -> None:
-    names = [part.filename for part in multipart.parts(io.BytesIO(form(contents)), BOUNDARY)]
+    names = [part.filename for part in incoming.parts(io.BytesIO(form(contents)), BOUNDARY)]
     assert names == [f"{n}.txt" for n in range(len(contents))]
 
 
@@ -90,8 +90,8 @@ def test_unread_parts_are_skipped(contents: list[bytes]) -> None:
 def test_truncated_form_is_malformed(data: st.DataObject, contents: list[bytes]) -> None:
     whole = form(contents)
     cut = data.draw(st.integers(0, len(whole) - len(f"{BOUNDARY}--\r\n")))
-    parts = multipart.parts(io.BytesIO(whole[:cut]), BOUNDARY)
-    with pytest.raises(multipart.MalformedMultipartError):
+    parts = incoming.parts(io.BytesIO(whole[:cut]), BOUNDARY)
+    with pytest.raises(incoming.MalformedMultipartError):
         _ = [part.read(1000) for part in parts]
 
 
@@ -100,9 +100,9 @@ def test_truncated_form_is_malformed(data: st.DataObject, contents: list[bytes])
 def test_boundary_followed_by_many_blanks_is_malformed(contents: list[bytes], piece: int) -> None:
     """Otherwise the sizes of the received pieces would decide what belongs to the content."""
     whole = form(contents).removesuffix(b"--\r\n")
-    body = whole + b" " * (multipart.MAX_PADDING + 1) + b"\r\n--" + BOUNDARY.encode() + b"--"
-    with pytest.raises(multipart.MalformedMultipartError, match="blanks"):
-        _ = [part.read(1000) for part in multipart.parts(Trickle(body, piece), BOUNDARY)]
+    body = whole + b" " * (incoming.MAX_PADDING + 1) + b"\r\n--" + BOUNDARY.encode() + b"--"
+    with pytest.raises(incoming.MalformedMultipartError, match="blanks"):
+        _ = [part.read(1000) for part in incoming.parts(Trickle(body, piece), BOUNDARY)]
 
 
 @given(st.binary(max_size=300))

@@ -13,8 +13,8 @@ from flask.testing import FlaskClient
 from rich.console import Console
 from surface import API, FLOWER, VOLCANO, Store, assert_problem
 
-from shoal.cli.json_form import json_form
 from shoal.cli.results import print_search
+from shoal.cli.session import json_form
 from shoal.client.requests import parse_part
 from shoal.engine import Engine
 from shoal.models.search import SearchResponse

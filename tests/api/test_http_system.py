@@ -22,8 +22,8 @@ from shoal.errors import DiskFullError, StorageError
 from shoal.settings import Settings
 from shoal.storage.opening import open_database
 from shoal_api import create_app
+from shoal_api.installation import CHECKS
 from shoal_api.pages import bundle, groups
-from shoal_api.system import CHECKS
 
 UNDOCUMENTED = ("/docs", "/redoc", "/redoc/bundle.js", "/openapi.json", "/static/{filename}")
 

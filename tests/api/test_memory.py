@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from shoal_api.memory import HEAPS
+from shoal_api.app import HEAPS
 
 N_THREADS = 16
 SCRIPT = f"""
 import ctypes, sys, threading
 
 if sys.argv[1] == "with":
-    from shoal_api.memory import share_heaps
+    from shoal_api.app import share_heaps
     share_heaps()
 together = threading.Barrier({N_THREADS})
 

@@ -34,7 +34,7 @@ from shoal.jobs.stages.discover import Discovery
 from shoal.models.documents import DocFormat, ParsedDocument
 from shoal.search.query_language import parse_query
 from shoal.settings import Settings
-from shoal_api import create_app, multipart
+from shoal_api import create_app, incoming
 
 WRITES_OF_A_LIBRARY = 150
 """Writes (requests and documents) after which a library is replaced by a new copy."""
@@ -205,9 +205,9 @@ class Targets:
         try:
             return [
                 (part.name, part.filename, part.read(self._settings.max_document_bytes) or b"")
-                for part in multipart.parts(body, boundary)
+                for part in incoming.parts(body, boundary)
             ]
-        except multipart.MalformedMultipartError:
+        except incoming.MalformedMultipartError:
             return "malformed"
 
     # Searches

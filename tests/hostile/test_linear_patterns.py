@@ -29,7 +29,7 @@ MADE_HERE = {
     MadePattern("shoal.grounding.citations", "_pattern"): citations._pattern('a "quoted" word - a'),
     # Each place is tried once: the boundary is fixed.
     # Reads MAX_PADDING bytes and a boundary at a time.
-    MadePattern("shoal_api.multipart", "_pieces"): re.compile(rb"--a-(?:-|[^\S\r\n]{1,64})\Z"),
+    MadePattern("shoal_api.incoming", "_pieces"): re.compile(rb"--a-(?:-|[^\S\r\n]{1,64})\Z"),
 }
 """Locations that build patterns at run time, with an example of each."""
 
@@ -94,6 +94,6 @@ def test_the_catalogue_finds_patterns_of_every_package() -> None:
         "shoal.formats.headings._MARKS",  # of a module
         "shoal.formats.headings._FIRST_KEY",  # in a mapping
         "shoal.formats.drafts._title_of_path",  # in a call inside of a function
-        "shoal_api.wait_limits._PREFERENCE",
+        "shoal_api.service._PREFERENCE",
         "lagoon.sentences._STOP",
     }

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from parity_world import API, FILTERS, UNITS, Arguments, RefusedError, World, explanation, found_units, plain
 
-from shoal.client.decoding import decode
+from shoal.client.requests import decode
 from shoal.declared.search import LIKELY
 from shoal.models.explanations import Explanation
 from shoal.models.search import SearchResponse

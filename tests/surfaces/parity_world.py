@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import httpx
 from searched_library import ARGUMENTS
 
-from shoal.cli.json_form import json_form
+from shoal.cli.session import json_form
 from shoal.client import Client
 from shoal.engine import Engine
 

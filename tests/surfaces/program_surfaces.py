@@ -31,7 +31,7 @@ from searched_library import ARGUMENTS
 
 from shoal.cli.app import run as run_command
 from shoal.client import AsyncClient
-from shoal.client.decoding import decode
+from shoal.client.requests import decode
 from shoal.engine import Engine
 from shoal.mcp.backend import EngineBackend
 from shoal.mcp.server import ShoalServer, make_server

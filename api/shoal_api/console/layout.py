@@ -22,7 +22,7 @@ from shoal.errors import EncoderError, NoteError, NotFoundError, QueryError
 from shoal.support.collection_names import MAIN
 from shoal_api import access, request_collection, service
 from shoal_api.problems import for_error
-from shoal_api.schemas.unknown import parameter_hint
+from shoal_api.schemas.common import parameter_hint
 
 MAX_PAGES = 1_000_000
 """Far beyond the last page of any list; a search has a lower limit."""

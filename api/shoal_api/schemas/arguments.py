@@ -27,6 +27,7 @@ from shoal.declared.arguments import (
     Whole,
     arguments_of,
 )
+from shoal.declared.operations.notes import NoteOperations
 from shoal.declared.operations.operation import Operation
 from shoal_api import strict_json
 from shoal_api.schemas.common import (
@@ -234,3 +235,20 @@ def _default(argument: Argument, is_nullable: bool) -> dict[str, Any]:
         return {}
     default = argument.default
     return {"load_default": default.value if isinstance(default, enum.Enum) else default}
+
+
+MAX_OWNER_CHARS = 200
+
+
+class OwnerQuerySchema(Schema):
+    """The owner as a query parameter."""
+
+    owner = fields.String(metadata={"description": NoteOperations.note.arguments["owner"].about})
+
+
+class HookOwnerSchema(Schema):
+    owner = fields.String(
+        load_default=None,
+        validate=validate.Length(1, MAX_OWNER_CHARS),
+        metadata={"description": "whose notes; default: `SHOAL_NOTE_OWNER` of the service"},
+    )

@@ -1,4 +1,4 @@
-"""Documents and their chunks."""
+"""Documents and their chunks, uploads, and jobs."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import functools
 from typing import Any
 
 import marshmallow as ma
-from marshmallow import fields
+from marshmallow import fields, validate
 
 from shoal.declared.documents import DOCUMENT
 from shoal.models.documents import DocFormat
+from shoal.models.jobs import OnConflict
 from shoal.models.responses import (
     Document,
+    Job,
 )
 from shoal.models.stored import (
     StoredSection,
 )
 from shoal.models.vocabulary import IslandScore, ReefScore
 from shoal_api.schemas.arguments import body_fields, schema_of
-from shoal_api.schemas.common import Record, Schema
+from shoal_api.schemas.common import CommaList, Record, Schema
 from shoal_api.schemas.records import record_schema
 
 FORMATS = [doc_format.value for doc_format in DocFormat]
@@ -135,3 +137,47 @@ record_schema(StoredSection, "Section")
 record_schema(ReefScore, "ChunkReef")
 record_schema(IslandScore, "ChunkIsland")
 record_schema(Document, "DocumentDetail", links=functools.partial(Record, LinksSchema))
+
+
+class UploadQuerySchema(Schema):
+    """`on_conflict` applies to every upload; the others are fields of a form, and parameters for an
+    archive, which has no fields."""
+
+    on_conflict = fields.Enum(
+        OnConflict,
+        by_value=True,
+        load_default=OnConflict.keep,
+        metadata={
+            "description": "`replace`: a document replaces the content of the stored one with its "
+            "`source_path`"
+        },
+    )
+    tags = CommaList(
+        fields.String(), metadata={"description": "comma-separated; for all files; for archives only"}
+    )
+    metadata = fields.String(
+        metadata={"description": "a JSON object; for all files; for archives only"},
+    )
+    format = fields.String(
+        metadata={
+            "enum": [each.value for each in DocFormat],
+            "description": "for all files; default: from the name of each file; for archives only",
+        }
+    )
+
+
+class JobLinksSchema(Schema):
+    self = fields.String(required=True)
+    items = fields.String(required=True, metadata={"description": "URL of its items"})
+    events = fields.String(required=True, metadata={"description": "URL of its events"})
+
+
+class WaitQuerySchema(Schema):
+    wait = fields.Float(
+        load_default=0.0,
+        validate=validate.Range(min=0, error="must not be negative"),
+        metadata={"description": "seconds to wait for a change, at most 60"},
+    )
+
+
+JobSchema = record_schema(Job, links=functools.partial(Record, JobLinksSchema))

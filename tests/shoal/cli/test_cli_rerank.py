@@ -8,8 +8,8 @@ from fake_scorer import FakeScorer
 from rich.console import Console
 
 from shoal.cli.explanation import print_explanation
-from shoal.cli.json_form import json_form
 from shoal.cli.results import print_search, reranked_by
+from shoal.cli.session import json_form
 from shoal.engine import Engine
 
 QUERY = "the lava of a volcano"

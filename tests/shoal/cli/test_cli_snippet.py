@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cli.snippet import ELLIPSIS, snippet
+from shoal.cli.results import ELLIPSIS, snippet
 
 
 def _spans(text: str, pattern: str) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shoal.client.decoding import UnexpectedError, decode
+from shoal.client.requests import UnexpectedError, decode
 from shoal.models.documents import DocFormat
 
 

@@ -18,7 +18,7 @@ from indexed_library import assert_indexed
 from libraries import TEXTS, documents, exported, index_of, make, run_until_killed, titles
 
 from shoal.cli.app import run
-from shoal.cli.files import write_file
+from shoal.cli.session import write_file
 from shoal.engine import Engine
 from shoal.errors import (
     BackupError,

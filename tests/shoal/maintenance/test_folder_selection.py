@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from libraries import follow, make
 
 from shoal.cli.app import run
+from shoal.cli.jobs import select_files
 from shoal.cli.session import Session
-from shoal.cli.upload_files import select_files
 from shoal.conversion.folder_listing import PathPatterns, PatternError, Selection, is_listable, list_folder
 from shoal.engine import Engine
 

@@ -14,8 +14,8 @@ from libraries import follow, make
 from unprivileged import run_shoal
 
 from shoal.cli.app import run
+from shoal.cli.jobs import select_files
 from shoal.cli.session import Session
-from shoal.cli.upload_files import select_files
 from shoal.conversion.folder_listing import LINK, count_skipped, is_listable, list_folder
 from shoal.engine import Engine
 

@@ -13,8 +13,8 @@ import pytest
 from fake_scorer import FakeScorer
 
 from shoal.cli import main
-from shoal.cli.json_form import json_form
-from shoal.client.decoding import decode
+from shoal.cli.session import json_form
+from shoal.client.requests import decode
 from shoal.engine import Engine
 from shoal.errors import QueryError
 from shoal.formats.drafts import make_draft
