@@ -142,7 +142,7 @@ class Method(ABC):
 
 _STREAM = re.compile(r"^(?:Stream|Iterable)(?=\[)")
 _FLOW = re.compile(r"^Flow\[(.*)\]$")
-_MODULE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Za-z])")
+_MODULE = re.compile(r"\b[a-z_]+\.")
 
 
 def _text_of(kind: Any) -> str:
