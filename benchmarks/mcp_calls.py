@@ -129,7 +129,7 @@ def _percentiles(times: Sequence[float]) -> dict[str, float]:
 
 
 def command_of(database: Path, *options: str) -> list[str]:
-    return [sys.executable, "-m", "shoal.cli", "--db", str(database), "mcp", *options]
+    return [sys.executable, "-m", "shoal.cli", "--db", str(database), "mcp", "--all-tools", *options]
 
 
 @contextmanager

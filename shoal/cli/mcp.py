@@ -47,6 +47,13 @@ Prefix = Annotated[
         help="Begins the names of the tools for notes; `engrammar` gives those of that system.",
     ),
 ]
+AllTools = Annotated[
+    bool,
+    typer.Option(
+        "--all-tools",
+        help="Also the tools that few agents need. With `--prefix engrammar`, they are there without it.",
+    ),
+]
 PrintConfig = Annotated[
     bool, typer.Option("--print-config", help="Print the configuration for common clients and exit.")
 ]
@@ -65,6 +72,7 @@ def mcp(
     read_only: ReadOnly = False,
     prefix: Prefix = "note",
     owner: Owner = None,
+    all_tools: AllTools = False,
     print_config: PrintConfig = False,
 ) -> None:
     """Serve the library to agents, over the Model Context Protocol.
@@ -85,6 +93,7 @@ def mcp(
     if print_config:
         flags = ["--read-only"] * read_only + (["--prefix", prefix] if prefix != "note" else [])
         flags += ["--owner", owner] if owner else []
+        flags += ["--all-tools"] * all_tools
         flags += ["--collection", settings.collection] if settings.collection != MAIN else []
         _print_configurations(session, settings, address, [*(["--server", server] if server else []), *flags])
         return
@@ -96,11 +105,13 @@ def mcp(
 
     process_setup.configure(settings, service="mcp")
     with _backend(session, server, key) as backend:
+        from shoal.mcp.note_tools import OTHER_ID
         from shoal.mcp.server import ServerOptions, make_server
 
         # A client over HTTP works elsewhere.
         here = _environment_here(settings) if address is None else None
-        options = ServerOptions(read_only, prefix, settings.note_owner, here)
+        is_whole = all_tools or prefix in OTHER_ID
+        options = ServerOptions(read_only, prefix, settings.note_owner, here, is_whole)
         shoal_server = make_server(backend, options)
         # The first request need not wait for what takes a second to load.
         threading.Thread(target=backend.start, daemon=True).start()

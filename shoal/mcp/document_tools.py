@@ -173,8 +173,7 @@ Query = Annotated[
     str,
     Field(
         min_length=1,
-        description='What you want to know, in words. "exact phrases", -excluded words and title:words '
-        "have a meaning at the start of a word.",
+        description='What you want to know, in words. "exact phrases", -excluded and title:words are read.',
     ),
 ]
 ChunkId = Annotated[int, Field(ge=1, le=MAX_ID, description="`chunk_id` of a result.")]
@@ -182,10 +181,7 @@ TopK = Annotated[
     int, Field(ge=1, description="Number of passages, up to 100 unless SHOAL_MAX_TOP_K says otherwise.")
 ]
 """The library knows the setting, and refuses more."""
-TYPES = (
-    "`pdf`, `docx`, `html` and other kinds of files, `markdown`, `text`, `video`, `audio`, `image`, or a "
-    "suffix such as `.py`."
-)
+TYPES = "such as `pdf`, `markdown`, `text`, `video`, `image`, or a suffix: `.py`."
 
 
 class DocumentTools:
@@ -199,17 +195,16 @@ class DocumentTools:
         query: Query,
         top_k: TopK = 10,
         file_type_filter: Annotated[
-            str | None, Field(description=f"Only passages of documents of this type: {TYPES}")
+            str | None, Field(description=f"Only of documents of this type, {TYPES}")
         ] = None,
         doc_name_filter: Annotated[
-            str | None, Field(description="Only passages of documents with this text in title or path.")
+            str | None, Field(description="Only of documents with this text in title or path.")
         ] = None,
         filter: Annotated[  # noqa: A002 - the name of the argument
             str | None,
             Field(
-                description="Only passages that meet this expression over title, source_path, tags, created, "
-                'page, section and keys of the metadata, such as: tags = "sea" AND year >= 2020 AND NOT '
-                "draft = true"
+                description="Only what meets this over title, source_path, tags, created, page, section and "
+                'metadata: tags = "sea" AND year >= 2020 AND NOT draft = true'
             ),
         ] = None,
         max_per_document: Annotated[
@@ -217,16 +212,15 @@ class DocumentTools:
             Field(
                 ge=0,
                 le=MAX_PER_DOCUMENT,
-                description="Most passages of one document; 0: no limit. Without it, the best "
-                f"{BEST_FIRST.n} of each come first, then the others.",
+                description="Most passages of one document; 0: no limit. Default: the best "
+                f"{BEST_FIRST.n} of each come first.",
             ),
         ] = None,
         sort: Annotated[
             str | None,
             Field(
-                description="Order by fields of documents instead of by relevance, with commas; - in front "
-                "is descending: -date (newest first), title, created, or a key of the metadata. All matches "
-                "are sorted, however weak"
+                description="Order all matches by fields, with commas, not by relevance: -date (newest "
+                "first), title, created, or a key of the metadata."
             ),
         ] = None,
         fold_similar: Annotated[
@@ -248,11 +242,8 @@ class DocumentTools:
         ] = None,
     ) -> Annotated[CallToolResult, FoundPassages]:
         """Search the content of the documents. Use it to answer questions about what documents say (what,
-        how, why). To discover which documents exist, or to filter them by type or name, use list_documents
-        instead.
-
-        Returns passages as numbered citations with their place: cite them as [1]. Of a recording, each
-        passage has its time. If nothing matches, `status` is `no_results`.
+        how, why). To discover which documents exist, or to filter them by type, use list_documents instead.
+        Returns passages as numbered citations with their place: cite them as [1].
         """
         filters = {"file_type": file_type_filter or None, "name_contains": doc_name_filter or None}
         response = self._backend.search(
@@ -292,7 +283,7 @@ class DocumentTools:
             str | None, Field(description="Only documents with this text in title or path, in any case.")
         ] = None,
         tag: Annotated[str | None, Field(description="Only documents with exactly this tag.")] = None,
-        format: Annotated[str | None, Field(description=f"Only documents of this type: {TYPES}")] = None,  # noqa: A002
+        format: Annotated[str | None, Field(description=f"Only documents of this type, {TYPES}")] = None,  # noqa: A002
         filter: Annotated[  # noqa: A002 - the name of the argument
             str | None, Field(description="As in search_chunks, over fields of documents.")
         ] = None,
@@ -301,10 +292,8 @@ class DocumentTools:
             int, Field(ge=0, le=2**31 - 1, description="`next_offset` of the page before.")
         ] = 0,
     ) -> Annotated[CallToolResult, DocumentList]:
-        """List the documents. Use it to discover which documents exist, or to filter them by type, name or
-        tag. For questions about what documents say (what, how, why), use search_chunks instead.
-
-        Returns one page, ordered by id; `next_offset` is the offset of the next one.
+        """List the documents by id. Use it to discover which documents exist, or to filter them by type. For
+        questions about what documents say (what, how, why), use search_chunks instead.
         """
         page = self._backend.documents(
             q=title_contains or None,
@@ -341,7 +330,7 @@ class DocumentTools:
         after: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS, description="Passages after it.")] = 1,
     ) -> Annotated[CallToolResult, ReadPassage]:
         """Read a passage with the passages around it. Use it after search_chunks, when a passage alone is not
-        enough to understand it. Returns the texts in the order of the document, with their lines."""
+        enough to understand it."""
         detail = self._backend.chunk(chunk_id, context=max(before, after))
         chunk, document = detail.chunk, detail.document
         earlier = (
@@ -376,9 +365,7 @@ class DocumentTools:
 
     def explain_result(self, query: Query, chunk_id: ChunkId) -> Annotated[CallToolResult, ExplainedResult]:
         """Explain why a passage has its rank for a query, or why it is missing. Use it to judge a
-        surprising result of search_chunks, not to find passages. Returns the parts of its score, the words
-        and topics that it shares with the query, what kept it out, and which word less or more would change
-        its rank."""
+        surprising result of search_chunks, not to find passages."""
         explanation = self._backend.explain(query, chunk_id=chunk_id, include_scores=True, syntax=PLAIN)
         target = explanation.target
         assert target is not None, "a chunk was given"

@@ -44,10 +44,18 @@ from shoal.mcp.results import (
     quoted,
     shortened,
 )
-from shoal.models.notes import AddedNote, MergeProposal, Note, NoteOutcome
+from shoal.models.notes import (
+    AddedNote,
+    MergeProposal,
+    Note,
+    NoteOutcome,
+    NotePage,
+    RecalledNote,
+)
 from shoal.notes.drafts import checked_categories
 from shoal.notes.environment import Environment
 from shoal.notes.merging import AGENT
+from shoal.notes.note_rows import FORGOTTEN
 from shoal.support.plain_text import clean, in_line
 
 NOTE_ID = "note_id"
@@ -70,7 +78,7 @@ Tags = Annotated[
 ]
 Prerequisites = Annotated[
     dict[str, list[str] | str] | None,
-    Field(description="Where the note applies: lists of `os`, `repos`, `paths`, `mcp_servers`, and `tags`."),
+    Field(description="Where it applies: lists of `os`, `repos`, `paths`, `mcp_servers`, `tags`."),
 ]
 Why = Annotated[str | None, Field(description="Why, in a sentence.")]
 TopK = Annotated[int, Field(ge=1, le=MAX_FOUND, description="Most results.")]
@@ -246,21 +254,7 @@ class NoteTools:
         page = self._notes.list(
             category=category or None, include_deprecated=include_deprecated, limit=limit, offset=offset
         )
-        end = offset + len(page.notes)
-        next_offset = end if page.notes and end < page.total else None
-        message = f"Notes {offset + 1} to {end} of {page.total}" if page.notes else "No notes."
-        if next_offset is not None:
-            message += f"; the next page has offset {next_offset}"
-        listed = NoteList(
-            status="ok" if page.notes else "no_results",
-            total=page.total,
-            offset=offset,
-            next_offset=next_offset,
-            notes=[_view(note) for note in page.notes],
-            message=message,
-        )
-        lines = [_line(note) for note in listed.notes]
-        return answer("\n".join([message, *([NOTICE, "", *lines] if lines else [])]), listed)
+        return _listed(page, offset)
 
     def note_status(self) -> Annotated[CallToolResult, NoteStatus]:
         """Say how many notes there are, by kind and category."""
@@ -335,21 +329,44 @@ class NoteTools:
         """Recall what earlier conversations with a user taught. Only the memory of this user is searched. For
         documents, use search_chunks; for lessons about tools and code, search the notes."""
         recalled = self._backend.notes(user_id).recall(query, top_k=top_k, threshold=threshold)
-        results = [
-            RecalledItem(
-                content=clean(item.content), metadata=clean_value(item.metadata), similarity=item.similarity
-            )
-            for item in recalled.results
-        ]
-        response = _recall_text(query, results)
+        results = list(map(_recalled, recalled.results))
+        response = _recall_text(query, results, recalled.nearest)
         items = RecalledItems(
             response=response,
             count=len(results),
             results=results,
             topics=list(map(in_line, recalled.topics)),
             similarities=[item.similarity for item in results],
+            nearest=None if recalled.nearest is None else _recalled(recalled.nearest),
         )
-        return answer("\n\n".join([response, *([NOTICE] if results else [])]), items)
+        return answer(
+            "\n\n".join([response, *([NOTICE] if recalled.results or recalled.nearest else [])]), items
+        )
+
+    def list_memories(
+        self,
+        user_id: User,
+        limit: Annotated[int, Field(ge=1, le=MAX_LISTED, description="Memories on a page.")] = 20,
+        offset: Annotated[int, Field(ge=0, le=MAX_ID, description="`next_offset` of the page before.")] = 0,
+    ) -> Annotated[CallToolResult, NoteList]:
+        """List what is remembered of a user, oldest first. To find something, use recall."""
+        page = self._backend.notes(user_id).list(limit=limit, offset=offset)
+        return _listed(page, offset)
+
+    def change_memory(
+        self,
+        user_id: User,
+        note_id: Id,
+        text: Annotated[
+            str | None, Field(description="What is so now; left out, the memory is forgotten.")
+        ] = None,
+    ) -> Annotated[CallToolResult, ChangedNote]:
+        """Correct a memory of a user, or forget it: it is then not learned again. Ids are in what recall and
+        list_memories return."""
+        notes = self._backend.notes(user_id)
+        if text:
+            return _changed(notes.update(note_id, text=text), "Changed")
+        return _changed(notes.deprecate(note_id, reason=FORGOTTEN), "Forgot")
 
     def remember(
         self,
@@ -400,6 +417,24 @@ def with_id_name(function: Callable[..., Any], prefix: str) -> Callable[..., Any
     ]
     renamed.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return renamed
+
+
+def _listed(page: NotePage, offset: int) -> CallToolResult:
+    end = offset + len(page.notes)
+    next_offset = end if page.notes and end < page.total else None
+    message = f"Notes {offset + 1} to {end} of {page.total}" if page.notes else "No notes."
+    if next_offset is not None:
+        message += f"; the next page has offset {next_offset}"
+    listed = NoteList(
+        status="ok" if page.notes else "no_results",
+        total=page.total,
+        offset=offset,
+        next_offset=next_offset,
+        notes=[_view(note) for note in page.notes],
+        message=message,
+    )
+    lines = [_line(note) for note in listed.notes]
+    return answer("\n".join([message, *([NOTICE, "", *lines] if lines else [])]), listed)
 
 
 def _view(note: Note) -> NoteView:
@@ -488,14 +523,25 @@ def _changed(note: Note, verb: str) -> CallToolResult:
     return answer(f"{changed.message}\n{_line(view)}", changed)
 
 
-def _recall_text(query: str, results: Sequence[RecalledItem]) -> str:
+def _recalled(item: RecalledNote) -> RecalledItem:
+    return RecalledItem(
+        content=clean(item.content), metadata=clean_value(item.metadata), similarity=item.similarity
+    )
+
+
+def _recalled_line(item: RecalledItem) -> str:
+    topic = in_line(str(item.metadata.get("topic") or "note"))
+    note_id = item.metadata.get("note_id")
+    return f"**{topic}**: {quoted(item.content)} (note {note_id}, similarity {item.similarity:.2f})"
+
+
+def _recall_text(query: str, results: Sequence[RecalledItem], nearest: RecalledNote | None) -> str:
     if not results:
-        return f"No relevant knowledge found for '{shortened(query, 200)}'."
-    lines = [
-        f"{number}. **{in_line(str(item.metadata.get('topic') or 'note'))}**: {quoted(item.content)} "
-        f"(similarity {item.similarity:.2f})"
-        for number, item in enumerate(results, start=1)
-    ]
+        found = f"No relevant knowledge found for '{shortened(query, 200)}'."
+        if nearest is None:
+            return found
+        return f"{found} Nothing here answers this; the nearest is {_recalled_line(_recalled(nearest))}"
+    lines = [f"{number}. {_recalled_line(item)}" for number, item in enumerate(results, start=1)]
     found = count(len(results), "relevant knowledge item")
     return "\n".join([f"## 🧠 Memory Recall: '{shortened(query, 200)}'", f"Found {found}:", *lines])
 

@@ -484,6 +484,7 @@ class RecalledItems(Quoting):
     results: list[RecalledItem]
     topics: list[str]
     similarities: list[Fraction]
+    nearest: RecalledItem | None = Field(description="Without results, the memory that comes nearest.")
 
 
 class RememberedItem(Result):

@@ -132,8 +132,11 @@ def add_prompts(server: MCPServer[Any]) -> None:
 ACCESS = "shoal.access"
 """Name under which the scope of an HTTP request holds what its sender may do."""
 
-OF_USERS = frozenset({"recall", "remember"})
+OF_USERS = frozenset({"recall", "remember", "list_memories", "change_memory"})
 """Tools that name the owner of their notes in `user_id`."""
+
+USUAL_OF_NOTES = frozenset({"search", "add", "update", "feedback"})
+"""Tools for notes that are offered without `all_tools`, by the ends of their names."""
 
 MAX_ERROR_CHARS = 500
 
@@ -142,21 +145,23 @@ Shoal holds documents and finds passages in them.
 
 Use search_chunks when answering questions about document content (what, how, why). Use list_documents to
 discover which files exist or to filter them by type or name. Use read_passage to read around a found
-passage, and explain_result to see why a passage ranks where it does. search and fetch are for research
-agents that expect these names.
+passage, and explain_result to see why a passage ranks where it does.
 
 Cite passages by their numbers, and say so if the documents do not answer a question.
 {NOTICE}
 """
 
-
+RESEARCH_GUIDANCE = """
+search and fetch are for research agents that expect these names.
+"""
 NOTE_GUIDANCE = """
 It also keeps notes: lessons for later sessions. Before a task, search them with {prefix}_search. recall is
 the memory of one user, by user_id.
 """
 WRITING_GUIDANCE = """
 After a correction, a discovered convention or a pitfall, add a lesson with {prefix}_add. After a note was
-shown, judge it with {prefix}_feedback. remember adds to the memory of one user.
+shown, judge it with {prefix}_feedback. remember adds to the memory of one user, and change_memory corrects
+it.
 """
 
 
@@ -254,20 +259,23 @@ class ServerOptions:
     prefix       begins the names of the tools for notes; `engrammar` also renames their parameter `note_id`
     owner        whose notes these are
     environment  where the agent works; None if that is unknown
+    all_tools    also those that few agents need, which cost each of them the tokens of their descriptions
     """
 
     read_only: bool = False
     prefix: str = PREFIX
     owner: str = "default"
     environment: Environment | None = None
+    all_tools: bool = True
 
 
 def make_server(backend: Backend, options: ServerOptions | None = None) -> ShoalServer:
     """Return the server of a backend. Raises NoteError for an invalid owner."""
     options = options or ServerOptions()
-    guidance = GUIDANCE + NOTE_GUIDANCE + ("" if options.read_only else WRITING_GUIDANCE)
+    guidance = GUIDANCE + RESEARCH_GUIDANCE * options.all_tools
+    guidance += NOTE_GUIDANCE + ("" if options.read_only else WRITING_GUIDANCE)
     server = ShoalServer(
-        list(_document_tools(backend)),
+        list(_document_tools(backend, options)),
         list(_note_tools(backend, options)),
         options.owner,
         name="shoal",
@@ -283,20 +291,21 @@ def make_server(backend: Backend, options: ServerOptions | None = None) -> Shoal
     return server
 
 
-def _document_tools(backend: Backend) -> Iterator[Tool]:
+def _document_tools(backend: Backend, options: ServerOptions) -> Iterator[Tool]:
     documents, research, queries = DocumentTools(backend), ResearchTools(backend), QueryTools(backend)
-    for function, title in (
-        (documents.search_chunks, "Search the content of documents"),
-        (queries.search_many, "Search for the parts of a question"),
-        (queries.list_synonyms, "List synonyms"),
-        (documents.list_documents, "List documents"),
-        (documents.read_passage, "Read a passage in its context"),
-        (documents.explain_result, "Explain the rank of a passage"),
-        (documents.retrieve, "Retrieve passages as plain content"),
-        (research.search, "Search (for research agents)"),
-        (research.fetch, "Fetch (for research agents)"),
+    for is_usual, function, title in (
+        (True, documents.search_chunks, "Search the content of documents"),
+        (False, queries.search_many, "Search for the parts of a question"),
+        (False, queries.list_synonyms, "List synonyms"),
+        (True, documents.list_documents, "List documents"),
+        (True, documents.read_passage, "Read a passage in its context"),
+        (True, documents.explain_result, "Explain the rank of a passage"),
+        (False, documents.retrieve, "Retrieve passages as plain content"),
+        (False, research.search, "Search (for research agents)"),
+        (False, research.fetch, "Fetch (for research agents)"),
     ):
-        yield _tool(function, function.__name__, title, READS)
+        if is_usual or options.all_tools:
+            yield _tool(function, function.__name__, title, READS)
 
 
 def _note_tools(backend: Backend, options: ServerOptions) -> Iterator[Tool]:
@@ -326,8 +335,16 @@ def _note_tools(backend: Backend, options: ServerOptions) -> Iterator[Tool]:
         ),
         ("recall", notes.recall, "Recall what a user taught", READS),
         ("remember", notes.remember, "Remember what a user taught", writes()),
+        ("list_memories", notes.list_memories, "List what a user taught", READS),
+        (
+            "change_memory",
+            notes.change_memory,
+            "Change or forget what a user taught",
+            writes(destructive=True, idempotent=True),
+        ),
     ):
-        if hints.read_only_hint or not options.read_only:
+        is_usual = name in OF_USERS or name.removeprefix(f"{prefix}_") in USUAL_OF_NOTES
+        if (is_usual or options.all_tools) and (hints.read_only_hint or not options.read_only):
             yield _tool(with_id_name(function, prefix), name, title, hints)
 
 
@@ -340,8 +357,27 @@ def _tool(function: Callable[..., Any], name: str, title: str, hints: ToolAnnota
         description=_paragraphs(function.__doc__ or ""),
         annotations=hints.model_copy(update={"title": title}),
     )
-    tool.parameters["additionalProperties"] = False
+    tool.parameters = {**_compact(tool.parameters), "additionalProperties": False}
     return tool
+
+
+def _compact(schema: Any) -> Any:
+    """A schema without what tells agents nothing: titles made of names, and null for what may be left out."""
+    if isinstance(schema, list):
+        return [_compact(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "properties":
+            found[key] = {name: _compact(each) for name, each in value.items()}
+        elif not (key == "title" and isinstance(value, str)) and not (key == "default" and value is None):
+            found[key] = _compact(value)
+    kinds = [kind for kind in found.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) == 1 and len(found["anyOf"]) == 2:
+        del found["anyOf"]
+        found = {**kinds[0], **found}
+    return found
 
 
 def _paragraphs(docstring: str) -> str:

@@ -215,8 +215,8 @@ def _as_text(query: str, items: Sequence[RecalledNote], nearest: RecalledNote | 
 def _in_line(item: RecalledNote) -> str:
     topic = in_line(item.metadata["topic"])
     about = f"**{topic}**: " if topic else ""
-    head = f"[{item.metadata['note_id']}] {about}"
-    return f"{head}{in_line(item.content)} (similarity {item.similarity:.2f})"
+    note_id = item.metadata["note_id"]
+    return f"{about}{in_line(item.content)} (note {note_id}, similarity {item.similarity:.2f})"
 
 
 # Explanation, step by step

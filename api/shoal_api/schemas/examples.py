@@ -174,8 +174,8 @@ RECALL_EXAMPLES: Examples = {
         "summary": "Query `python optimization`",
         "value": {
             "response": "## Memory recall: 'python optimization'\nFound 1 relevant knowledge item:\n\n"
-            "1. [12] **Python Performance**: Use list comprehensions instead of loops to optimize Python. "
-            "(similarity 0.92)",
+            "1. **Python Performance**: Use list comprehensions instead of loops to optimize Python. "
+            "(note 12, similarity 0.92)",
             "count": 1,
             "results": [
                 {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -213,7 +214,7 @@ def test_users_do_not_recall_each_others_memory(call: Call) -> None:
     assert (other["count"], other["results"], other["topics"], other["similarities"]) == (0, [], [], [])
     assert "no relevant knowledge found" in text.lower()
     text, own = call("recall", {"query": "secret volcano lava", "user_id": "ada", "threshold": 0})
-    assert set(own) == {"response", "count", "results", "topics", "similarities", "notice"}
+    assert set(own) == {"response", "count", "results", "topics", "similarities", "notice", "nearest"}
     assert (own["count"], own["topics"]) == (1, ["lava"])
     assert own["results"][0]["content"] == item["content"]
     assert own["results"][0]["metadata"]["confidence"] == 0.9
@@ -322,3 +323,39 @@ def test_a_refused_change_of_a_note_changes_nothing(
 def test_an_invalid_owner_is_no_server(engine: Engine) -> None:
     with pytest.raises(NoteError, match="owner"):
         make_server(EngineBackend(engine), ServerOptions(owner="a\nb"))
+
+
+CHARS_PER_TOKEN = 4
+
+
+def test_usual_tools_are_few_and_their_descriptions_short(engine: Engine) -> None:
+    async def main() -> Any:
+        options = ServerOptions(all_tools=False)
+        async with Client(make_server(EngineBackend(engine), options)) as client:
+            return (await client.list_tools()).tools
+
+    tools = run(main)
+    described = [[tool.name, tool.description, tool.input_schema] for tool in tools]
+    assert len(tools) <= 12
+    assert len(json.dumps(described, separators=(",", ":"))) <= 2_500 * CHARS_PER_TOKEN
+    assert not [tool.name for tool in tools if '"title"' in json.dumps(tool.input_schema)]
+
+
+def test_a_memory_is_corrected_and_forgotten_by_the_id_in_the_text(call: Call) -> None:
+    item = {"content": "Her allergy is to peanuts.", "topic": "health", "confidence": 0.95}
+    call("remember", {"user_id": "eve", "items": [item]})
+    text, listed = call("list_memories", {"user_id": "eve"})
+    note_id = listed["notes"][0]["id"]
+    assert f"[{note_id}]" in text
+    text, _ = call("recall", {"query": "peanuts allergy", "user_id": "eve", "threshold": 0})
+    assert f"(note {note_id}, " in text
+    call("change_memory", {"user_id": "eve", "note_id": note_id, "text": "Her allergy is to walnuts."})
+    assert "walnuts" in call("recall", {"query": "her allergy", "user_id": "eve", "threshold": 0})[0]
+    missing = call("change_memory", {"user_id": "bob", "note_id": note_id}, fails=True)
+    assert f"{note_id}" in missing
+    call("change_memory", {"user_id": "eve", "note_id": note_id})
+    assert call("list_memories", {"user_id": "eve"})[1]["total"] == 0
+    again = {**item, "content": "Her allergy is to walnuts."}
+    _, refused = call("remember", {"user_id": "eve", "items": [again]})
+    assert refused["n_refused"] == 1
+    assert "was forgotten" in refused["items"][0]["error"]

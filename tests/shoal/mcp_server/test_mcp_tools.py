@@ -56,6 +56,8 @@ NOTE_CALLS: dict[str, dict[str, Any]] = {
         ],
     },
     "recall": {"query": "which language does she write", "user_id": "ada", "threshold": 0.1},
+    "list_memories": {"user_id": "ada"},
+    "change_memory": NOTE_ID | {"user_id": "ada", "text": "She writes her programs in Python alone."},
 }
 """A good call of each tool for notes, in an order that makes sense."""
 
@@ -64,7 +66,7 @@ WRITING = {
     f"note_{name}"
     for name in ("add", "update", "deprecate", "feedback", "categorize", "pin", "unpin", "decide")
 }
-WRITING |= {"remember"}
+WRITING |= {"remember", "change_memory"}
 
 
 async def call_all(client: Client) -> dict[str, Any]:
@@ -77,6 +79,8 @@ async def call_all(client: Client) -> dict[str, Any]:
         added = {"note_id": results["note_add"]["note"]["id"]} if "note_id" in example else {}
         if name == "note_decide":
             added = {"proposal_id": results["note_proposals"]["proposals"][0]["id"]}
+        if name == "change_memory":
+            added = {"note_id": results["list_memories"]["notes"][0]["id"]}
         arguments = example | added
         tool = tools[name]
         assert tool.output_schema is not None
@@ -139,7 +143,7 @@ def test_every_transport_has_the_same_results(library: Engine, http_url: str, tm
                 Client(server),
                 Client(http_url),
                 Client(http_url, mode="legacy"),
-                Client(stdio_client(stdio(library), errlog=log)),
+                Client(stdio_client(stdio(library, "--all-tools"), errlog=log)),
             ):
                 async with client:
                     results.append(await call_all(client))
@@ -164,7 +168,7 @@ def test_every_tool_says_what_it_does_to_the_library(library: Engine) -> None:
         assert tool.title
         assert tool.input_schema["additionalProperties"] is False
         assert all(field.get("description") for field in tool.input_schema["properties"].values()), tool.name
-    assert destructive == {"note_update", "note_deprecate", "note_decide"}
+    assert destructive == {"note_update", "note_deprecate", "note_decide", "change_memory"}
 
 
 def test_descriptions_say_which_tool_is_for_what(library: Engine) -> None:

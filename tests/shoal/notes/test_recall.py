@@ -83,4 +83,5 @@ def test_recall_without_an_answer_names_the_nearest_note(notes: OwnerNotes) -> N
     assert (found.count, found.results) == (0, ())
     assert found.nearest is not None
     assert found.nearest.metadata["note_id"] == note.id
-    assert "Nothing here answers this; the nearest is [1] " in found.response
+    assert "Nothing here answers this; the nearest is " in found.response
+    assert f"{LAVA} (note {note.id}, similarity " in found.response
