@@ -25,6 +25,8 @@ _NO_TEXT = words_of(
     "head style template svg canvas object embed audio video iframe noembed noframes noscript map button "
     "input select textarea datalist progress meter dialog colgroup script"
 )
+_LEAST_WITHOUT_SCRIPT = 200
+"""Characters in `noscript` that are the text of a page without any other; fewer ask to switch scripts on."""
 _NEVER_HIDDEN = frozenset({"math", "img", "body", "html"})
 _HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 # Such as `has-sidebar` and `post--with-ads`, which say what is in an element and not what it is.
@@ -192,13 +194,17 @@ _LABELS = re.compile(
 @dataclass(frozen=True, slots=True)
 class MainContent:
     """`root`: the node with the main content; `skipped`: nodes below it that are not part of it;
-    `heading`: the page's first heading if it is outside the root, else -1."""
+    `heading`: the page's first heading if it is outside the root, else -1.
+
+    `left_out`: reason and text of each part that people see on the page and that is not main content.
+    """
 
     root: int
     skipped: frozenset[int]
     heading: int
     removed: tuple[Removed, ...]
     warnings: tuple[str, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
 
 
 class RemovedTexts:
@@ -216,11 +222,21 @@ class RemovedTexts:
         return tuple(Removed(reason, text, times) for (reason, text), times in self._times.items())
 
 
-def find_main_content(tree: HtmlTree, *, whole: bool = False) -> MainContent:
-    """Find the main content. `whole`: of a letter or a chapter, which loses only scripts and the like."""
+def find_main_content(tree: HtmlTree, *, whole: bool = False, keep: bool = False) -> MainContent:
+    """Find the main content. `whole`: of a letter or a chapter, which loses only scripts and the like.
+
+    `keep`: return the texts that are left out.
+    """
     page = _Page(tree)
-    reasons = page.without_text()
+    reasons = page.without_text(_NO_TEXT)
+    if not page.chars[0] and "noscript" in tree.names:
+        page = _Page(tree)
+        reasons = page.without_text(_NO_TEXT - {"noscript"})
+        if page.chars[0] < _LEAST_WITHOUT_SCRIPT:
+            page = _Page(tree)
+            reasons = page.without_text(_NO_TEXT)
     page.find_hidden(reasons)
+    unseen = frozenset(reasons)
     if not whole:
         page.find_boilerplate(reasons)
     root, heading = 0, -1
@@ -231,17 +247,23 @@ def find_main_content(tree: HtmlTree, *, whole: bool = False) -> MainContent:
         heading = page.lost_heading(root, reasons)
     removed = RemovedTexts()
     sizes: Counter[str] = Counter()
+    left_out: list[tuple[str, str]] = []
     end = 0
     for node in sorted(reasons):
         if node >= end and reasons[node]:
             removed.add(reasons[node], text_of(tree, node))
             sizes[reasons[node]] += page.chars[node]
+            if keep and node not in unseen:
+                left_out.append((reasons[node], _lines(tree, node, unseen)))
         end = max(end, tree.ends[node])
     for node in page.outside(root):
         if node not in reasons:
             removed.add(_OUTSIDE, text_of(tree, node, reasons))
             sizes[_OUTSIDE] += page.chars[node]
-    return MainContent(root, frozenset(reasons), heading, removed.listed(), _warnings(sizes, page.chars[0]))
+            if keep:
+                left_out.append((_OUTSIDE, _lines(tree, node, reasons)))
+    warnings = _warnings(sizes, page.chars[0])
+    return MainContent(root, frozenset(reasons), heading, removed.listed(), warnings, tuple(left_out))
 
 
 def _warnings(sizes: Counter[str], total: int) -> tuple[str, ...]:
@@ -252,6 +274,21 @@ def _warnings(sizes: Counter[str], total: int) -> tuple[str, ...]:
         if sizes[reason] > _WARNED_SHARE * total
     ]
     return (f"parts of the page are left out: {', '.join(parts)}",) if parts else ()
+
+
+def _lines(tree: HtmlTree, node: int, skipped: Container[int]) -> str:
+    """Return all text of a subtree, a line for each block."""
+    pieces: list[str] = []
+    at, end = node, tree.ends[node]
+    while at < end:
+        if at in skipped:
+            at = tree.ends[at]
+            continue
+        pieces.append(
+            "\n" if tree.names[at] in BLOCKS or tree.names[at] == "br" else tree.texts[at].replace("\n", " ")
+        )
+        at += 1
+    return "\n".join(filter(None, map(one_line, "".join(pieces).split("\n"))))
 
 
 def text_of(tree: HtmlTree, node: int, skipped: Container[int] = ()) -> str:
@@ -279,8 +316,11 @@ class _Page:
         self.n_links = [0] * size
         self._rules_of_names: dict[tuple[str, str], tuple[_ClassRule, ...]] = {}
 
-    def without_text(self) -> dict[int, str]:
-        """Return the nodes that are no text, with the reason to list (empty: not listed); count the rest."""
+    def without_text(self, names: Container[str]) -> dict[int, str]:
+        """Return the nodes that are no text, with the reason to list (empty: not listed); count the rest.
+
+        `names`: of elements whose text is none of the page.
+        """
         tree = self.tree
         reasons: dict[int, str] = {}
         node, size = 0, len(tree.names)
@@ -288,7 +328,7 @@ class _Page:
             name = tree.names[node]
             if not name:
                 self.chars[node] = len(tree.texts[node].strip())
-            elif name in _NO_TEXT:
+            elif name in names:
                 reasons[node] = "script" if name in _SCRIPTS else ""
                 node = tree.ends[node]
                 continue

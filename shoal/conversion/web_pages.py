@@ -71,29 +71,45 @@ class Page(NamedTuple):
     metadata: Metadata
 
 
-def convert_html(data: bytes, name: str) -> Converted:
-    """Convert a web page to Markdown, without navigation, banners, footers and scripts."""
-    return _converted(render_page(decode_markup(data)))
+def convert_html(data: bytes, name: str, *, parts: str = "main") -> Converted:
+    """Convert a web page to Markdown, without scripts.
+
+    `parts`: `main`, without navigation, banners, comments and other parts that are no main content; `masked`,
+    with these in comments of Markdown at the end, which are stored but not searched; or `all`.
+    """
+    return _converted(_of_parts(decode_markup(data), parts))
 
 
-def convert_mhtml(data: bytes, name: str) -> Converted:
+def convert_mhtml(data: bytes, name: str, *, parts: str = "main") -> Converted:
     """Convert the page in a web archive as `convert_html` does. Pictures and other parts are passed over."""
     whole = read_message(data)
     pages = [part for part in leaf_parts(whole) if part.media_type in ("text/html", "application/xhtml+xml")]
     if not pages:
         raise ConversionError("no_text", "the web archive contains no page")
-    page = render_page(decode_markup(pages[0].payload(), pages[0].charset))
+    page = _of_parts(decode_markup(pages[0].payload(), pages[0].charset), parts)
     return _converted(page._replace(title=page.title or decode_header(whole.header("Subject"))))
 
 
-def render_page(text: str, *, whole: bool = False, xhtml: bool | None = None) -> Page:
+def _of_parts(text: str, parts: str) -> Page:
+    return render_page(text, whole=parts == "all", keep=parts == "masked")
+
+
+def render_page(text: str, *, whole: bool = False, xhtml: bool | None = None, keep: bool = False) -> Page:
     """Return HTML as Markdown. `whole`: without looking for the main content, as for letters and chapters.
 
-    `xhtml`: read it as XML would; by default if it says so.
+    `xhtml`: read it as XML would; by default if it says so. `keep`: what is left out follows in comments.
     """
     tree = parse_html(text, xhtml=_XHTML.match(text) is not None if xhtml is None else xhtml)
-    main = find_main_content(tree, whole=whole)
-    return Page(render_markdown(tree, main), _title(tree, main), main.removed, main.warnings, _metadata(tree))
+    main = find_main_content(tree, whole=whole, keep=keep)
+    markdown = render_markdown(tree, main)
+    if markdown.strip():
+        markdown = "\n".join([markdown, *(_masked(reason, part) for reason, part in main.left_out if part)])
+    return Page(markdown, _title(tree, main), main.removed, main.warnings, _metadata(tree))
+
+
+def _masked(reason: str, text: str) -> str:
+    """Return a comment of Markdown, which is stored and takes no part in searches."""
+    return f"<!-- {reason}\n{text.replace('-->', '-- >')}\n-->\n"
 
 
 def _title(tree: HtmlTree, main: MainContent) -> str:

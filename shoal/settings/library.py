@@ -81,6 +81,12 @@ class SourceSettings:
         "",
         "program of LibreOffice that reads DOC and PPT files, such as `soffice`; empty: an error says so",
     )
+    web_parts: str = setting(
+        "main",
+        "what is stored of a web page: main (its main content), masked (the rest too, as comments that no "
+        "search finds), or all (everything is searched)",
+        one_of("main", "masked", "all"),
+    )
 
     # Pages and files of the web
     fetch_urls: str = setting(

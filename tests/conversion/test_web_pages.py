@@ -75,6 +75,37 @@ def test_scripts_are_listed_and_not_run() -> None:
     ]
 
 
+def test_what_is_no_main_content_is_masked_or_searched_on_request() -> None:
+    prose = "The moon pulls the sea twice a day, and the sea follows it. " * 5
+    source = (
+        "<body><nav><a href='/'>Home</a><script>no()</script></nav>"
+        f"<article><p>{prose}</p><div class=comments><p>First --> one</p><p>Second <i hidden>x</i> one</p></div>"
+        "</article><footer>Sea School</footer></body>"
+    ).encode()
+    kept = convert_html(source, "")
+    masked = convert_html(source, "", parts="masked")
+    assert masked.content == (
+        f"{kept.content}\n<!-- navigation\nHome\n-->\n\n<!-- comments\nFirst -- > one\nSecond one\n-->\n\n"
+        "<!-- footer\nSea School\n-->\n"
+    )
+    assert masked.removed == kept.removed
+    parsed = parse_markdown(masked.content)
+    assert [block.reason for block in parsed.left_out] == ["comment"] * 3
+    assert "First" not in parsed.masked
+    whole = convert_html(source, "", parts="all")
+    assert "Second one" in whole.content
+    assert {removed.reason for removed in whole.removed} == {"script", "hidden"}
+    assert "Sea School" in convert_mhtml(mhtml(), "", parts="all").content
+
+
+def test_text_for_readers_without_scripts_is_that_of_a_page_without_any_other() -> None:
+    prose = "The moon pulls the sea twice a day, and the sea follows it. " * 5
+    assert page(f"<div id=app></div><noscript><p>{prose}</p></noscript>").content == prose.strip()
+    assert page(f"<p>Text</p><noscript><p>{prose}</p></noscript>").content == "Text"
+    with pytest.raises(ConversionError, match="no text"):
+        page("<div id=app></div><noscript>Switch scripts on to read this page.</noscript>")
+
+
 def test_hidden_text_is_removed_and_listed() -> None:
     converted = page(f"<p>{'Seen. ' * 9}<span style='display: none'>unseen</span><i hidden>gone</i></p>")
     assert converted.content == ("Seen. " * 9).strip()

@@ -156,6 +156,8 @@ class Converting(ItemHandler):
     def _options(self, kind: str) -> dict[str, str | bool]:
         if kind in ("doc", "ppt"):
             return {"office": self._settings.office}
+        if kind in ("html", "mhtml"):
+            return {"parts": self._settings.web_parts}
         return {"ocr": True} if kind == "pdf" and self._settings.ocr else {}
 
     def _converted(self, item: WorkItem, row: Row, file_hash: str, report: Report) -> ConvertedFile:

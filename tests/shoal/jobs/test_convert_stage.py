@@ -12,6 +12,7 @@ from conversion_doubles import KIND
 from job_parts import assert_consistent, claim_now, rows, statuses, value
 
 import lagoon
+from shoal.conversion.file_kinds import FILE_KINDS
 from shoal.errors import CONVERSION_CODES
 from shoal.formats.drafts import make_draft, make_file_draft
 from shoal.jobs import in_process
@@ -29,7 +30,7 @@ from shoal.settings import Settings
 from shoal.storage import source_files
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database
-from shoal.storage.document_queries import get_detail
+from shoal.storage.document_queries import get_content, get_detail
 
 WHALES = "The whale swam past the ship. Sailors rowed the boats. The captain shouted at the crew. "
 BREAD = "Flour and water make a dough. The oven bakes the bread. Yeast raises the loaf. "
@@ -64,6 +65,35 @@ def submit(database: Database, settings: Settings, *drafts: FileDraft) -> int:
     for draft in drafts:
         upload.add(draft)
     return upload.finish()
+
+
+@pytest.mark.parametrize(
+    ("parts", "is_stored", "is_searched"),
+    [("main", False, False), ("masked", True, False), ("all", True, True)],
+)
+def test_parts_of_web_pages_are_stored_and_searched_as_the_setting_says(
+    database: Database,
+    settings: Settings,
+    scorer: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    parts: str,
+    is_stored: bool,
+    is_searched: bool,
+) -> None:
+    monkeypatch.setattr(convert, "FILE_KINDS", FILE_KINDS)
+    settings = dataclasses.replace(settings, web_parts=parts)
+    page = f"<article><p>{WHALES * 8}</p></article><div class=comments><p>{BREAD * 2}</p></div>"
+    draft = make_file_draft(page.encode(), "html", settings=settings, source_path="sea.html")
+    submit(database, settings, draft)
+    run(database, settings, handlers_for(database, scorer, settings))
+    document_id = value(database, "SELECT id FROM documents")
+    with database.snapshot() as snapshot:
+        report = get_detail(snapshot, document_id).report
+        chunks = get_chunks(snapshot, document_id).chunks
+        content = get_content(snapshot, document_id)
+    assert ("Yeast" in content) is is_stored
+    assert any("Yeast" in chunk.text for chunk in chunks) is is_searched
+    assert ("comments" in {removed.reason for removed in report.removed}) is not is_searched
 
 
 def test_file_becomes_a_document_with_places(
