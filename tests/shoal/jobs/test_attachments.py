@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import io
+import shutil
 import zipfile
 from email.message import EmailMessage
+from pathlib import Path
 from typing import Any
 
 import pytest
+from faults import DONE, KILLED, killed_at
 from job_parts import assert_consistent, claim_now, rows, statuses, value
 
 import lagoon
@@ -16,6 +21,7 @@ from shoal.jobs.queue import attachments as queue
 from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.claims import claim, release
 from shoal.jobs.queue.job_changes import retry
+from shoal.jobs.queue.recovery import reclaim_expired_leases
 from shoal.jobs.queue.submission import Upload, submit_delete, submit_document, submit_replacement
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import handlers_for, process
@@ -24,6 +30,7 @@ from shoal.models.jobs import JobStatus
 from shoal.settings import Settings
 from shoal.storage import attachments
 from shoal.storage.database import Database
+from shoal.storage.opening import open_database
 
 WHALES = "The whale swam past the ship. Sailors rowed the boats. The captain shouted at the crew. "
 BREAD = "Flour and water make a dough. The oven bakes the bread. Yeast raises the loaf. "
@@ -269,15 +276,18 @@ def test_a_mail_that_failed_later_is_retried_without_doubles(
 def test_a_replaced_mail_keeps_the_attachments_that_it_still_has(
     database: Database, settings: Settings, handlers: Handlers
 ) -> None:
-    store(database, settings, handlers, mail("Plans", a__txt=WHALES, b__txt=BREAD))
+    alone = "Clouds gather over the hills. "
+    first = mail("Plans", a__txt=WHALES, b__txt=BREAD, d__txt=alone)
+    store(database, settings, handlers, first, mail("Other", b__txt=BREAD))
     plans, kept = id_of(database, "Plans"), id_of(database, "A")
-    submit_replacement(
-        database, settings, plans, draft(mail("Plans changed", a__txt=WHALES, c__txt=WINE), settings)
-    )
+    changed = draft(mail("Plans changed", a__txt=WHALES, c__txt=WINE), settings)
+    submit_replacement(database, settings, plans, changed)
     run(database, settings, handlers)
-    assert links(database) == {("A", "Plans changed", "a.txt"), ("C", "Plans changed", "c.txt")}
+    assert links(database) == {
+        ("A", "Plans changed", "a.txt"), ("C", "Plans changed", "c.txt"), ("B", "Other", "b.txt"),
+    }  # fmt: skip
     assert (id_of(database, "Plans changed"), id_of(database, "A")) == (plans, kept)
-    assert titles(database) == ["A", "C", "Plans changed"]
+    assert titles(database) == ["A", "B", "C", "Other", "Plans changed"]
     assert_consistent(database)
 
 
@@ -303,3 +313,42 @@ def test_the_same_mail_again_changes_nothing(
     job_id = store(database, settings, handlers, data)
     assert statuses(database, job_id) == ["duplicate"]
     assert (links(database), titles(database)) == before
+
+
+@pytest.mark.slow
+def test_a_worker_killed_at_any_write_loses_and_doubles_nothing(
+    tmp_path: Path, database: Database, settings: Settings
+) -> None:
+    upload = Upload(database, settings).begin()
+    inner = mail("Inner", deep__txt=WINE)
+    upload.add(draft(mail("One", a__txt=WHALES, inner__eml=inner), settings, "1.eml"))
+    upload.add(draft(mail("Two", b__txt=WHALES), settings, "2.eml"))
+    job_id = upload.finish()
+    database.close()
+    place, code = 1, KILLED
+    while code == KILLED:
+        copy = tmp_path / f"copy-{place}.db"
+        for suffix in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(f"{settings.database_path}{suffix}", f"{copy}{suffix}")
+        own = dataclasses.replace(settings, database_url=f"sqlite:///{copy}", learning=False)
+
+        def work(own: Settings = own) -> None:
+            opened = open_database(own.database_url)
+            run(opened, own, handlers_for(opened, lagoon.load(), own))
+
+        code, message = killed_at(place, work)
+        assert code in (KILLED, DONE), message
+        survivor = open_database(own.database_url)
+        reclaim_expired_leases(survivor, own, survivor.now() + own.lease_seconds + 1)
+        run(survivor, own, handlers_for(survivor, lagoon.load(), own))
+        assert statuses(survivor, job_id).count("succeeded") == 5
+        assert statuses(survivor, job_id).count("duplicate") == 1
+        assert links(survivor) == {
+            ("A", "One", "a.txt"), ("A", "Two", "b.txt"), ("Inner", "One", "inner.eml"),
+            ("Deep", "Inner", "deep.txt"),
+        }  # fmt: skip
+        assert_consistent(survivor)
+        survivor.close()
+        place += 2
+    assert place > 10
