@@ -5,7 +5,12 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
+from shoal.access.operations import DECLARED as CLASSES
+from shoal.client import Client
+from shoal.declared.operations.operation import Operation as Declared
+from shoal.declared.operations.operation import operations_of
 from shoal.engine import Engine
 from shoal.settings import Settings
 from shoal_api import create_app
@@ -15,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fake_scorer import FakeScorer
 
+DECLARED = {(each.terms.method, each.address): each for each in operations_of(*CLASSES)}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rest.md"
 
 INTRODUCTION = """\
@@ -45,6 +51,8 @@ def _operation(operation: Operation) -> str:
     parts = [f"### {operation.method} {operation.path}\n", f"{operation.summary}.\n"]
     if operation.description:
         parts.append(operation.description + "\n")
+    if ways := _ways(DECLARED[operation.method, operation.path]):
+        parts.append(f"Also: {', '.join(ways)}.\n")
     if operation.parameters:
         rows = [
             f"| `{p['name']}` | {p['place']}{', required' if p['required'] else ''} | {_cell(p['notes'])} |"
@@ -63,6 +71,19 @@ def _operation(operation: Operation) -> str:
         )
         parts.append(f"Errors: {errors}.\n")
     return "\n".join(parts)
+
+
+def _ways(declared: Declared[..., Any]) -> list[str]:
+    """Return the other ways to the operation."""
+    return [
+        f"{kind} `{name}`"
+        for kind, name in (
+            ("the client's", f"{declared.function.__name__}()"),
+            ("the command", declared.terms.command and f"shoal {declared.terms.command}"),
+            ("the tool for agents", declared.terms.tool),
+        )
+        if name and (kind != "the client's" or hasattr(Client, declared.function.__name__))
+    ]
 
 
 def _cell(text: str) -> str:

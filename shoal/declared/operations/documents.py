@@ -53,7 +53,7 @@ OfDocuments = Annotated[
 class DocumentOperations:
     """Operations on stored documents. Unknown ids raise NotFoundError, invalid arguments InvalidError."""
 
-    @get(DOCUMENTS, Needed.read)
+    @get(DOCUMENTS, Needed.read, command="list", tool="list_documents")
     def documents(
         self,
         *,
@@ -87,7 +87,7 @@ class DocumentOperations:
     ) -> Iterable[StoredDocument]:
         """All documents, read page by page. Concurrent changes may make it miss or repeat documents"""
 
-    @get(DOCUMENT, Needed.read, fails=(404,))
+    @get(DOCUMENT, Needed.read, fails=(404,), command="show")
     def document(self, document_id: int) -> Document:
         """Get a document with its sections, its report and summaries of its chunks"""
 
@@ -99,7 +99,7 @@ class DocumentOperations:
     def each_chunk(self, document_id: int) -> Iterable[StoredChunk]:
         """All chunks of a document, read page by page"""
 
-    @get("/chunks/{chunk_id}", Needed.read, fails=(404,))
+    @get("/chunks/{chunk_id}", Needed.read, fails=(404,), tool="read_passage")
     def chunk(
         self,
         chunk_id: int,
@@ -118,7 +118,7 @@ class DocumentOperations:
         its content is replaced by content without that text.
         """
 
-    @put(f"{DOCUMENT}/tags", Needed.write, answer=Tags, fails=(404,))
+    @put(f"{DOCUMENT}/tags", Needed.write, answer=Tags, fails=(404,), command="tags")
     def set_tags(
         self,
         document_id: int,
@@ -129,7 +129,7 @@ class DocumentOperations:
     ) -> tuple[str, ...]:
         """Replace the tags of a document"""
 
-    @delete(DOCUMENT, Needed.write, fails=(404,))
+    @delete(DOCUMENT, Needed.write, fails=(404,), command="delete")
     def delete_document(self, document_id: int) -> bool:
         """Delete a document, its attachments and everything derived from them"""
 
@@ -138,7 +138,13 @@ class OtherDocumentOperations:
     """What the client does in ways of its own: it waits, sends files, or reads texts."""
 
     @post(
-        DOCUMENTS, Needed.write, status=201, about="Stored (with `Prefer: wait`)", fails=(409,), key=SAME_JOB
+        DOCUMENTS,
+        Needed.write,
+        status=201,
+        about="Stored (with `Prefer: wait`)",
+        fails=(409,),
+        key=SAME_JOB,
+        command="ingest",
     )
     def add_document(self) -> Stored:
         """Add a document
@@ -174,6 +180,7 @@ class OtherDocumentOperations:
         about=ACCEPTED,
         fails=(400, 409, 413, 415),
         key=SAME_JOB,
+        command="upload",
     )
     def upload(self) -> Job:
         """Add many documents as one job
@@ -186,7 +193,14 @@ class OtherDocumentOperations:
         """
 
     @delete(
-        DOCUMENTS, Needed.write, answer=Accepted, status=202, about=ACCEPTED, fails=(404,), may_repeat=False
+        DOCUMENTS,
+        Needed.write,
+        answer=Accepted,
+        status=202,
+        about=ACCEPTED,
+        fails=(404,),
+        may_repeat=False,
+        command="delete",
     )
     def delete_documents(
         self,
@@ -249,7 +263,7 @@ OneOfKinds = Annotated[
 class JobOperations:
     """Operations on accepted jobs. Unknown ids raise NotFoundError."""
 
-    @get("/jobs", Needed.read)
+    @get("/jobs", Needed.read, command="jobs")
     def jobs(
         self,
         *,
@@ -269,7 +283,7 @@ class JobOperations:
     ) -> Iterable[Job]:
         """All jobs, newest first, read page by page"""
 
-    @get(f"{JOB}/items", Needed.read, fails=(404,))
+    @get(f"{JOB}/items", Needed.read, fails=(404,), command="jobs")
     def items(
         self,
         job: OfJob,
@@ -294,6 +308,7 @@ class JobOperations:
         about="The job is canceled",
         fails=(404,),
         conflict=HAS_ENDED,
+        command="jobs",
     )
     def cancel_job(self, job: OfJob) -> Job:
         """Cancel a job
@@ -312,6 +327,7 @@ class JobOperations:
         fails=(404,),
         conflict="No item failed or was canceled, or none of these can be retried",
         may_repeat=False,
+        command="jobs",
     )
     def retry_job(self, job: OfJob) -> Job:
         """Retry the failed and canceled items of a job
@@ -324,7 +340,7 @@ class JobOperations:
 class OtherJobOperations:
     """What the client does in ways of its own: it follows jobs, and starts each kind by a method."""
 
-    @get(JOB, Needed.read, fails=(404,))
+    @get(JOB, Needed.read, fails=(404,), command="jobs")
     def job(self, job_id: int) -> Job:
         """Get a job
 
@@ -344,7 +360,7 @@ class OtherJobOperations:
         `Authorization`.
         """
 
-    @post("/jobs", Needed.write, answer=Accepted, status=202, fails=(409,), key=SAME_JOB)
+    @post("/jobs", Needed.write, answer=Accepted, status=202, fails=(409,), key=SAME_JOB, command="rescore")
     def add_job(
         self,
         kind: Annotated[

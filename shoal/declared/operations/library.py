@@ -132,7 +132,7 @@ class PinOperations:
     an unknown id NotFoundError.
     """
 
-    @get("/pins", Needed.read)
+    @get("/pins", Needed.read, command="pin list")
     def pins(self, *, q: PinsWith = None, limit: Limit = 50, offset: Offset = 0) -> PinPage:
         """List the pins of the library"""
 
@@ -140,7 +140,15 @@ class PinOperations:
     def each_pin(self, *, q: str | None = None) -> Iterable[Pin]:
         """All pins, read page by page"""
 
-    @post("/pins", Needed.write, status=201, about=ADDED, conflict=OTHER_PIN, may_repeat=False)
+    @post(
+        "/pins",
+        Needed.write,
+        status=201,
+        about=ADDED,
+        conflict=OTHER_PIN,
+        may_repeat=False,
+        command="pin add",
+    )
     def add_pin(
         self, query: PinQuery, pinned: Pinned = (), *, hidden: Hidden = (), match: Match = PinMatch.exact
     ) -> Pin:
@@ -150,7 +158,7 @@ class PinOperations:
     def pin(self, pin_id: int) -> Pin:
         """Show a pin"""
 
-    @put("/pins/{pin_id}", Needed.write, conflict=OTHER_PIN, fails=(404,))
+    @put("/pins/{pin_id}", Needed.write, conflict=OTHER_PIN, fails=(404,), command="pin replace")
     def replace_pin(
         self,
         pin_id: int,
@@ -162,7 +170,7 @@ class PinOperations:
     ) -> Pin:
         """Replace a pin"""
 
-    @delete("/pins/{pin_id}", Needed.write, fails=(404,))
+    @delete("/pins/{pin_id}", Needed.write, fails=(404,), command="pin delete")
     def delete_pin(self, pin_id: int) -> bool:
         """Delete a pin"""
 
@@ -188,7 +196,7 @@ class SynonymOperations:
     NotFoundError.
     """
 
-    @get("/synonyms", Needed.read)
+    @get("/synonyms", Needed.read, command="synonyms list", tool="list_synonyms")
     def synonyms(self, *, q: SynonymsWith = None, limit: Limit = 50, offset: Offset = 0) -> SynonymPage:
         """List the synonyms of the library"""
 
@@ -196,15 +204,23 @@ class SynonymOperations:
     def each_synonym(self, *, q: str | None = None) -> Iterable[Synonym]:
         """All synonyms, read page by page"""
 
-    @post("/synonyms", Needed.write, status=201, about=ADDED, conflict=OTHER_SYNONYM, may_repeat=False)
+    @post(
+        "/synonyms",
+        Needed.write,
+        status=201,
+        about=ADDED,
+        conflict=OTHER_SYNONYM,
+        may_repeat=False,
+        command="synonyms add",
+    )
     def add_synonym(self, synonyms: Words, *, root: Root = None) -> Synonym:
         """Add an entry: words that find each other, or a word that also finds others"""
 
-    @get("/synonyms/export", Needed.read, answer=SynonymExport)
+    @get("/synonyms/export", Needed.read, answer=SynonymExport, command="synonyms export")
     def export_synonyms(self) -> list[dict[str, Any]]:
         """Return all entries, as an import takes them"""
 
-    @post("/synonyms/import", Needed.write)
+    @post("/synonyms/import", Needed.write, command="synonyms import")
     def import_synonyms(
         self,
         synonyms: Annotated[
@@ -229,15 +245,21 @@ class SynonymOperations:
     def synonym(self, synonym_id: int) -> Synonym:
         """Show an entry"""
 
-    @put("/synonyms/{synonym_id}", Needed.write, conflict=OTHER_SYNONYM, fails=(404,))
+    @put(
+        "/synonyms/{synonym_id}",
+        Needed.write,
+        conflict=OTHER_SYNONYM,
+        fails=(404,),
+        command="synonyms replace",
+    )
     def replace_synonym(self, synonym_id: int, synonyms: Words, *, root: Root = None) -> Synonym:
         """Replace an entry"""
 
-    @delete("/synonyms/{synonym_id}", Needed.write, fails=(404,))
+    @delete("/synonyms/{synonym_id}", Needed.write, fails=(404,), command="synonyms delete")
     def delete_synonym(self, synonym_id: int) -> bool:
         """Delete an entry"""
 
-    @get("/acronyms", Needed.read)
+    @get("/acronyms", Needed.read, command="acronyms list")
     def acronyms(
         self,
         *,
@@ -258,7 +280,7 @@ class SynonymOperations:
     ) -> AcronymPage:
         """List the acronyms that a scan found, those in most documents first"""
 
-    @post("/acronyms/scan", Needed.write, needs_body=False)
+    @post("/acronyms/scan", Needed.write, needs_body=False, command="acronyms scan")
     def scan_acronyms(
         self,
         *,
@@ -286,11 +308,12 @@ class SynonymOperations:
         conflict=OTHER_SYNONYM,
         fails=(404,),
         may_repeat=False,
+        command="acronyms confirm",
     )
     def confirm_acronym(self, acronym_id: int) -> Acronym:
         """Make an acronym and its expansion synonyms"""
 
-    @post("/acronyms/{acronym_id}/reject", Needed.write, fails=(404,))
+    @post("/acronyms/{acronym_id}/reject", Needed.write, fails=(404,), command="acronyms reject")
     def reject_acronym(self, acronym_id: int) -> Acronym:
         """Reject an acronym: it is not proposed again, and its synonym is deleted"""
 
@@ -304,7 +327,7 @@ WordsWith = Annotated[
 class VocabularyOperations:
     """Operations on learned words."""
 
-    @get("/vocabulary", Needed.read)
+    @get("/vocabulary", Needed.read, command="vocabulary")
     def vocabulary(self, *, q: WordsWith = None, limit: Limit = 50, offset: Offset = 0) -> WordPage:
         """List learned words with their reefs and evidence, most frequent first"""
 
@@ -337,6 +360,7 @@ class SavedSearchOperations:
         about="Saved; the secret is shown this once",
         fills=False,
         may_repeat=False,
+        command="saved-search create",
     )
     def create_saved_search(
         self,
@@ -357,7 +381,7 @@ class SavedSearchOperations:
         When a job ends, those of its new passages that match are sent to `url`, signed with the secret.
         """
 
-    @get("/saved-searches", Needed.admin)
+    @get("/saved-searches", Needed.admin, command="saved-search list")
     def saved_searches(self, *, limit: Limit = 50, offset: Offset = 0) -> SavedSearchPage:
         """List saved searches"""
 
@@ -365,11 +389,13 @@ class SavedSearchOperations:
     def each_saved_search(self) -> Iterable[SavedSearch]:
         """All saved searches, read page by page"""
 
-    @get("/saved-searches/{search_id}", Needed.admin, fails=(404,))
+    @get("/saved-searches/{search_id}", Needed.admin, fails=(404,), command="saved-search show")
     def saved_search(self, search_id: int) -> SavedSearch:
         """Get a saved search, without its secret"""
 
-    @patch("/saved-searches/{search_id}", Needed.admin, fails=(404,), fills=False)
+    @patch(
+        "/saved-searches/{search_id}", Needed.admin, fails=(404,), fills=False, command="saved-search change"
+    )
     def change_saved_search(
         self,
         search_id: int,
@@ -388,7 +414,13 @@ class SavedSearchOperations:
     ) -> SavedSearch:
         """Change a saved search"""
 
-    @delete("/saved-searches/{search_id}", Needed.admin, fails=(404,), may_repeat=False)
+    @delete(
+        "/saved-searches/{search_id}",
+        Needed.admin,
+        fails=(404,),
+        may_repeat=False,
+        command="saved-search delete",
+    )
     def delete_saved_search(self, search_id: int) -> None:
         """Delete a saved search and its webhooks"""
 
@@ -399,11 +431,17 @@ class SavedSearchOperations:
         about=_SOON,
         fails=(404, 503),
         may_repeat=False,
+        command="saved-search test",
     )
     def test_saved_search(self, search_id: int) -> DeliveryDetail:
         """Send a test webhook with the best matches of the library"""
 
-    @get("/saved-searches/{search_id}/deliveries", Needed.admin, fails=(404,))
+    @get(
+        "/saved-searches/{search_id}/deliveries",
+        Needed.admin,
+        fails=(404,),
+        command="saved-search deliveries",
+    )
     def webhook_deliveries(
         self,
         search_id: int,
@@ -426,6 +464,7 @@ class SavedSearchOperations:
         status=202,
         about=_SOON,
         fails=(404,),
+        command="saved-search redeliver",
     )
     def redeliver_webhook(self, search_id: int, delivery_id: str) -> DeliveryDetail:
         """Send a webhook again, under its id"""
@@ -438,7 +477,7 @@ OfResult = Annotated[int | None, Argument(kind=Whole(1, MAX_ID), about="of the r
 class QueryLogOperations:
     """Operations on the query log. All but `report_click` need a key with the right `admin`."""
 
-    @get("/queries", Needed.admin)
+    @get("/queries", Needed.admin, command="queries list")
     def queries(
         self, *, only_empty: OnlyEmpty = False, limit: Limit = 50, offset: Offset = 0
     ) -> LoggedQueryPage:
@@ -448,11 +487,11 @@ class QueryLogOperations:
     def each_query(self, *, only_empty: bool = False) -> Iterable[LoggedQuery]:
         """All logged queries, newest first, read page by page"""
 
-    @delete("/queries", Needed.admin, answer=ClearedQueries)
+    @delete("/queries", Needed.admin, answer=ClearedQueries, command="queries clear")
     def clear_queries(self) -> int:
         """Delete all logged queries and clicks"""
 
-    @get("/queries/frequent", Needed.admin)
+    @get("/queries/frequent", Needed.admin, command="queries frequent")
     def frequent_queries(
         self,
         *,
@@ -476,7 +515,7 @@ class QueryLogOperations:
     ) -> FrequentQueries:
         """List the most frequent queries"""
 
-    @get("/queries/judged", Needed.admin)
+    @get("/queries/judged", Needed.admin, command="queries judged")
     def judged_queries(
         self,
         *,
@@ -489,7 +528,7 @@ class QueryLogOperations:
         One line of JSON for each is what `shoal evaluate` reads.
         """
 
-    @post("/queries/{trace_id}/clicks", Needed.read, fails=(404,), fills=False)
+    @post("/queries/{trace_id}/clicks", Needed.read, fails=(404,), fills=False, command="queries click")
     def report_click(self, trace_id: str, *, chunk_id: OfResult = None, document_id: OfResult = None) -> None:
         """Report that a result of a search was opened
 

@@ -110,7 +110,15 @@ class NoteOperations:
     """
 
     @post(
-        NOTES, Needed.write, status=201, about="Stored", fails=(404, 409, 503), fills=False, key=SAME_OUTCOME
+        NOTES,
+        Needed.write,
+        status=201,
+        about="Stored",
+        fails=(404, 409, 503),
+        fills=False,
+        key=SAME_OUTCOME,
+        command="note add",
+        tool="note_add",
     )
     def add_note(
         self,
@@ -127,7 +135,7 @@ class NoteOperations:
         repeated request is not counted either; it returns 404 if the note was purged since.
         """
 
-    @get(NOTES, Needed.read)
+    @get(NOTES, Needed.read, command="note list", tool="note_list")
     def notes(
         self,
         *,
@@ -144,15 +152,15 @@ class NoteOperations:
     ) -> Iterable[Note]:
         """All notes of an owner that pass the filters, read page by page"""
 
-    @get(f"{NOTES}/categories", Needed.read, answer=NoteCategories)
+    @get(f"{NOTES}/categories", Needed.read, answer=NoteCategories, command="note categories")
     def note_categories(self, *, owner: Owner = DEFAULT_OWNER) -> tuple[CategoryCount, ...]:
         """List categories with their numbers of notes"""
 
-    @get(f"{NOTES}/status", Needed.read)
+    @get(f"{NOTES}/status", Needed.read, command="note status", tool="note_status")
     def note_status(self, *, owner: Owner = DEFAULT_OWNER) -> NoteStatus:
         """Count notes"""
 
-    @post(f"{NOTES}/search", Needed.read, fails=(503,))
+    @post(f"{NOTES}/search", Needed.read, fails=(503,), command="note search", tool="note_search")
     def search_notes(
         self, query: Query, *, owner: Owner = DEFAULT_OWNER, **given: Unpack[NoteSearchArguments]
     ) -> NoteResponse:
@@ -199,7 +207,14 @@ class NoteOperations:
         environment is pinned there.
         """
 
-    @post(f"{NOTES}/purge", Needed.write, answer=PurgedNotes, fills=False, needs_body=False)
+    @post(
+        f"{NOTES}/purge",
+        Needed.write,
+        answer=PurgedNotes,
+        fills=False,
+        needs_body=False,
+        command="note purge",
+    )
     def purge_notes(
         self,
         *,
@@ -214,11 +229,11 @@ class NoteOperations:
     ) -> int:
         """Delete deprecated notes for good"""
 
-    @get(ONE, Needed.read, fails=(404,))
+    @get(ONE, Needed.read, fails=(404,), command="note show")
     def note(self, note_id: int, *, owner: Owner = DEFAULT_OWNER) -> Note:
         """Get a note with its evidence"""
 
-    @patch(ONE, Needed.write, fails=(404,), fills=False)
+    @patch(ONE, Needed.write, fails=(404,), fills=False, command="note update", tool="note_update")
     def update_note(
         self,
         note_id: int,
@@ -237,7 +252,15 @@ class NoteOperations:
     def note_judgements(self, note_id: int, *, owner: Owner = DEFAULT_OWNER) -> tuple[Feedback, ...]:
         """List the judgements of a note"""
 
-    @post(f"{ONE}/feedback", Needed.write, fails=(404,), fills=False, may_repeat=False)
+    @post(
+        f"{ONE}/feedback",
+        Needed.write,
+        fails=(404,),
+        fills=False,
+        may_repeat=False,
+        command="note feedback",
+        tool="note_feedback",
+    )
     def judge_note(
         self,
         note_id: int,
@@ -265,21 +288,45 @@ class NoteOperations:
         Changes its relevance for the tags of the environment, and maybe its pin.
         """
 
-    @post(f"{ONE}/deprecate", Needed.write, fails=(404,), fills=False, needs_body=False)
+    @post(
+        f"{ONE}/deprecate",
+        Needed.write,
+        fails=(404,),
+        fills=False,
+        needs_body=False,
+        command="note deprecate",
+        tool="note_deprecate",
+    )
     def deprecate_note(self, note_id: int, *, owner: Owner = DEFAULT_OWNER, reason: Why = "") -> Note:
         """Hide a note from searches and pins
 
         `restore` takes this back, until a purge. The body may be left out.
         """
 
-    @post(f"{ONE}/restore", Needed.write, conflict=CONFLICT, fails=(404,), needs_body=False)
+    @post(
+        f"{ONE}/restore",
+        Needed.write,
+        conflict=CONFLICT,
+        fails=(404,),
+        needs_body=False,
+        command="note restore",
+    )
     def restore_note(self, note_id: int, *, owner: Owner = DEFAULT_OWNER) -> Note:
         """Make a deprecated note active again
 
         The body may be left out.
         """
 
-    @put(f"{ONE}/pin", Needed.write, conflict=CONFLICT, fails=(404,), fills=False, needs_body=False)
+    @put(
+        f"{ONE}/pin",
+        Needed.write,
+        conflict=CONFLICT,
+        fails=(404,),
+        fills=False,
+        needs_body=False,
+        command="note pin",
+        tool="note_pin",
+    )
     def pin_note(
         self,
         note_id: int,
@@ -303,11 +350,18 @@ class NoteOperations:
         It is shown at the start of every session whose environment has all `tags`. The body may be left out.
         """
 
-    @delete(f"{ONE}/pin", Needed.write, fails=(404,))
+    @delete(f"{ONE}/pin", Needed.write, fails=(404,), command="note unpin", tool="note_unpin")
     def unpin_note(self, note_id: int, *, owner: Owner = DEFAULT_OWNER) -> Note:
         """Take the pin of a note back"""
 
-    @patch(f"{ONE}/categories", Needed.write, fails=(404,), fills=False)
+    @patch(
+        f"{ONE}/categories",
+        Needed.write,
+        fails=(404,),
+        fills=False,
+        command="note categorize",
+        tool="note_categorize",
+    )
     def categorize_note(
         self,
         note_id: int,
@@ -320,7 +374,7 @@ class NoteOperations:
     ) -> Note:
         """Add a note to categories, and remove it from others"""
 
-    @post(f"{ONE}/explain", Needed.read, fails=(404, 503), fills=False)
+    @post(f"{ONE}/explain", Needed.read, fails=(404, 503), fills=False, command="note explain")
     def explain_note(
         self, note_id: int, query: Query, *, owner: Owner = DEFAULT_OWNER, environment: Session = None
     ) -> NoteExplanation:
@@ -356,6 +410,7 @@ class NoteMergeOperations:
         fills=False,
         needs_body=False,
         key=SAME_JOB,
+        command="note dedup",
     )
     def dedup_notes(
         self,
@@ -374,7 +429,7 @@ class NoteMergeOperations:
         the owner is open, the same job is returned. The body may be left out.
         """
 
-    @get(f"{NOTES}/proposals", Needed.read)
+    @get(f"{NOTES}/proposals", Needed.read, command="note proposals", tool="note_proposals")
     def merge_proposals(
         self,
         *,
@@ -402,6 +457,8 @@ class NoteMergeOperations:
         fills=False,
         needs_body=False,
         may_repeat=False,
+        command="note accept",
+        tool="note_decide",
     )
     def accept_merge_proposal(
         self,
@@ -424,6 +481,8 @@ class NoteMergeOperations:
         fails=(404,),
         needs_body=False,
         may_repeat=False,
+        command="note reject",
+        tool="note_decide",
     )
     def reject_merge_proposal(self, proposal_id: int, *, owner: Owner = DEFAULT_OWNER) -> MergeProposal:
         """Reject a proposal to merge notes
@@ -432,7 +491,7 @@ class NoteMergeOperations:
         out.
         """
 
-    @get(f"{NOTES}/merges", Needed.read, fails=(404,))
+    @get(f"{NOTES}/merges", Needed.read, fails=(404,), command="note merges")
     def note_merges(
         self,
         *,
@@ -458,6 +517,7 @@ class NoteMergeOperations:
         fails=(404,),
         fills=False,
         may_repeat=False,
+        command="note merge",
     )
     def merge_notes(
         self,
@@ -486,6 +546,7 @@ class NoteMergeOperations:
         fails=(404,),
         needs_body=False,
         may_repeat=False,
+        command="note undo",
     )
     def undo_note_merge(self, merge_id: int, *, owner: Owner = DEFAULT_OWNER) -> NoteMerge:
         """Undo a merge of notes
@@ -498,7 +559,14 @@ class NoteMergeOperations:
 class AgentOperations:
     """What agents learned for a user. Invalid arguments raise InvalidError."""
 
-    @post("/users/{user_id}/remember", Needed.write, fails=(409, 503), key=SAME_OUTCOME)
+    @post(
+        "/users/{user_id}/remember",
+        Needed.write,
+        fails=(409, 503),
+        key=SAME_OUTCOME,
+        command="note remember",
+        tool="remember",
+    )
     def remember(
         self,
         user_id: str,
@@ -518,7 +586,7 @@ class AgentOperations:
         the same as a stored note counts as another occurrence of it.
         """
 
-    @post("/users/{user_id}/recall", Needed.read, fails=(503,))
+    @post("/users/{user_id}/recall", Needed.read, fails=(503,), command="note recall", tool="recall")
     def recall(
         self,
         user_id: str,
@@ -559,7 +627,7 @@ class OtherNoteOperations:
         With an idempotency key, it is not counted either, and an interrupted one continues where it ended.
         """
 
-    @post("/hooks/{event}", Needed.write, fails=(404, 503))
+    @post("/hooks/{event}", Needed.write, fails=(404, 503), command="hook")
     def answer_hook(
         self,
         event: str,

@@ -178,6 +178,8 @@ class Terms:
     key        describes the header `Idempotency-Key`; without it, the operation takes none
     may_repeat whether a client may send it again when the answer was lost: it is idempotent, or has a key
     of_service whether it is beside the API
+    command    of the command line that does it in a library or asks for it, after `shoal`; empty without one
+    tool       that agents get for it; empty if they get none
     """
 
     method: str
@@ -193,6 +195,8 @@ class Terms:
     key: str = ""
     may_repeat: bool = True
     of_service: bool = False
+    command: str = ""
+    tool: str = ""
 
 
 class Operation(Method, Generic[P, T]):

@@ -79,7 +79,7 @@ def _as_statements(statements: Iterable[str | Mapping[str, Any]]) -> list[dict[s
 class SearchOperations:
     """Operations on passages and texts. Invalid arguments raise InvalidError, whose `errors` name them."""
 
-    @get("/suggest", Needed.read, fails=(503,))
+    @get("/suggest", Needed.read, fails=(503,), command="suggest")
     def suggest(
         self,
         q: Annotated[
@@ -101,7 +101,7 @@ class SearchOperations:
     ) -> Suggestions:
         """Suggest queries while one is typed"""
 
-    @post("/similarity", Needed.read, fails=(503,))
+    @post("/similarity", Needed.read, fails=(503,), command="similarity")
     def similarity(
         self,
         a: Annotated[str, Argument(kind=Text(), about=f"a text of {_LIMIT}")],
@@ -109,7 +109,7 @@ class SearchOperations:
     ) -> Similarity:
         """Compare two short texts"""
 
-    @post("/verify", Needed.read, fails=(503,))
+    @post("/verify", Needed.read, fails=(503,), command="verify")
     def verify(
         self,
         text: Annotated[
@@ -152,7 +152,7 @@ class SearchOperations:
     ) -> Verification:
         """Verify that every claim of a text is supported by the passages that it cites"""
 
-    @post("/retrieve", Needed.read, fails=(503,))
+    @post("/retrieve", Needed.read, fails=(503,), tool="retrieve")
     def retrieve(
         self,
         query: Annotated[str, Argument(kind=Text(), about="up to 4,096 characters")],
@@ -185,7 +185,7 @@ class SearchOperations:
 class OtherSearchOperations:
     """Searches, whose arguments `shoal.declared.search` has; the client asks them in ways of its own."""
 
-    @post("/search", Needed.read, fails=(503,))
+    @post("/search", Needed.read, fails=(503,), command="search", tool="search_chunks")
     def search(self) -> SearchResponse:
         """Search
 
@@ -198,7 +198,7 @@ class OtherSearchOperations:
     def search_by_address(self) -> SearchResponse:
         """Search by query parameters"""
 
-    @post("/search/batch", Needed.read, fails=(503,))
+    @post("/search/batch", Needed.read, fails=(503,), command="search", tool="search_many")
     def search_many(self) -> BatchResponse:
         """Search several queries
 
@@ -211,11 +211,11 @@ class OtherSearchOperations:
     def facets_by_address(self) -> LibraryFacets:
         """Count the documents and passages of the library by the values of fields"""
 
-    @post("/facets", Needed.read, fails=(503,))
+    @post("/facets", Needed.read, fails=(503,), command="facets")
     def facets(self) -> LibraryFacets:
         """Count by the values of fields, with filters too long for an address"""
 
-    @post("/explain", Needed.read, fails=(404, 503))
+    @post("/explain", Needed.read, fails=(404, 503), command="explain", tool="explain_result")
     def explain(self) -> Explanation:
         """Explain how a query is analyzed, and where a document or chunk ranks and why
 

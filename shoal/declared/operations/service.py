@@ -33,7 +33,7 @@ SHOWN_ONCE = "Created; the key is shown this once"
 class ServiceOperations:
     """Operations about the service itself."""
 
-    @get("/status", Needed.read)
+    @get("/status", Needed.read, command="status")
     def status(self) -> Status:
         """Get counts, versions, jobs and workers"""
 
@@ -80,7 +80,7 @@ class CollectionOperations:
     An invalid name raises InvalidError, one that is taken ConflictError, an unknown one NotFoundError.
     """
 
-    @get("/collections", Needed.any_key)
+    @get("/collections", Needed.any_key, command="collection list")
     def collections(self, *, limit: Limit = 50, offset: Offset = 0) -> CollectionPage:
         """List the collections, `main` first and the others by name
 
@@ -98,17 +98,25 @@ class CollectionOperations:
         about="Created; it is empty",
         conflict=TAKEN,
         may_repeat=False,
+        command="collection create",
     )
     def create_collection(
         self, name: Annotated[str, Argument(kind=_NAME, about=f"its name, {_CHARACTERS}")]
     ) -> Collection:
         """Create an empty collection"""
 
-    @get(COLLECTION, Needed.read, fails=(404,))
+    @get(COLLECTION, Needed.read, fails=(404,), command="collection show")
     def describe_collection(self, name: Name) -> CollectionDetails:
         """Show a collection and what it holds"""
 
-    @patch(COLLECTION, Needed.manage, conflict=f"{TAKEN}, or it is `main`", fails=(404,), may_repeat=False)
+    @patch(
+        COLLECTION,
+        Needed.manage,
+        conflict=f"{TAKEN}, or it is `main`",
+        fails=(404,),
+        may_repeat=False,
+        command="collection rename",
+    )
     def rename_collection(
         self,
         name: Name,
@@ -125,6 +133,7 @@ class CollectionOperations:
         about="Deleted with all it held",
         conflict="It is `main`",
         fails=(404,),
+        command="collection delete",
     )
     def delete_collection(self, name: Name) -> bool:
         """Delete a collection with all it holds
@@ -139,6 +148,7 @@ class CollectionOperations:
         conflict="It is `main`, which stays what it is, or the same collection twice",
         fails=(404,),
         may_repeat=False,
+        command="collection swap",
     )
     def swap_collections(
         self,
@@ -176,7 +186,7 @@ class KeyOperations:
     Unknown ids raise NotFoundError, invalid arguments InvalidError.
     """
 
-    @post("/keys", Needed.grant, status=201, about=SHOWN_ONCE, may_repeat=False)
+    @post("/keys", Needed.grant, status=201, about=SHOWN_ONCE, may_repeat=False, command="key create")
     def create_key(
         self,
         name: Annotated[
@@ -217,7 +227,7 @@ class KeyOperations:
         key create`.
         """
 
-    @get("/keys", Needed.grant)
+    @get("/keys", Needed.grant, command="key list")
     def keys(
         self,
         *,
@@ -237,7 +247,7 @@ class KeyOperations:
     def key_details(self, key_id: str) -> KeyDetails:
         """Get a key, without the key itself"""
 
-    @delete(KEY, Needed.grant, fails=(404,))
+    @delete(KEY, Needed.grant, fails=(404,), command="key revoke")
     def revoke_key(self, key_id: str) -> None:
         """Revoke a key for good
 
@@ -252,6 +262,7 @@ class KeyOperations:
         fails=(404,),
         needs_body=False,
         may_repeat=False,
+        command="key rotate",
     )
     def rotate_key(
         self,
