@@ -20,8 +20,8 @@ COMMANDS_OF_A_MACHINE = {
     "saved-search run", "encoder check", "encoder convert", "encoder embed", "note extract",
 }  # fmt: skip
 """They are about files, processes and databases, which no operation of a service is."""
-TOOLS_FOR_RESEARCH = {"search", "fetch"}
-"""Other names and forms of `search_chunks` and `read_passage`."""
+OTHER_FORMS = {"search", "fetch", "list_memories", "change_memory"}
+"""Forms of `search_chunks` and `read_passage` for research agents, and of `note_list` and `note_update` for a user."""
 
 
 def commands(group: Any, prefix: str = "") -> Iterator[str]:
@@ -48,7 +48,9 @@ def test_every_tool_is_of_an_operation() -> None:
     from shoal.mcp.server import ServerOptions, _document_tools, _note_tools
 
     backend = cast(Any, SimpleNamespace(notes=lambda _owner: None))
-    offered = {each.name for each in (*_document_tools(backend), *_note_tools(backend, ServerOptions()))}
+    offered = {
+        each.name for tools in (_document_tools, _note_tools) for each in tools(backend, ServerOptions())
+    }
     named = {each.terms.tool for each in OPERATIONS} - {""}
     assert named <= offered
-    assert offered - named == TOOLS_FOR_RESEARCH
+    assert offered - named == OTHER_FORMS
