@@ -6,6 +6,7 @@ from shoal.conversion.converted import Draft, cleaned_line
 from shoal.conversion.package import Element, Package, child, local, whole_number
 
 _MAX_POINTS = 10_000  # of one chart
+_MAX_LEVELS = 10  # of categories
 _VALUES = ("val", "yVal", "bubbleSize")
 _CATEGORIES = ("cat", "xVal")
 
@@ -34,9 +35,10 @@ def _write_chart(draft: Draft, root: Element) -> None:
     left = _MAX_POINTS
     for series in _all(root, "ser"):
         name = child(series, "tx")
-        names.append("" if name is None else _text(name) or _cached(name))
+        names.append("" if name is None else _text(name) or _cached(name) or _direct(name))
         for element in series:
-            points = list(_points(element, left)) if local(element) in (*_VALUES, *_CATEGORIES) else []
+            is_shown = local(element) in (*_VALUES, *_CATEGORIES)
+            points = (_levels(element, left) or _points(element, left)) if is_shown else []
             left -= len(points)
             for at, text in points:
                 if local(element) in _CATEGORIES:
@@ -61,6 +63,25 @@ def _points(element: Element, most: int) -> list[tuple[int, str]]:
         if value is not None and value.text:
             found.append((whole_number(point.get("idx", "")), _number(cleaned_line(value.text))))
     return found
+
+
+def _levels(element: Element, most: int) -> list[tuple[int, str]]:
+    """Return the categories of several levels as one: an outer one goes on until the next. Empty if it has
+    no levels."""
+    levels = [dict(_points(level, most)) for level in _all(element, "lvl")[:_MAX_LEVELS]]
+    current: dict[int, str] = {}
+    found: list[tuple[int, str]] = []
+    for at, inner in sorted(levels[0].items()) if levels else ():
+        for depth, level in enumerate(levels[1:]):
+            current[depth] = level.get(at, current.get(depth, ""))
+        found.append((at, " ".join(filter(None, [*reversed(current.values()), inner]))))
+    return found
+
+
+def _direct(element: Element) -> str:
+    """Return a text that is in the chart itself, not in cells."""
+    value = child(element, "v")
+    return "" if value is None else cleaned_line(value.text or "")
 
 
 def _cached(element: Element) -> str:

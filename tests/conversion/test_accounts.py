@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from shoal.conversion.process import ConversionProcess
 from shoal.models.documents import DocFormat
 from shoal.models.files import FileAccount, MissingPart, Removed
 
+SECONDS = 20.0
 TABLE = (
     "<w:tbl>"
     + "".join(
@@ -249,3 +251,25 @@ def test_a_child_gives_the_account_with_the_text() -> None:
 def test_a_file_that_cannot_be_counted_has_no_account(kind: str) -> None:
     assert counted(kind, b"no such file", Converted("text", DocFormat.markdown), float("inf")) is None
     assert counted("html", b"text", Converted("text", DocFormat.markdown), 0.0) is None
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<a " * 200_000,
+        '<a "' * 200_000,
+        '<p title="<' * 100_000,
+        "<div hidden>" * 50_000,
+        "hidden " * 200_000,
+        "<!--" * 200_000,
+        "<math><annotation>" * 30_000,
+        "<script>" * 100_000,
+        '="<' * 200_000,
+    ],
+    ids=lambda page: page[:12],
+)
+def test_counting_is_linear(page: str) -> None:
+    begun = time.process_time()
+    file_account("html", page.encode(), "", ())
+    file_account("rtf", b"{\\rtf1 " + page.replace("<", "{").encode(), "", ())
+    assert time.process_time() - begun < SECONDS

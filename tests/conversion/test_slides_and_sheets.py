@@ -427,3 +427,19 @@ def test_what_is_no_table_is_refused() -> None:
         with pytest.raises(ConversionError) as refused:
             convert_csv(data, "a.csv")
         assert refused.value.code == code
+
+
+def test_categories_of_several_levels_and_names_in_a_chart_itself_are_kept() -> None:
+    def points(*texts: str) -> str:
+        return "".join(f'<c:pt idx="{i}"><c:v>{text}</c:v></c:pt>' for i, text in enumerate(texts) if text)
+
+    drawn = (
+        '<c:chartSpace xmlns:c="c"><c:ser><c:tx><c:v>Own name</c:v></c:tx><c:cat><c:multiLvlStrRef><c:multiLvlStrCache>'
+        f"<c:lvl>{points('Oslo', 'Bergen', 'Kiel')}</c:lvl><c:lvl>{points('Norway', '', 'Germany')}</c:lvl>"
+        f"</c:multiLvlStrCache></c:multiLvlStrRef></c:cat><c:val>{points('1', '2', '3')}</c:val></c:ser></c:chartSpace>"
+    )
+    frame = '<p:graphicFrame><c:chart xmlns:c="c" r:id="c1"/></p:graphicFrame>'
+    data = pptx([shape("title", "Loads") + frame], parts_of_first={"c1": ("chart", drawn)})
+    content = convert_pptx(data, "a.pptx").content
+    assert "|  | Own name |" in content
+    assert "| Norway Oslo | 1 |\n| Norway Bergen | 2 |\n| Germany Kiel | 3 |" in content

@@ -101,6 +101,8 @@ class XmlRules:
             if not is_empty and (name in self.hidden or name in self.kinds):
                 if not closing:
                     stack.append(name)
+                    if len(stack) > _MAX_DEPTH:
+                        raise ValueError("its parts are nested too deeply")
                 elif name in stack:
                     while stack.pop() != name:
                         pass
@@ -159,7 +161,8 @@ _VOID = frozenset(
     ]
 )
 _MAX_TAG_CHARS = 5000
-_MAX_UNCLOSED = 50
+_MAX_UNCLOSED = 10
+_MAX_DEPTH = 1000
 
 
 def visible_html(page: str, *, is_xml: bool = False) -> str:

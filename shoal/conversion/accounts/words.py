@@ -99,7 +99,7 @@ def shortage(wanted: Mapping[str, int], present: Mapping[str, int]) -> Counter[s
 def _join(words: Sequence[str], missing: Counter[str], spare: Counter[str]) -> None:
     """Take words that follow each other in the file and are one word of the document, the longest first."""
     done = 0
-    for at in [i for i, word in enumerate(words) if word in missing]:
+    for at in [i for i, word in enumerate(words) if word in missing][:_MAX_DIVIDED]:
         if at < done or missing[words[at]] <= 0:
             continue
         joined, best = words[at], 0
