@@ -52,10 +52,11 @@ ARRAYS: dict[str, str] = {
     "row_reefs": "|u1",
     "row_bm25": "<u2",
     "row_support": "|u1",
-    "sense_lengths": "|u1",
-    "sense_reefs": "|u1",
-    "sense_weights": "|i1",
+    "sense_words": "<u4",
+    "sense_vectors": "|i1",
+    "sense_directions": "|i1",
     "sense_offsets": "<f8",
+    "reef_trust": "<f8",
     "name_words": "|u1",
     "weights": "<u2",
     "reef_words": "<u4",
@@ -65,11 +66,11 @@ ARRAYS: dict[str, str] = {
     "label_dispersion": "<f8",
 }
 
+NEVER = -100.0
+"""Logit of a probability of 0."""
+
 SUPPORT_STEPS = 15
 """Support is stored in 1/15, two associations in a byte."""
-
-SENSE_STEPS = 6
-"""Sense weights are stored in 1/6."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +124,11 @@ class Model:
     part_hashes, trie_keys, trie_words: see `compounds.CompoundTrie`
     row_starts   u32 (W+1,), row_reefs u8, row_bm25 u16: word -> its reefs (CSR), bm25 in 1/8192
     row_support  u8: how far each association shows the subject of a text, in 1/SUPPORT_STEPS
-    sense_starts u32 (W+1,), sense_reefs u8, sense_weights i8: word -> what it says for or against reefs as
-                 the subject of a text (CSR), in 1/SENSE_STEPS; see `ReefTable.sense_z`
-    sense_offsets  f64 (R,): the same without any word
+    sense_words  u32 (S,) ascending: the words that speak for or against reefs as the subject of a text.
+                 sense_vectors i8 (S+1, D): a vector of zeros, then that of each of these; times
+                 sense_directions i8 (D, R) it is what the word says; see `ReefTable.sense_z`
+    sense_offsets  f64 (R,): what a text says without any word
+    reef_trust   f64 (R,): what the logit of each label is raised by; NEVER for a reef that is no label
     name_words   u8 (W/8,): bits, whether a capital makes a word a name; see `names`
     weights      u16 (W,) in 1/4096
     reef_words   u32 (R,): number of words of each reef
@@ -152,10 +155,11 @@ class Model:
     row_reefs: NDArray[np.uint8]
     row_bm25: NDArray[np.uint16]
     row_support: NDArray[np.uint8]
-    sense_starts: NDArray[np.uint32]
-    sense_reefs: NDArray[np.uint8]
-    sense_weights: NDArray[np.int8]
+    sense_words: NDArray[np.uint32]
+    sense_vectors: NDArray[np.int8]
+    sense_directions: NDArray[np.int8]
     sense_offsets: NDArray[np.float64]
+    reef_trust: NDArray[np.float64]
     name_words: NDArray[np.uint8]
     weights: NDArray[np.uint16]
     reef_words: NDArray[np.uint32]
@@ -205,9 +209,10 @@ class Model:
             "row_starts": (n_words + 1,),
             "row_bm25": self.row_reefs.shape,
             "row_support": self.row_reefs.shape,
-            "sense_starts": (n_words + 1,),
-            "sense_weights": self.sense_reefs.shape,
+            "sense_vectors": (len(self.sense_words) + 1, len(self.sense_directions)),
+            "sense_directions": (len(self.sense_directions), n_reefs),
             "sense_offsets": (n_reefs,),
+            "reef_trust": (n_reefs,),
             "name_words": (-(-n_words // 8),),
             "weights": (n_words,),
             "reef_words": (n_reefs,),
@@ -222,12 +227,12 @@ class Model:
                 raise LagoonError(f"lagoon data: {name} has shape {actual}, expected {shape}")
         if int(self.row_starts[-1]) != len(self.row_reefs):
             raise LagoonError("lagoon data: row_starts does not end at the length of row_reefs")
-        if int(self.sense_starts[-1]) != len(self.sense_reefs):
-            raise LagoonError("lagoon data: sense_starts does not end at the length of sense_reefs")
-        if self.sense_reefs.max(initial=0) >= max(n_reefs, 1):
-            raise LagoonError(f"lagoon data: sense_reefs must be below {n_reefs}")
-        if not np.all(np.isfinite(self.sense_offsets)):
-            raise LagoonError("lagoon data: sense offsets must be finite")
+        if self.sense_words.max(initial=0) >= max(n_words, 1):
+            raise LagoonError(f"lagoon data: sense_words must be below {n_words}")
+        if self.sense_vectors[0].any():
+            raise LagoonError("lagoon data: the first sense vector must be 0")
+        if not (np.all(np.isfinite(self.sense_offsets)) and np.all(np.isfinite(self.reef_trust))):
+            raise LagoonError("lagoon data: sense offsets and reef trust must be finite")
         if self.row_support.max(initial=0) > SUPPORT_STEPS:
             raise LagoonError(f"lagoon data: support must be at most {SUPPORT_STEPS}")
         for background in (self.background, self.label_background):
@@ -307,14 +312,13 @@ def load_model(directory: Path, verify: bool = False) -> Model:
 
 def _packed(model: Model) -> dict[str, NDArray[Any]]:
     """Arrays for the files: narrow types, and no arrays that can be derived from others."""
-    lengths, sense_lengths = model._row_lengths, np.diff(model.sense_starts.astype(np.int64))
-    most = max(int(lengths.max(initial=0)), int(sense_lengths.max(initial=0)))
+    lengths = model._row_lengths
+    most = int(lengths.max(initial=0))
     if most > MAX_U8:
         raise LagoonError(f"lagoon data: a word has {most} reefs, more than {MAX_U8}")
     trie = model.compounds.packed(first_word=model.n_words - model.n_compounds)
     derived = {
         "row_lengths": lengths,
-        "sense_lengths": sense_lengths,
         "row_support": _pairs(model.row_support),
         "trie_shape": trie.shape,
         "trie_parts": trie.parts,
@@ -333,24 +337,16 @@ def _unpacked(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     packed = PackedTrie(stored.pop("trie_shape"), stored.pop("trie_parts"), stored.pop("compound_nodes"))
     n_compounds = len(packed.nodes)
     trie = CompoundTrie.unpacked(packed, stored["part_hashes"], first_word=len(lengths) - n_compounds)
-    starts = _starts(lengths)
+    starts = np.zeros(len(lengths) + 1, dtype=np.uint32)
+    np.cumsum(lengths, out=starts[1:])
     support = _single(stored["row_support"], int(starts[-1]))
-    sense_starts = _starts(stored.pop("sense_lengths"))
     return {
         **stored,
         "row_starts": starts,
         "row_support": support,
-        "sense_starts": sense_starts,
         "trie_keys": trie.keys,
         "trie_words": trie.node_words,
     }
-
-
-def _starts(lengths: NDArray[Any]) -> NDArray[np.uint32]:
-    """Start of each row, and the end of the last."""
-    starts = np.zeros(len(lengths) + 1, dtype=np.uint32)
-    np.cumsum(lengths, out=starts[1:])
-    return starts
 
 
 def _pairs(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from lagoon.bm25 import BM25_SCALE, WEIGHT_SCALE
 from lagoon.custom import CustomRows
 from lagoon.keys import expand_spans
-from lagoon.model import SENSE_STEPS, SUPPORT_STEPS, Model
+from lagoon.model import SUPPORT_STEPS, Model
 from lagoon.reading import REPETITION_SCALE
 
 # Scores are rounded, so that they compare equal for every way of computing them.
@@ -21,6 +22,8 @@ _MANY = 8192
 
 # Sense z are bounded: passages of several words rarely exceed this, and a single word often does.
 _MOST_SENSE = 5.0
+_SENSE_STEPS = 1024.0
+"""Mean sense vectors are rounded to 1/1024."""
 
 _UNIT = 1.0 / (REPETITION_SCALE * WEIGHT_SCALE * BM25_SCALE)
 
@@ -64,6 +67,9 @@ class ReefTable:
         )
         self.reef_names = [reef.name for reef in hierarchy.reefs]
         self.island_names = [island.name for island in hierarchy.islands]
+        self._sense_row = np.zeros(model.n_words, dtype=np.int64)
+        self._sense_row[model.sense_words] = np.arange(1, len(model.sense_words) + 1)
+        self._sense_directions = model.sense_directions.astype(np.float64)
         self.name_words = np.unpackbits(model.name_words, count=model.n_words).astype(np.bool_)
         self._mean = np.asarray(model.background[0])
         self._deviation = np.sqrt(model.background[1])
@@ -89,40 +95,36 @@ class ReefTable:
             support = np.concatenate((support, more[3]))
         return Rows(distinct, place, np.cumsum(lengths) - lengths, lengths, reefs, values, support)
 
-    def sense_rows(self, rows: "Rows") -> "Rows":
-        """Sense weights of the words of `rows`; learned words have none.
+    def sense_z(
+        self, words: NDArray[np.int64], repetition: NDArray[np.int64], starts: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """What the words of texts say for or against each reef as their subject, (texts, reefs): the mean of
+        their sense vectors, by direction, standardised over the reefs of a text; 0 for a text without known
+        words. Learned words say nothing.
 
-        `values` are weight_q * sense weight, `support` is empty.
+        `words`, `repetition` (entries,): text i has entries starts[i]..starts[i+1]-1.
         """
-        model = self.model
-        base = rows.words[: int(np.searchsorted(rows.words, model.n_words))]
-        begins = model.sense_starts[base].astype(np.int64)
-        lengths = np.zeros(len(rows.words), dtype=np.int64)
-        lengths[: len(base)] = model.sense_starts[base + 1].astype(np.int64) - begins
-        at, _ = expand_spans(begins, lengths[: len(base)])
-        values = np.repeat(model.weights[base].astype(np.float64), lengths[: len(base)])
-        values *= model.sense_weights[at]
-        starts, reefs = np.cumsum(lengths) - lengths, model.sense_reefs[at].astype(np.int64)
-        return Rows(rows.words, rows.place, starts, lengths, reefs, values, np.empty(0, dtype=np.uint8))
-
-    def base_weights(self, words: NDArray[np.int64]) -> NDArray[np.int64]:
-        """weight_q of each word, 0 for learned ones."""
         model = self.model
         known = np.minimum(words, model.n_words - 1)
-        return np.where(words < model.n_words, model.weights[known], 0).astype(np.int64)
-
-    def sense_z(self, sums: NDArray[np.float64], mass: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What the words of texts say for or against each reef as their subject, (texts, reefs): the mean of
-        their sense weights, standardised over the reefs of a text; 0 for a text without known words.
-
-        `sums` (texts, reefs): sums of repetition_q * weight_q * sense weight. `mass` (texts,): sums of
-        repetition_q * weight_q of the words of the base vocabulary. `sums` is overwritten.
-        """
-        sums /= np.maximum(mass * SENSE_STEPS, 1)[:, None]
-        sums += self.model.sense_offsets
+        is_base = words < model.n_words
+        mass = repetition * np.where(is_base, model.weights[known], 0)
+        rows = np.where(is_base, self._sense_row[known], 0)
+        means = np.zeros((len(starts) - 1, len(self._sense_directions)))
+        is_known = np.zeros(len(means), dtype=np.bool_)
+        # Sums and products of whole numbers are exact, so neither their order nor other texts matter.
+        for text, (first, last) in enumerate(pairwise(starts.tolist())):
+            total = int(mass[first:last].sum())
+            if total:
+                share = mass[first:last].astype(np.float64)
+                vectors = model.sense_vectors[rows[first:last]].astype(np.float64)
+                means[text] = np.rint(share @ vectors * (_SENSE_STEPS / total))
+                is_known[text] = True
+        sums = means @ self._sense_directions
+        sums /= _SENSE_STEPS
+        sums += model.sense_offsets
         sums -= sums.mean(axis=1, keepdims=True)
         deviation = np.sqrt(np.einsum("ij,ij->i", sums, sums) / self.n_reefs)
-        is_known = (mass > 0) & (deviation > 0)
+        is_known &= deviation > 0
         sums *= np.divide(1.0, deviation, out=np.zeros_like(deviation), where=is_known)[:, None]
         return sums.clip(-_MOST_SENSE, _MOST_SENSE, out=sums)
 

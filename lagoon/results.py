@@ -10,8 +10,9 @@ of an association,
 standardized like z with a background of its own. The probability is a logistic function of this label z, of
 the rank of the reef among all label z of the text, of the length of the text, of what the other reefs of the
 same island add, and of the label z of the passages around it in its document: a subject usually lasts
-longer than a passage, and an accident of its words does not. `benchmarks/label_truth.py` fits it to judged
-labels and prints the constants and their calibration.
+longer than a passage, and an accident of its words does not. Readers trust some reefs more than others as
+the name of a subject, so each reef has a constant of its own (`Model.reef_trust`), and some are never labels.
+`benchmarks/label_truth.py` fits all to judged labels and prints the constants and their calibration.
 """
 
 from __future__ import annotations
@@ -145,7 +146,8 @@ class Profiles:
         """Probability of each of `top_fields`, (texts, top_k); see `labels`."""
         texts = self.texts
         scores = texts.label_scores(self.first, self.first + len(self.z))
-        return probabilities(scores, self.top_fields[0], texts.table.islands.group_of)
+        table = texts.table
+        return probabilities(scores, self.top_fields[0], table.islands.group_of, table.model.reef_trust)
 
     @cached_property
     def top_reefs(self) -> tuple[list[list[int]], list[list[float]], list[list[float]], list[list[int]]]:
@@ -342,11 +344,11 @@ REACH = 4
 AROUND = 4
 """Place of the passages around among the inputs of the logistic function."""
 
-ALONE = np.array([-5.2, 0.99, -0.5, 0.51, 0.22, 0.0, 0.56])
+ALONE = np.array([-5.42, 0.96, -0.45, 0.45, 0.15, 0.0, 0.83])
 """For a text without passages around it: intercept, and coefficients of ln(1 + label z), ln(1 + rank),
 ln(1 + M1), ln(1 + sum of the label z of the other reefs of the island), ln(1 + mean label z around), where z
 below 0 counts as 0, and of the sense z."""
-AMONG_OTHERS = np.array([-4.61, 0.34, -0.61, 0.43, 0.22, 1.16, 0.56])
+AMONG_OTHERS = np.array([-5.09, 0.54, -0.51, 0.41, 0.1, 0.98, 0.81])
 """The same for a passage among others of its document."""
 
 
@@ -425,11 +427,16 @@ def _ranks(positive: Doubles) -> NDArray[np.int64]:
     return ranks
 
 
-def probabilities(scores: LabelScores, ids: NDArray[np.int64], group_of: NDArray[np.int64]) -> Doubles:
-    """Probability of each reef `ids` of each text, (texts, n), rounded; 0 for a label z of at most 0."""
+def probabilities(
+    scores: LabelScores, ids: NDArray[np.int64], group_of: NDArray[np.int64], trust: Doubles
+) -> Doubles:
+    """Probability of each reef `ids` of each text, (texts, n), rounded; 0 for a label z of at most 0.
+
+    `trust` (reefs,): what the logit of each reef is raised by.
+    """
     inputs = features(scores, ids, group_of)
     constants = np.where(scores.n_around[:, None] > 0, AMONG_OTHERS, ALONE)
-    logit = constants[:, :1] + (inputs * constants[:, None, 1:]).sum(axis=-1)
+    logit = constants[:, :1] + (inputs * constants[:, None, 1:]).sum(axis=-1) + trust[ids]
     chances = 1.0 / (1.0 + np.exp(-logit))
     rounded: Doubles = np.where(inputs[..., 0] > 0, chances, 0.0).round(PROBABILITY_DIGITS)
     return rounded

@@ -192,10 +192,6 @@ class TextSums:
         return self.table.rows(words, self.custom.rows())
 
     @cached_property
-    def _sense_rows(self) -> Rows:
-        return self.table.sense_rows(self._rows)
-
-    @cached_property
     def _scaled(self) -> NDArray[np.float64]:
         """Values of the rows in units of z."""
         scaled: NDArray[np.float64] = self._rows.values * self.table.scale[self._rows.reefs]
@@ -237,10 +233,8 @@ class TextSums:
         """Sense z of texts first..last-1, (texts, reefs), without their contexts: a title may be a name."""
         own = self._labelled.own
         starts, repetition = part(own, first, last)
-        words = own.words[int(own.starts[first]) : int(own.starts[last])]
-        mass = _sums(repetition * self.table.base_weights(words), starts)
-        entries = self._entries_of(own, first, last, rows=self._sense_rows)
-        return self.table.sense_z(entries.sums(repetition.astype(np.float64), self._sense_rows.values), mass)
+        begin = int(own.starts[first])
+        return self.table.sense_z(own.words[begin : begin + len(repetition)], repetition, starts)
 
     def _sums(self, own: Bags, first: int, last: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sums of repetition * value by reef for texts first..last-1 without context, (texts, reefs).
@@ -280,11 +274,9 @@ class TextSums:
         first: int,
         last: int,
         chosen: NDArray[np.bool_] | None = None,
-        rows: Rows | None = None,
     ) -> "Entries":
-        """The entries of the words of texts first..last-1, or of those that are `chosen`. `rows`: others than
-        those of the table."""
-        starts, rows = bags.starts[first : last + 1], self._rows if rows is None else rows
+        """The entries of the words of texts first..last-1, or of those that are `chosen`."""
+        starts, rows = bags.starts[first : last + 1], self._rows
         span = slice(int(starts[0]), int(starts[-1]))
         words = bags.words[span]
         texts = np.repeat(np.arange(last - first) * self.table.n_reefs, np.diff(starts))

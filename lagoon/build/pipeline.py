@@ -324,7 +324,9 @@ def assemble(
         row_bm25=built.bm25_q,
         weights=weights,
         reef_words=built.reef_words,
+        sense_directions=np.zeros((0, len(centroids)), np.int8),
         sense_offsets=np.zeros(len(centroids)),
+        reef_trust=np.zeros(len(centroids)),
     )
     return with_background(model, bm25, running)
 

@@ -5,7 +5,7 @@ import numpy as np
 from lagoon.bm25 import Bm25Parameters, quantise_bm25, quantise_weights, reef_bm25, reef_idf
 from lagoon.compounds import CompoundTrie
 from lagoon.keys import fnv1a64_many
-from lagoon.model import Archipelago, Hierarchy, Island, Model, Reef
+from lagoon.model import NEVER, Archipelago, Hierarchy, Island, Model, Reef
 from lagoon.tokens import normalise, stem
 
 # word: {reef: strength}. Six reefs: 0 body, 1 feeling, 2 plants, 3 stars, 4 war, 5 money.
@@ -104,11 +104,14 @@ def build_model() -> Model:
         row_starts=np.cumsum([0, *(len(reefs) for reefs, _ in rows)]).astype(np.uint32),
         row_reefs=np.concatenate([reefs for reefs, _ in rows]).astype(np.uint8),
         row_bm25=np.concatenate([values for _, values in rows]),
-        sense_starts=np.arange(len(names) + 1, dtype=np.uint32) * 2,
-        sense_reefs=np.tile([1, 4], len(names)).astype(np.uint8),
-        sense_weights=np.random.default_rng(8).integers(-60, 60, 2 * len(names)).astype(np.int8),
+        sense_words=np.arange(1, len(names), dtype=np.uint32),
+        sense_vectors=np.append(
+            np.zeros((1, 4)), np.random.default_rng(8).integers(-60, 60, (len(names) - 1, 4)), axis=0
+        ).astype(np.int8),
+        sense_directions=np.random.default_rng(9).integers(-60, 60, (4, n_reefs)).astype(np.int8),
         sense_offsets=np.linspace(-0.5, 0.5, n_reefs),
         row_support=rng.integers(0, 16, n_entries).astype(np.uint8),
+        reef_trust=np.array([0.0, -1.5, 1.0, 0.0, NEVER, 0.5]),
         name_words=np.packbits(np.arange(len(names)) % 3 == 0),
         weights=weights,
         reef_words=reef_words,

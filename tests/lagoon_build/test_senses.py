@@ -62,12 +62,9 @@ def learned() -> Model:
     return fitted(judged())
 
 
-def weight_of(model: Model, word: str, reef: int) -> int:
-    row = list(model.words).index(word)
-    span = slice(int(model.sense_starts[row]), int(model.sense_starts[row + 1]))
-    return dict(zip(model.sense_reefs[span].tolist(), model.sense_weights[span].tolist(), strict=True)).get(
-        reef, 0
-    )
+def weight_of(model: Model, word: str, reef: int) -> float:
+    row = model.sense_words.tolist().index(list(model.words).index(word)) + 1
+    return float(model.sense_vectors[row].astype(float) @ model.sense_directions[:, reef].astype(float))
 
 
 def test_words_speak_for_the_reefs_of_their_passages_and_against_others() -> None:
@@ -106,7 +103,7 @@ def test_two_runs_from_a_teacher_file_write_identical_files(tmp_path: Path) -> N
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
     loaded = load_model(tmp_path / "one", verify=True)
-    assert np.array_equal(loaded.sense_weights, learned().sense_weights)
+    assert np.array_equal(loaded.sense_vectors, learned().sense_vectors)
 
 
 @pytest.mark.parametrize("n_reefs", [6, 7])
