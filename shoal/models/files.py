@@ -206,7 +206,7 @@ class FileAccount:
         """Return the account with attachments that are documents of their own, by name, as intended."""
         missing = (
             part._replace(is_intended=True, text="a document of its own")
-            if part.kind == "attachment" and any(part.place.endswith(name) for name in names)
+            if part.kind == "attachment" and any(name and part.place.endswith(name) for name in names)
             else part
             for part in self.missing
         )

@@ -18,8 +18,11 @@ from shoal.engine import Engine
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.lease import new_owner
 from shoal.jobs.queue.transitions import Outcome, finish_items
+from shoal.models.files import FileAccount, MissingPart, SourceFile
 from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
+from shoal.storage import source_files
+from shoal.storage.opening import open_database
 from shoal_api import create_app
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
@@ -111,6 +114,29 @@ def test_result_leads_to_what_one_word_would_change(client: FlaskClient, store: 
     text(client, "/explain?q=lava&chunk=99999", status=404)
     text(client, "/explain?q=lava", status=422)
     text(client, "/explain?q=&chunk=1", status=422)
+
+
+def test_document_says_what_of_its_file_is_not_in_it(engine: Engine, client: FlaskClient) -> None:
+    document = engine.ingest(content=VOLCANO, title="Volcano").id
+    assert document is not None
+    missing = (
+        MissingPart("comment", "slide 2", 12, 0, False, HOSTILE),
+        MissingPart("picture", "image1.png", 0, 2048),
+        MissingPart("page number", "", 3, 0, True, "1"),
+    )
+    file = SourceFile("pptx", "a.pptx", "0" * 64, 9, 1, account=FileAccount(100, 85, missing))
+    with open_database(engine.settings.database_url).write() as transaction:
+        source_files.write_file(transaction, document, file)
+    body = text(client, f"/documents/{document}")
+    assert "85 of 100 words of the file are stored" in body
+    assert "comment of slide 2: 12 words" in body
+    assert "picture of image1.png: 2 KiB" in body
+    assert "3 words, left out on purpose" in body
+    assert HOSTILE not in body
+    stored = client.get(f"{API}/documents/{document}").get_json()["file"]["account"]
+    assert (stored["n_words"], stored["n_stored"], len(stored["missing"])) == (100, 85, 3)
+    status = client.get(f"{API}/status").get_json()
+    assert (status["n_incomplete_documents"], status["incomplete_documents"]) == (1, [document])
 
 
 def test_form_keeps_the_search_parameters(client: FlaskClient) -> None:

@@ -273,3 +273,9 @@ def test_counting_is_linear(page: str) -> None:
     file_account("html", page.encode(), "", ())
     file_account("rtf", b"{\\rtf1 " + page.replace("<", "{").encode(), "", ())
     assert time.process_time() - begun < SECONDS
+
+
+def test_an_attachment_that_is_a_document_of_its_own_is_no_loss() -> None:
+    parts = (MissingPart("attachment", "report.pdf", 0, 9), MissingPart("attachment", "photo.jpg", 0, 9))
+    found = FileAccount(1, 1, parts).with_documents({"report.pdf", ""}).missing
+    assert [part.is_intended for part in found] == [True, False]
