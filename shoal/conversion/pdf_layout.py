@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from shoal.conversion.converted import report
 from shoal.conversion.pdf_headings import OutlineItem, find_headings
-from shoal.conversion.pdf_lines import Cell, Line, ends_sentence, is_cjk
+from shoal.conversion.pdf_lines import Break, Cell, Line, ends_sentence, is_cjk
 
 # Tried only where a run of dots begins.
 _LEADER = re.compile(
@@ -45,6 +45,9 @@ _TEXT_CELL_CHARS = 24  # cells that are longer on average are columns of text
 # So are shorter ones, if no column is narrower, and so many cells begin with a small letter.
 _TEXT_COLUMN_CHARS, _GOING_ON = 14, 0.4
 _VALUE_AT_END = re.compile(r" ([-–+(]?[$€£¥]? ?\d[\d.,'’]*(?: ?%)?\)?)\Z")
+_SAME_LEFT = 1.0  # points between the lefts of values in a column
+_WIDER = 1.3  # of the other spaces of a label
+_LEAST_LABEL_GAP = 0.35  # of the size of the letters
 _VALUE_GAP = 0.5  # points before a value close to the label of its row: no column begins there
 
 
@@ -181,9 +184,9 @@ class _BlockBuilder:
         lines = flow.lines
         at = 0
         while at < len(lines):
-            end, columns = _table_end(lines, at, self._headings)
+            end, strips = _table_end(lines, at, self._headings)
             if end > at:
-                self._add_table(lines[at:end], columns)
+                self._add_table(lines[at:end], strips)
                 at = end
                 continue
             line = lines[at]
@@ -337,11 +340,11 @@ class _BlockBuilder:
             self._blocks += self._notes
             self._notes = []
 
-    def _add_table(self, lines: Sequence[Line], columns: Sequence[float]) -> None:
-        rows = [_cells_in(line, columns) for line in lines]
+    def _add_table(self, lines: Sequence[Line], strips: Sequence[_Strip]) -> None:
+        rows = [_cells_in(line, strips) for line in lines]
         if _are_columns_of_text(rows):
             # Columns of text, drawn line by line across the page.
-            for column in range(len(columns) + 1):
+            for column in range(len(strips) + 1):
                 part = [
                     line._replace(
                         text=row[column].text, left=row[column].left, right=row[column].right, cells=()
@@ -412,8 +415,8 @@ class _Strip(NamedTuple):
 
 def _table_end(
     lines: Sequence[Line], start: int, headings: dict[int, tuple[int, int]]
-) -> tuple[int, list[float]]:
-    """Return the end of the table that begins at a line, and the places between its columns.
+) -> tuple[int, list[_Strip]]:
+    """Return the end of the table that begins at a line, and the spaces between its columns.
 
     A table is three lines or more, and most of them have gaps in equal places. The end is `start` if there is
     none.
@@ -440,7 +443,7 @@ def _table_end(
         strips = [strip for strip in strips if 4 * strip.n_lines >= end - start]
     if end - start < _MIN_TABLE_ROWS or not solid:
         return start, []
-    return end, [(strip.left + strip.right) / 2 for strip in solid]
+    return end, solid
 
 
 def _common(strips: Sequence[_Strip], gaps: Sequence[_Strip]) -> tuple[list[_Strip], int]:
@@ -464,28 +467,40 @@ def _common(strips: Sequence[_Strip], gaps: Sequence[_Strip]) -> tuple[list[_Str
 
 
 def _divided(line: Line, strips: Sequence[_Strip]) -> list[Cell]:
-    """Return the cells of a line; one that goes on over a strip with a number at its end is two.
+    """Return the cells of a line; one that goes on over a strip into the next column is two.
 
-    The label of a row may leave less space before its first value than divides cells.
+    The label of a row may leave less space before its first value than divides cells. The value is a number
+    at the end, or begins at the left of the column after a space that is wider than those of the label.
     """
     cells: list[Cell] = []
     for cell in line.cells or (Cell(line.left, line.right, line.text),):
-        value = _VALUE_AT_END.search(cell.text)
-        crosses = any(cell.left < strip.left and strip.right < cell.right for strip in strips)
-        if value is None or not crosses or not any(map(str.isalpha, cell.text[: value.start()])):
-            cells.append(cell)
+        crossed = [strip for strip in strips if cell.left < strip.left and strip.right < cell.right]
+        value = _VALUE_AT_END.search(cell.text) if crossed else None
+        if value is not None and any(map(str.isalpha, cell.text[: value.start()])):
+            place = cell.right - (cell.right - cell.left) * len(value.group(1)) / len(cell.text)
+            cells.append(Cell(cell.left, place - _VALUE_GAP, cell.text[: value.start()]))
+            cells.append(Cell(place, cell.right, value.group(1)))
             continue
-        place = cell.right - (cell.right - cell.left) * len(value.group(1)) / len(cell.text)
-        cells.append(Cell(cell.left, place - _VALUE_GAP, cell.text[: value.start()]))
-        cells.append(Cell(place, cell.right, value.group(1)))
+        at = next((each for strip in crossed for each in cell.breaks if _begins_column(each, strip)), None)
+        wide = _WIDER * max((each.gap for each in cell.breaks if each is not at), default=0.0)
+        if at is None or at.gap <= max(wide, _LEAST_LABEL_GAP * line.size):
+            cells.append(cell)
+        else:
+            cells.append(Cell(cell.left, at.begins - at.gap, cell.text[: at.at]))
+            cells.append(Cell(at.begins, cell.right, cell.text[at.at + 1 :]))
     return cells
 
 
-def _cells_in(line: Line, columns: Sequence[float]) -> list[Cell]:
-    """Return the cells of a line between the places that divide columns."""
-    parts: list[list[Cell]] = [[] for _ in range(len(columns) + 1)]
-    for cell in _divided(line, [_Strip(place, place, 1) for place in columns]):
-        parts[bisect_right(columns, cell.left)].append(cell)
+def _begins_column(space: Break, strip: _Strip) -> bool:
+    return abs(space.begins - strip.right) < _SAME_LEFT
+
+
+def _cells_in(line: Line, strips: Sequence[_Strip]) -> list[Cell]:
+    """Return the cells of a line between the spaces that divide columns."""
+    places = [(strip.left + strip.right) / 2 for strip in strips]
+    parts: list[list[Cell]] = [[] for _ in range(len(strips) + 1)]
+    for cell in _divided(line, strips):
+        parts[bisect_right(places, cell.left)].append(cell)
     return [
         Cell(part[0].left, part[-1].right, " ".join(cell.text for cell in part))
         if part

@@ -62,12 +62,21 @@ _FORCE_BOLD = 1 << 18
 _FONT_NAME_BYTES = 100
 
 
+class Break(NamedTuple):
+    """A space within a cell: where it is in the text, where the next word begins, and how wide it is."""
+
+    at: int
+    begins: float
+    gap: float
+
+
 class Cell(NamedTuple):
-    """A part of a line between wide gaps."""
+    """A part of a line between wide gaps. `breaks`: its spaces, if the line has several parts."""
 
     left: float
     right: float
     text: str
+    breaks: tuple[Break, ...] = ()
 
 
 class Word(NamedTuple):
@@ -351,7 +360,10 @@ class PageReader:
             words.append(Word(left, ends, text[at : space.start()], is_generated))
             left, at = begins, space.end()
         words.append(Word(left, right, text[at:], False))
-        return [Cell(cell.left, cell.right, _joined(cell.text)) for cell in cells_of_words(words, size)]
+        return [
+            cell if (joined := _joined(cell.text)) == cell.text else Cell(cell.left, cell.right, joined)
+            for cell in cells_of_words(words, size)
+        ]
 
     def _position(self, textpage: Any, index: int, view: View) -> tuple[float, float, float]:
         """Return left, bottom and right of a character on the page as it is shown."""
@@ -417,23 +429,24 @@ def cells_of_words(words: Sequence[Word], size: float) -> list[Cell]:
     n_single = [len(word.text) for word in words].count(1)
     apart = _spaced_apart(words, size) if n_single >= _MIN_APART else frozenset()
     cells: list[Cell] = []
-    left, parts = words[0].left, [words[0].text]
+    left, text, breaks = words[0].left, words[0].text, list[Break]()
     for i, (before, word) in enumerate(pairwise(words), 1):
         gap = gaps[i - 1]
         a, b = before.text[-1:], word.text[:1]
         is_guess = before.is_divided and a.isalnum() and b.isalnum()
         if gap > _WIDE_GAP * size and i not in apart:
-            cells.append(Cell(left, before.right, "".join(parts)))
-            left, parts = word.left, []
+            cells.append(Cell(left, before.right, text, tuple(breaks)))
+            left, text, breaks = word.left, "", []
         elif not (
             i in apart
             or (gap < _CJK_GAP * size and is_cjk(a) and is_cjk(b))
             or (is_guess and _NO_GAP[0] < gap / size < _NO_GAP[1])
             or i in last_letters
         ):
-            parts.append(" ")
-        parts.append(word.text)
-    return [*cells, Cell(left, words[-1].right, "".join(parts))]
+            breaks.append(Break(len(text), word.left, gap))
+            text += " "
+        text += word.text
+    return [*cells, Cell(left, words[-1].right, text, tuple(breaks))]
 
 
 def _last_letters(words: Sequence[Word], gaps: Sequence[float], size: float) -> Set[int]:
@@ -566,7 +579,7 @@ def _spaced(glyphs: Sequence[Cell], size: float) -> str:
     """Return glyphs with spaces in their gaps. Spaces of the file itself are often in the wrong place."""
     parts = []
     end = math.inf
-    for left, right, char in glyphs:
+    for left, right, char, _ in glyphs:
         if left - end > _WORD_GAP * size:
             parts.append(" ")
         parts.append(char)

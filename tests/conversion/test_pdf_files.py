@@ -291,6 +291,19 @@ def test_a_label_close_to_the_first_value_of_its_row_is_a_cell_of_its_own() -> N
     )
 
 
+def test_a_label_close_to_a_value_in_words_is_a_cell_of_its_own() -> None:
+    rows = [("Alpha reactor units", "yes", "no"), ("Beta", "no", "no"), ("Gamma", "yes", "yes")]
+    page = [
+        Text(x, 684 - 14 * i, cell)
+        for i, row in enumerate(rows)
+        for x, cell in zip((72, 160, 220), row, strict=True)
+    ]
+    assert "| Alpha reactor units | yes | no |" in content(*page)
+    # A heading over columns stays whole.
+    heading = Text(72, 698, "The reactors and places")
+    assert "| The reactors and places |" in content(heading, Text(220, 698, "new"), *page)
+
+
 def test_three_narrow_columns_that_are_drawn_line_by_line_are_taken_apart() -> None:
     columns = [
         [
