@@ -457,8 +457,10 @@ def _last_letters(words: Sequence[Word], gaps: Sequence[float], size: float) -> 
     """
     widest = max(gaps, default=0.0)
     narrow = min(_NARROW * size, widest / _TIMES_NARROW)
+    if widest <= _WIDE_BESIDE * size or min(gaps) >= narrow:
+        return frozenset()
     found = [i for i, gap in enumerate(gaps, 1) if _NO_GAP[1] * size <= gap < narrow]
-    if len(found) < _MIN_LAST_LETTERS or widest <= _WIDE_BESIDE * size:
+    if len(found) < _MIN_LAST_LETTERS:
         return frozenset()
     pairs = [(words[i - 1].text[-1], words[i].text) for i in found]
     return frozenset(found if all(_is_last(a, text) for a, text in pairs) else ())
