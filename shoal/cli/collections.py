@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.session import Session, command, json_form
+from shoal.cli.session import Limit, Offset, Session, command, json_form
 from shoal.cli.terminal import data_size, quantity
 from shoal.errors import NotFoundError
 
@@ -56,8 +56,8 @@ def create(session: Session, name: Name) -> None:
 
 def list_collections(
     session: Session,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 50,
-    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+    limit: Limit = 50,
+    offset: Offset = 0,
 ) -> None:
     """List the collections, main first and the others by name.
 
@@ -78,8 +78,7 @@ def list_collections(
         return
     for each in page.collections:
         session.say(f"{each.name:<20}  {_moment(each.created_at) or ''}".rstrip())
-    if page.total > len(page.collections):
-        session.say(f"{len(page.collections):,} of {page.total:,}; --limit and --offset show others")
+    session.say_rest(len(page.collections), page.total, "no collections")
 
 
 def show(session: Session, name: Name) -> None:

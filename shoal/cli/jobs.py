@@ -20,6 +20,8 @@ from shoal.cli.session import (
     ChunkTokens,
     InterruptedCommandError,
     Key,
+    Limit,
+    Offset,
     Session,
     command,
     is_url,
@@ -297,8 +299,8 @@ def jobs(
             metavar="STATUS", help="Only jobs (with ID: only items) with this status, such as failed."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 20,
-    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+    limit: Limit = 20,
+    offset: Offset = 0,
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel this job. Stored documents stay.")] = False,
     retry: Annotated[
         bool, typer.Option("--retry", help="Retry the failed and canceled items of this job.")

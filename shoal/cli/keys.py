@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.session import Session, command, json_form
+from shoal.cli.session import Limit, Offset, Session, command, json_form
 from shoal.errors import InvalidFieldError
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ def create(
 def list_keys(
     session: Session,
     active: Annotated[bool, typer.Option("--active", help="Without expired and revoked keys.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 50,
-    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+    limit: Limit = 50,
+    offset: Offset = 0,
 ) -> None:
     """List keys, newest first. The keys themselves are stored nowhere.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.jobs import dedup_on
-from shoal.cli.session import Key, Session, command, json_form
+from shoal.cli.session import Key, Limit, Offset, Session, command, json_form
 from shoal.errors import NoteError
 from shoal.models.notes import PROPOSAL_STATUSES
 
@@ -33,8 +33,6 @@ CanonicalText = Annotated[
     str | None,
     typer.Option("--text", metavar="TEXT", help="The text of the merged note; default: the proposed one."),
 ]
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")]
-Offset = Annotated[int, typer.Option(min=0, help="How many to skip.")]
 
 
 def register(group: typer.Typer) -> None:

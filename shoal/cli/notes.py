@@ -14,7 +14,7 @@ import typer
 
 from shoal.cli import note_extraction, note_merges
 from shoal.cli.search_options import given, options_of, values_of
-from shoal.cli.session import Owner, Session, command, json_form, split_tags
+from shoal.cli.session import Limit, Offset, Owner, Session, command, json_form, split_tags
 from shoal.declared.notes import NEW_NOTE, NOTE_CHANGES, NOTE_LIST, NOTE_SEARCH
 from shoal.errors import NoteError
 from shoal.models.notes import NoteOutcomes
@@ -136,8 +136,8 @@ def add(
 def list_notes(
     session: Session,
     owner: Owner = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 50,
-    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+    limit: Limit = 50,
+    offset: Offset = 0,
     **options: Any,
 ) -> None:
     """List notes by number.

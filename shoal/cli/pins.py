@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.reference import find_document, find_passage
-from shoal.cli.session import Session, command, json_form
+from shoal.cli.session import Limit, Offset, Session, command, json_form
 from shoal.cli.terminal import quantity
 from shoal.errors import NotFoundError
 from shoal.support.plain_text import one_line
@@ -57,8 +57,8 @@ def list_pins(
         str | None,
         typer.Option("--containing", metavar="TEXT", help="Only pins whose query has TEXT."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 50,
-    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+    limit: Limit = 50,
+    offset: Offset = 0,
 ) -> None:
     """List the pins of the library.
 
@@ -72,10 +72,7 @@ def list_pins(
         return
     for pin in page["pins"]:
         _say(session, pin)
-    if not page["total"]:
-        session.say("no pins")
-    elif page["total"] > len(page["pins"]):
-        session.say(f"{len(page['pins']):,} of {page['total']:,}; --limit and --offset show others")
+    session.say_rest(len(page["pins"]), page["total"], "no pins")
 
 
 def add(

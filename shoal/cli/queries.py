@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli.session import Session, command, json_form
+from shoal.cli.session import Limit, Offset, Session, command, json_form
 
 Empty = Annotated[bool, typer.Option("--empty", help="Only queries without results.")]
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +35,7 @@ def list_queries(
     session: Session,
     empty: Empty = False,
     limit: Limit = 50,
-    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+    offset: Offset = 0,
 ) -> None:
     """List logged queries, newest first.
 
@@ -51,10 +50,8 @@ def list_queries(
         best = "" if query.best_relevance is None else f", best {query.best_relevance:.2f}"
         clicks = f", {len(query.clicks)} clicks" if query.clicks else ""
         session.say(f"{query.created_at}  {query.n_results:>4} results{best}{clicks}  {_line(query.query)}")
-    if page.total > len(page.queries):
-        session.say(f"{len(page.queries):,} of {page.total:,}; --limit and --offset show others")
-    elif not page.total:
-        session.say("no logged queries; SHOAL_QUERY_LOG=queries logs them")
+    none = "no logged queries; SHOAL_QUERY_LOG=queries logs them"
+    session.say_rest(len(page.queries), page.total, none)
 
 
 def frequent(

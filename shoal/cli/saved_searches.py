@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.search_options import SAVED, options_of, values_of
-from shoal.cli.session import Session, command, json_form
+from shoal.cli.session import Limit, Offset, Session, command, json_form
 from shoal.cli.terminal import quantity
 from shoal.models.saved_searches import DeliveryStatus
 
@@ -28,8 +28,6 @@ MinScore = Annotated[
     float | None, typer.Option("--min-score", metavar="N", help="Lowest score of a match, 0 to 1.")
 ]
 OPTIONS = options_of(SAVED, has_defaults=False)
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")]
-Offset = Annotated[int, typer.Option(min=0, help="How many to skip.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -94,7 +92,7 @@ def list_searches(session: Session, limit: Limit = 50, offset: Offset = 0) -> No
         session.emit({**json_form(page), "limit": limit, "offset": offset})
     for search in page.saved_searches:
         session.say(_line(search))
-    _say_rest(session, len(page.saved_searches), page.total, "saved searches")
+    session.say_rest(len(page.saved_searches), page.total, "no saved searches")
 
 
 def show(session: Session, search: SearchId) -> None:
@@ -194,7 +192,7 @@ def deliveries(
         session.emit({**json_form(page), "limit": limit, "offset": offset})
     for delivery in page.deliveries:
         session.say(_delivery_line(delivery))
-    _say_rest(session, len(page.deliveries), page.total, "webhooks")
+    session.say_rest(len(page.deliveries), page.total, "no webhooks")
 
 
 def redeliver(session: Session, search: SearchId, delivery: DeliveryId) -> None:
@@ -265,10 +263,3 @@ def _delivery_line(delivery: Delivery) -> str:
         f"{delivery.delivery_id}  {delivery.created_at}  {delivery.event.value}, "
         f"{quantity(delivery.n_passages, 'passage')}, {delivery.status.value}{tries}{error}"
     )
-
-
-def _say_rest(session: Session, n_shown: int, total: int, what: str) -> None:
-    if not total:
-        session.say(f"no {what}")
-    elif total > n_shown:
-        session.say(f"{n_shown:,} of {total:,}; --limit and --offset show others")

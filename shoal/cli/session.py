@@ -131,6 +131,9 @@ Collection = Annotated[
     ),
 ]
 
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")]
+Offset = Annotated[int, typer.Option(min=0, help="How many to skip.")]
+
 _SHARED = {
     "db": (Db, None),
     "collection": (Collection, None),
@@ -171,6 +174,13 @@ class Session:
         """Print a line for people on stdout; nothing with `--json`."""
         if not self.as_json:
             sys.stdout.write(plain(text) + "\n")
+
+    def say_rest(self, n_shown: int, total: int, none: str) -> None:
+        """Say that there are others than those that were shown, or if there are none, `none`."""
+        if not total:
+            self.say(none)
+        elif total > n_shown:
+            self.say(f"{n_shown:,} of {total:,}; --limit and --offset show others")
 
     def warn(self, text: str) -> None:
         """Print a line for people on stderr, also with `--json`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.reference import Document, find_document, no_passage
-from shoal.cli.session import Session, command, json_form, split_tags, write_file
+from shoal.cli.session import Offset, Session, command, json_form, split_tags, write_file
 from shoal.cli.terminal import may_ask, quantity
 from shoal.errors import NotFoundError
 from shoal.support.plain_text import one_line, plain
@@ -51,7 +51,7 @@ def list_documents(
         str, typer.Option("--sort", metavar="created/-created", help="-created: the newest first.")
     ] = "created",
     limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = LIMIT,
-    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+    offset: Offset = 0,
 ) -> None:
     """List the documents.
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shoal.cli.session import Session, command, json_form
+from shoal.cli.session import Limit, Offset, Session, command, json_form
 from shoal.cli.terminal import quantity
 from shoal.errors import SynonymError
 from shoal.support.plain_text import one_line
@@ -25,8 +25,6 @@ Root = Annotated[
 ]
 EntryId = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of the entry.")]
 AcronymId = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of the acronym.")]
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")]
-Offset = Annotated[int, typer.Option(min=0, help="How many to skip.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -79,7 +77,7 @@ def list_entries(
         return
     for entry in page["synonyms"]:
         session.say(_entry_line(entry))
-    _say_others(session, len(page["synonyms"]), page["total"], "no synonyms")
+    session.say_rest(len(page["synonyms"]), page["total"], "no synonyms")
 
 
 def add(session: Session, words: Words, root: Root = None) -> None:
@@ -198,7 +196,7 @@ def list_acronyms(
         return
     for each in page["acronyms"]:
         session.say(_acronym_line(each))
-    _say_others(session, len(page["acronyms"]), page["total"], f"no {status} acronyms")
+    session.say_rest(len(page["acronyms"]), page["total"], f"no {status} acronyms")
     if page["n_unscanned"]:
         session.say(f"{quantity(page['n_unscanned'], 'document')} not scanned yet: `shoal acronyms scan`")
 
@@ -265,10 +263,3 @@ def _acronym_line(acronym: dict[str, Any]) -> str:
     return (
         f"{acronym['id']:>5}  {pair}  ({acronym['status']}, {quantity(acronym['n_documents'], 'document')})"
     )
-
-
-def _say_others(session: Session, shown: int, total: int, none: str) -> None:
-    if not total:
-        session.say(none)
-    elif total > shown:
-        session.say(f"{shown:,} of {total:,}; --limit and --offset show others")

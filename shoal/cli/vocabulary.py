@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.session import Session, command, json_form
+from shoal.cli.session import Limit, Offset, Session, command, json_form
 from shoal.cli.terminal import quantity
 from shoal.support.plain_text import one_line
 
@@ -30,8 +30,8 @@ def vocabulary(
     containing: Annotated[
         str | None, typer.Option("--containing", metavar="TEXT", help="Only words that contain TEXT.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 20,
-    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+    limit: Limit = 20,
+    offset: Offset = 0,
 ) -> None:
     """Show the words that were learned from the documents.
 
