@@ -400,7 +400,7 @@ def features(scores: LabelScores, ids: NDArray[np.int64], group_of: NDArray[np.i
     n_texts, n_reefs = scores.z.shape
     positive = np.maximum(scores.z, 0.0)
     places = ids + np.arange(n_texts)[:, None] * n_reefs
-    rank = _ranks(positive).take(places)
+    rank = _ranks_of(positive[0], ids[0]) if n_texts == 1 else _ranks(positive).take(places)
     n_groups = int(group_of.max(initial=-1)) + 1
     cells = np.add.outer(np.arange(n_texts) * n_groups, group_of)
     of_islands = np.bincount(cells.ravel(), weights=positive.ravel(), minlength=n_texts * n_groups)
@@ -411,6 +411,14 @@ def features(scores: LabelScores, ids: NDArray[np.int64], group_of: NDArray[np.i
     grown = np.log1p(np.stack((own, rank, length, others, around), axis=-1))
     inputs: Doubles = np.concatenate((grown, scores.sense.take(places)[..., None]), axis=-1)
     return inputs
+
+
+def _ranks_of(positive: Doubles, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`_ranks` of some label z above 0 of a single text, (1, ids): several times as fast."""
+    own = positive[ids, None]
+    before = (positive > own) | ((positive == own) & (_IDS[: len(positive)] < ids[:, None]))
+    ranks: NDArray[np.int64] = np.count_nonzero(before, axis=1)[None]
+    return ranks
 
 
 def _ranks(positive: Doubles) -> NDArray[np.int64]:

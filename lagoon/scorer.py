@@ -31,7 +31,8 @@ from lagoon.custom import (
     keys_of_forms,
 )
 from lagoon.errors import LagoonError
-from lagoon.model import Archipelago, Island, Model, Reef, load_model
+from lagoon.keys import expand_spans
+from lagoon.model import SUPPORT_STEPS, Archipelago, Island, Model, Reef, load_model
 from lagoon.names import find_names
 from lagoon.reading import (
     MOST_CHARS,
@@ -52,6 +53,9 @@ from lagoon.tokens import TokenStream, token_list, tokenise
 from lagoon.vocabulary import NUMBER, STOP, WORD, BaseVocabulary, WordInfo, unpack
 
 PACKAGED_DATA = Path(__file__).parent / "data"
+
+MAIN_SUPPORT = SUPPORT_STEPS // 3
+"""Least support of a word for a reef that it means before others."""
 
 WordStatus = Literal["known", "custom", "stop", "unknown", "number"]
 
@@ -225,6 +229,28 @@ class ReefScorer:
                     contribution = float(repetition(np.array(n))) * weight_q * value * level
                     found.setdefault(reef, []).append((shown, contribution))
         return {reef: sorted(pairs, key=lambda pair: (-pair[1], pair[0])) for reef, pairs in found.items()}
+
+    def supporting_forms(self, forms: Sequence[str], reefs: Collection[int]) -> dict[int, list[str]]:
+        """Those of some single words, as normal forms, that mean each of `reefs` more than others, the most
+        supported first. Learned words mean none."""
+        model = self._model
+        words = self._base.resolve(forms).words
+        known = np.flatnonzero(words >= 0)
+        starts = model.row_starts[words[known]].astype(np.int64)
+        lengths = model.row_starts[words[known] + 1].astype(np.int64) - starts
+        rows, _ = expand_spans(starts, lengths)
+        of_form = np.repeat(known, lengths)
+        is_wanted = np.zeros(model.n_reefs, dtype=np.bool_)
+        is_wanted[list(reefs)] = True
+        chosen = is_wanted[model.row_reefs[rows]] & (model.row_support[rows] >= MAIN_SUPPORT)
+        rows, of_form = rows[chosen], of_form[chosen]
+        levels = (
+            model.weights[words[of_form]].astype(np.float64) * model.row_bm25[rows] * model.row_support[rows]
+        )
+        found: dict[int, list[str]] = {}
+        for place in np.lexsort((of_form, -levels)).tolist():
+            found.setdefault(int(model.row_reefs[rows[place]]), []).append(forms[of_form[place]])
+        return found
 
     # -- vocabulary
 

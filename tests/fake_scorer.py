@@ -330,6 +330,10 @@ class FakeScorer:
                     contributions.setdefault(reef, Counter())[match.token.lower()] += contribution
         return {reef: words.most_common() for reef, words in contributions.items()}
 
+    def supporting_forms(self, forms: Sequence[str], reefs: Collection[int]) -> dict[int, list[str]]:
+        words = self.supporting_words(" ".join(forms), reefs)
+        return {reef: [word for word, _ in pairs] for reef, pairs in words.items()}
+
     def _matches(self, text: str) -> list[WordMatch]:
         return [self._match(m.group(), m.start(), m.end()) for m in _TOKEN.finditer(text)]
 

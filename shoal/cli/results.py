@@ -10,6 +10,7 @@ from shoal.cli.terminal import display_path, quantity
 from shoal.declared.search import LIKELY, is_weak
 from shoal.formats.headings import headings_below
 from shoal.models.files import LocatorKind
+from shoal.models.reasons import Reason, ReasonKind, pieces_of
 from shoal.models.recordings import Modality, ShownChunk, ShownEvidence
 from shoal.search.answer_texts import best_window
 from shoal.support.plain_text import one_line, plain
@@ -212,8 +213,10 @@ def print_result(
     if result.get("lacking"):
         head.append(f"  without {one_line(', '.join(result['lacking']))}", style="yellow")
     console.print(head)
+    if result.get("reasons"):
+        console.print(_indented(why(result["reasons"])))
     console.print(_indented(Text(_note_place(note) if note else _location(result), style="dim")))
-    console.print(_indented(_summary(result)))
+    console.print(_indented(_summary(result, with_scores=with_scores)))
     if with_scores:
         parts = score_parts(
             result["scores"], weights or {}, result.get("matched_terms") or (), result.get("nearest_sentence")
@@ -473,17 +476,27 @@ def _indented(part: Text | Table) -> Padding:
     return Padding(part, (0, 0, 0, INDENT), expand=False)
 
 
-def _summary(result: Mapping[str, Any]) -> Text:
+def why(reasons: Iterable[Mapping[str, Any]]) -> Text:
+    """Why it is a result, with the words of the passage in bold."""
+    from rich.text import Text
+
+    line = Text()
+    parts = (Reason(ReasonKind(each["kind"]), each["lead"], tuple(each["items"])) for each in reasons)
+    for text, is_word in pieces_of(parts):
+        line.append(one_line(text) if is_word else text, style="bold" if is_word else "")
+    return line
+
+
+def _summary(result: Mapping[str, Any], *, with_scores: bool) -> Text:
     from rich.text import Text
 
     about = result.get("note") or result
-    parts = [
-        Text("about " if about["labels"] else "").append(subject(about)),
-        Text(quantity(result["n_shared_reefs"], "shared reef")),
-    ]
-    if coverage := term_coverage(result.get("term_coverage")):
-        parts.append(Text(coverage))
-    parts.append(Text(f"score {result['match_score']:.3f}"))
+    parts = [Text("about " if about["labels"] else "").append(subject(about))]
+    if with_scores or "reasons" not in result:
+        parts.append(Text(quantity(result["n_shared_reefs"], "shared reef")))
+        if coverage := term_coverage(result.get("term_coverage")):
+            parts.append(Text(coverage))
+        parts.append(Text(f"score {result['match_score']:.3f}"))
     if about["tags"]:
         parts.append(Text(f"tags {', '.join(one_line(tag) for tag in about['tags'])}"))
     return Text(" · ").join(parts)

@@ -79,6 +79,7 @@ def _citation(number: int, result: SearchResult, backend: Backend, shown: ShownE
         time_end=result.time_end,
         text=clean(result.text),
         evidence=shown.lines(number, (chunk.shown(clean(chunk.text)) for chunk in evidence)),
+        why=in_line(result.why),
         relevance=result.relevance,
         score=result.match_score,
         labels=[label.reef_name for label in result.labels],
@@ -132,7 +133,10 @@ def citation_list(citations: Sequence[Citation]) -> str:
 
 def _block(citation: Citation) -> str:
     quotations = citation.evidence or [quoted(citation.text)]
-    return "\n".join([f"[{citation.number}] {citation.citation}", *(INDENT + line for line in quotations)])
+    why = f"{INDENT}why: {citation.why}"
+    return "\n".join(
+        [f"[{citation.number}] {citation.citation}", why, *(INDENT + line for line in quotations)]
+    )
 
 
 def facets_of(response: SearchResponse) -> list[FacetCounts]:

@@ -121,6 +121,7 @@ class Citation(Result):
     evidence: list[str] = Field(
         description='Of a recording: what is said and seen around it, as `00:01:05–00:01:18 (Audio): "…"`.'
     )
+    why: str = Field(description="Why it was found; words of the passage stand between asterisks.")
     relevance: Fraction = Field(description="Probability that the passage answers the query.")
     score: float = Field(description="Relative to the best passage for this query.")
     labels: list[str] = Field(description="What the passage is about.")

@@ -174,14 +174,15 @@ def tags_query(terms: Sequence[Term]) -> Query:
     return _tags_query(_terms_by_spelling(terms))
 
 
-def _tags_query(spellings: Iterable[str]) -> Query:
-    names, parameters = listed("tag", spellings)
+def _tags_query(tags: Iterable[str]) -> Query:
+    names, parameters = listed("tag", tags)
     return Query(TAGS_IN_USE.format(tags=names), parameters)
 
 
 def _terms_by_spelling(terms: Sequence[Term]) -> dict[str, Term]:
-    return {spelling: term for term in terms if not term.in_title for spelling in _spellings(term.text)}
+    return {spelling: term for term in terms if not term.in_title for spelling in tag_spellings(term.text)}
 
 
-def _spellings(text: str) -> tuple[str, ...]:
+def tag_spellings(text: str) -> tuple[str, ...]:
+    """Return the tags that a term names."""
     return text, text.lower(), text.upper(), text.capitalize(), text.title(), text.lower().replace(" ", "-")

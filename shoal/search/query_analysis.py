@@ -32,6 +32,7 @@ from shoal.search.lexical_ranking import (
 from shoal.search.library_index import LibraryIndex, LibraryView
 from shoal.search.matched_terms import format_term, is_inflection, with_doubled_letter
 from shoal.search.must_match import NOTHING, MustMatch, find_must_match
+from shoal.search.names import without_names
 from shoal.search.near_words import (
     complete_last_word,
     correct_typing_errors,
@@ -58,6 +59,7 @@ from shoal.settings import Settings
 from shoal.storage.database import Query, Snapshot
 from shoal.storage.staleness import ANY_OTHER_DATA, any_other_data, count_other_data
 from shoal.support.presets import Preset, Weights, all_presets
+from shoal.words.analysis import words_of
 from shoal.words.typed import folded, stems_of, tokens_of
 
 ONE_SIGNAL = {
@@ -89,6 +91,8 @@ class AnalyzedQuery:
     pins             those for the query, first those that come first
     must_match       what a passage must have to answer the query
     excluded         what the query leaves out
+    names            folded words of the query that are names, which show no reef
+    topical          `parsed.about` without them
     """
 
     parsed: ParsedQuery
@@ -108,6 +112,8 @@ class AnalyzedQuery:
     pins: tuple[PinRule, ...] = ()
     must_match: MustMatch = NOTHING
     excluded: tuple[ExcludedTerm, ...] = ()
+    names: frozenset[str] = frozenset()
+    topical: str = ""
 
     def warned(self, warnings: Iterable[str]) -> AnalyzedQuery:
         """Return the query with further warnings."""
@@ -188,6 +194,11 @@ def analyze_query(
         matches = _matches_of(library, parsed.terms, matches)
         matches, used = unite_forms(library, parsed, matches, uses)
         term_statistics = find_term_statistics(library, matches, parsed.parts)
+    words = typed.words if parsed.about == typed.about else words_of(parsed.about)
+    topical, names = without_names(library.index, parsed.about, words)
+    if names:
+        topic = query_scorer.score(topical, top_k=settings.reefs_per_query)
+        profile = dataclasses.replace(profile, topic=topic)
     warnings = [
         *describe_typing_errors(near_words),
         *describe(used),
@@ -234,6 +245,8 @@ def analyze_query(
         used,
         find_pins(snapshot, typed.about, parsed.about) if request.pins is Pins.on else (),
         find_must_match(library, parsed, term_statistics),
+        names=names,
+        topical=topical,
     )
 
 

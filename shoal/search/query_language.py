@@ -132,6 +132,7 @@ class ParsedQuery:
     names           those terms that are written with a capital letter inside the query
     negation        the first negating word of the query
     parts           those terms that are parts of an identifier
+    words           those of `about`
     """
 
     about: str
@@ -152,6 +153,7 @@ class ParsedQuery:
     names: tuple[Term, ...] = ()
     negation: str | None = None
     parts: frozenset[Term] = frozenset()
+    words: tuple[Word, ...] = ()
 
 
 @functools.lru_cache(maxsize=128)
@@ -245,6 +247,7 @@ def _parsed(
         names=tuple(each for each in _distinct(found.names) if each in terms),
         negation=found.negation,
         parts=parts,
+        words=tuple(found.words if about == plain else words_of(about)),
         term_weights=dict.fromkeys(parts, PART_WEIGHT),
     )
 
@@ -252,12 +255,14 @@ def _parsed(
 class _PlainWords(NamedTuple):
     """The words of plain text.
 
+    words        all, in order
     terms        in order
     in_order     the words that advance, None between words that are no neighbours
     compounds    of words, which are no terms
     identifiers, names, negation, parts   as in `ParsedQuery`
     """
 
+    words: Sequence[Word]
     terms: list[Term]
     in_order: list[Term | None]
     compounds: list[Term]
@@ -315,7 +320,7 @@ def _plain_words(plain: str) -> _PlainWords:
                 names.append(terms[-1])
         else:
             in_order.append(None)
-    return _PlainWords(terms, in_order, compounds, identifiers, names, _negation(plain, words), parts)
+    return _PlainWords(words, terms, in_order, compounds, identifiers, names, _negation(plain, words), parts)
 
 
 def _negation(plain: str, words: Sequence[Word]) -> str | None:

@@ -41,7 +41,7 @@ MAX_NAMED_WORDS = 10
 class QueryProfile:
     """The profile of a query from its words alone, without feedback.
 
-    `reefs` have z > 0, strongest first, at most `reefs_per_query`.
+    `reefs` have z > 0, strongest first, at most `reefs_per_query`. `topic`: of the words that are no names.
     """
 
     reefs: tuple[QueryReef, ...]
@@ -51,7 +51,7 @@ class QueryProfile:
 
     @functools.cached_property
     def probabilities(self) -> dict[int, float]:
-        """By reef id, the probability that the query's own words are about it."""
+        """By reef id, the probability that the query's own words, names aside, are about it."""
         reef_ids = self.topic.reef_columns.reef_ids
         return dict(zip(reef_ids, self.topic.probabilities, strict=True))
 

@@ -17,6 +17,8 @@ INTERCEPT, PASSAGE, QUERY = 0.79, 0.58, 0.62
 """Coefficients of the log odds of the probabilities of passage and query."""
 LEAST = 0.001
 """Probabilities are kept this far from 0 and 1."""
+LEAST_ASKED = 0.3
+"""Least probability that the query's words are about the reef of a reason."""
 PROBABILITY_DIGITS = 3
 MOST_WORDS = 3
 """Words of query and passage that a reason names."""
@@ -31,9 +33,9 @@ QUOTATION_MARKS = '"“”„«» '
 def reason_probability(passage: float, query: float) -> float:
     """Probability that a shared reef is a reason, from those that passage and query are about it.
 
-    0 if no word of the query asks for the reef, or no word of the passage shows it.
+    0 if the query hardly asks for the reef, or no word of the passage shows it.
     """
-    if not passage or not query:
+    if not passage or query < LEAST_ASKED:
         return 0.0
     logit = INTERCEPT + PASSAGE * log_odds(passage) + QUERY * log_odds(query)
     return round(1.0 / (1.0 + math.exp(-logit)), PROBABILITY_DIGITS)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from shoal.learning.scorers import scorer_for
+from shoal.models.reasons import Reason, sentence_of
 from shoal.models.recordings import EvidenceBundle
 from shoal.models.scores import MatchedTerm, Scores, SharedReef
 from shoal.models.search import Expand, SearchMode, SearchResult
@@ -30,6 +31,7 @@ from shoal.search.reasons import largest_words, order_reasons, reason_probabilit
 from shoal.search.relevance import Evidence, find_evidence, relevance
 from shoal.search.request import SearchRequest
 from shoal.search.text_words import TextWords
+from shoal.search.why import Passage, ReasonFinder
 from shoal.storage.chunk_queries import StoredProfiles, as_profiles, get_neighbours
 from shoal.storage.database import Query, Snapshot, listed
 from shoal.storage.document_queries import tags_of, tags_queries
@@ -84,6 +86,31 @@ def build_results(
     words, heads = TextWords(texts, [names_of(row) for row in in_order]).by_group()
     highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode), words)
     evidence = find_evidence(comparable, analyzed_query, chunk_ids, coverage, words, heads)
+    finder = ReasonFinder(analyzed_query, library, scorer, label_threshold)
+    reefs = finder.reefs_of(comparable)
+    reasons = [
+        finder.find(
+            Passage(
+                chunk,
+                row["text"],
+                names_of(row),
+                in_text,
+                in_head,
+                forms,
+                tags.get(chunk.document_id, ()),
+                labels.get(chunk.chunk_id, ()),
+                reefs.get(chunk.chunk_id, {}),
+            )
+        )
+        for chunk, row, in_text, in_head, forms in zip(
+            ranked,
+            in_order,
+            words.find(finder.stems),
+            heads.find(finder.stems),
+            words.forms_of_each(),
+            strict=True,
+        )
+    ]
     anchors = [_anchor(row) for row in in_order]
     bundles = find_evidence_bundles(snapshot, anchors) if request.expand is Expand.time else {}
     return [
@@ -97,6 +124,7 @@ def build_results(
             terms,
             coverage.get(chunk.chunk_id),
             each,
+            why,
             spans,
             anchor,
             bundles.get(chunk.chunk_id),
@@ -104,8 +132,8 @@ def build_results(
             analyzed_query,
             scorer.data_checksum,
         )
-        for chunk, terms, each, spans, anchor in zip(
-            ranked, terms_by_chunk, evidence, highlights, anchors, strict=True
+        for chunk, terms, each, why, spans, anchor in zip(
+            ranked, terms_by_chunk, evidence, reasons, highlights, anchors, strict=True
         )
     ]
 
@@ -255,7 +283,7 @@ def name_words(
     reasons = set().union(*reasons_of.values())
     if not reasons:
         return dict(shared)
-    of_query = largest_words(analyzed_query.scorer.supporting_words(analyzed_query.parsed.about, reasons))
+    of_query = largest_words(analyzed_query.scorer.supporting_words(analyzed_query.topical, reasons))
     with_reasons = (texts[chunk_id] for chunk_id, ids in reasons_of.items() if ids)
     with_learned = scorer_for("\n\n".join(with_reasons), snapshot, scorer)
     named: dict[int, tuple[SharedReef, ...]] = {}
@@ -300,6 +328,7 @@ def _result(
     terms: tuple[MatchedTerm, ...] | None,
     term_coverage: float | None,
     evidence: Evidence,
+    reasons: tuple[Reason, ...],
     highlights: tuple[tuple[int, int], ...],
     anchor: Anchor,
     bundle: EvidenceBundle | None,
@@ -337,6 +366,8 @@ def _result(
         highlights=highlights,
         scores=scores_of(ranked, request.mode, terms, analyzed_query),
         provenance=provenance_of(ranked),
+        why=sentence_of(reasons),
+        reasons=reasons,
         shared_reefs=shared if request.include_scores else None,
         matched_terms=terms,
         term_coverage=term_coverage,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,8 @@ def find_phrase(
     found: Mapping[str, Sequence[Occurrence]], phrase: Sequence[str]
 ) -> list[tuple[Occurrence, ...]]:
     """Return the words wherever these terms are side by side in a text. `found`: its words by their terms."""
+    if len(phrase) == 1:
+        return [(each,) for each in found.get(phrase[0], ())]
     if not all(term in found for term in phrase):
         return []
     at = [{each.position: each for each in found[term]} for term in phrase]
@@ -52,6 +55,7 @@ class TextWords:
         self._term_of = TERMS.of_forms(self._stream.forms)
         self._sizes = list(map(len, groups))
         self._texts = range(len(texts))
+        self._found: tuple[frozenset[str], list[dict[str, list[Occurrence]]]] = (frozenset(), [])
 
     def by_group(self) -> list[TextWords]:
         """Return the words of each group."""
@@ -68,15 +72,27 @@ class TextWords:
         """The distinct forms in all the texts."""
         return self._stream.forms
 
+    def forms_of_each(self) -> list[Callable[[], list[str]]]:
+        """Return, for each text, what returns its distinct forms."""
+        return [functools.partial(self._forms_of, text) for text in self._texts]
+
+    def _forms_of(self, text: int) -> list[str]:
+        ids = self._stream.ids[self._bounds[text] : self._bounds[text + 1]]
+        return [self._stream.forms[number] for number in np.unique(ids).tolist()]
+
     def forms(self, terms: Collection[str]) -> set[str]:
         """Return the forms in any of the texts, of all groups, that have one of these terms."""
         wanted = frozenset(terms)
         return {form for form, term in zip(self._stream.forms, self._term_of, strict=True) if term in wanted}
 
     def find(self, terms: Collection[str]) -> list[dict[str, list[Occurrence]]]:
-        """Return, for each text, the occurrences of those of these terms that it has, in order."""
-        found: list[dict[str, list[Occurrence]]] = [{} for _ in self._texts]
+        """Return, for each text, the occurrences of those of these terms that it has, in order; those of
+        other terms may be among them."""
         wanted = frozenset(terms)
+        if wanted and wanted <= self._found[0]:
+            return self._found[1]
+        found: list[dict[str, list[Occurrence]]] = [{} for _ in self._texts]
+        self._found = wanted, found
         is_wanted = np.array([term in wanted for term in self._term_of], dtype=np.bool_)
         if not is_wanted.any():
             return found

@@ -19,7 +19,8 @@ RESULT = {
     "text", "match_score", "n_shared_reefs", "document_id", "document_title", "source_path", "chunk_id",
     "chunk_index", "start_char", "end_char", "start_line", "end_line", "place", "modality", "time_start",
     "time_end", "section_path", "confidence", "coverage", "metadata",
-    "top_reef_name", "labels", "awaits_rescore", "tags", "highlights", "scores", "provenance", "term_coverage", "relevance",
+    "top_reef_name", "labels", "awaits_rescore", "tags", "highlights", "scores", "provenance", "why", "reasons", "term_coverage",
+    "relevance",
     "pinned", "further", "lacking",
 }  # fmt: skip
 

@@ -71,9 +71,10 @@ def test_search_result_shows_reasons_and_links_to_its_passage(page: Page, librar
     first = page.locator(".results > li").first
     expect(first.locator("mark").first).to_be_visible()
     assert "q=how+bees+carry+pollen" in page.url
+    expect(first.locator(".because")).to_contain_text(re.compile(r"holds .*bees?", re.IGNORECASE))
+    expect(first.locator("table.pairs tbody tr").first).to_be_hidden()
+    first.get_by_text("Score and its parts").click()
     expect(first.locator("table.pairs tbody tr").first).to_be_visible()
-    first.locator(".why summary").click()
-    expect(first.locator("details table.pairs tbody tr").first).to_be_visible()
     first.get_by_role("button", name="Copy citation").click()
     expect(first.get_by_role("button", name="Copied")).to_be_visible()
     assert "line" in page.evaluate("navigator.clipboard.readText()")

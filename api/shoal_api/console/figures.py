@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from shoal.formats.headings import headings_below
 from shoal.models.files import how_cut
+from shoal.models.reasons import pieces_of
 from shoal.models.scores import NearestSentence, SharedReef
 from shoal.models.search import SearchResult
 from shoal.support.byte_units import KIB, MIB
@@ -78,6 +79,9 @@ def bar(shares: Sequence[Share]) -> Markup:
     return Markup(
         '<svg class="bar" viewBox="0 0 {} 8" preserveAspectRatio="none" aria-hidden="true">{}</svg>'
     ).format(BAR_WIDTH, Markup().join(parts))
+
+
+blueprint.add_app_template_global(pieces_of, "reason_pieces")
 
 
 @blueprint.app_template_global("score_parts")

@@ -52,6 +52,11 @@ SEARCH_EXAMPLES: dict[str, dict[str, Any]] = {
                         "identifiers": 0.0,
                     },
                     "provenance": ["lexical", "reef"],
+                    "why": "holds *tide*; about seas and coasts",
+                    "reasons": [
+                        {"kind": "word", "lead": "holds", "items": ["tide"]},
+                        {"kind": "topic", "lead": "about", "items": ["seas and coasts"]},
+                    ],
                     "term_coverage": 1.0,
                     "pinned": False,
                     "further": False,

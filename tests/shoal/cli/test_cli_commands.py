@@ -319,8 +319,9 @@ def test_results_show_document_headings_lines_and_reef(shoal: Shoal, library: Pa
 def test_heading_that_repeats_the_title_is_not_cited(shoal: Shoal, heading: str) -> None:
     Path("bees.md").write_text(f"# {heading}\n\nBees gather nectar.\n\n## Wax\n\nBees build combs.\n")
     shoal("ingest", "bees.md", "--title", "Bees")
-    title, section, *_ = shoal("search", "combs", "--mode", "lexical").out.splitlines()
+    title, why, section, *_ = shoal("search", "combs", "--mode", "lexical").out.splitlines()
     assert title.startswith("1. Bees ")
+    assert why.strip() == "holds combs"
     assert section.strip() == "Wax"
 
 

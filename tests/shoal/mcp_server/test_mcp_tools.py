@@ -207,7 +207,7 @@ def test_citations_have_name_headings_and_lines(backend: Backend) -> None:
     assert citation["citation"] == "bees.md — Bees and flowers > Crops (line 11)"
     assert (citation["start_line"], citation["end_line"], citation["number"]) == (11, 11, 1)
     expected = (
-        f"{NOTICE}\n\n[1] bees.md — Bees and flowers > Crops (line 11)\n"
+        f"{NOTICE}\n\n[1] bees.md — Bees and flowers > Crops (line 11)\n    why: {citation['why']}\n"
         '    "Fruit and nuts need insects. Cereals need none, because the wind moves their pollen."'
     )
     assert text_of(result).startswith(expected)
@@ -229,8 +229,9 @@ def test_a_recording_is_cited_with_its_times(backend: Backend) -> None:
     assert citation["citation"] == "lecture.vtt — video transcript"
     assert (citation["time_start"], citation["time_end"]) == ("00:01:05", "00:01:31")
     said = '"A volcano throws lava and ash into the air. The magma below is hot rock."'
-    assert text_of(result).splitlines()[2:4] == [
+    assert text_of(result).splitlines()[2:5] == [
         "[1] lecture.vtt — video transcript",
+        f"    why: {citation['why']}",
         f"    00:01:05–00:01:31 (Audio): {said}",
     ]
 

@@ -1,0 +1,136 @@
+"""Names: which words of a query are names, and how a passage writes them.
+
+A name is not a thing: a passage about *Jobs* is not about jobs. So names are reasons of their own, and no
+reef is a reason through one.
+
+A word of a query is a name if it has a capital letter inside the query, where other words have none, or if
+the library writes it with a capital letter in most places. A passage has it as a name if it does so in most
+places, too, and at least once where no sentence begins.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from lagoon.tokens import STOP_WORDS
+from shoal.index.forms import count_form, is_name
+from shoal.index.index import Index
+from shoal.search.text_words import Occurrence
+from shoal.words.compounds import Word
+from shoal.words.typed import folded
+
+LEAST_COUNT = 5
+"""Occurrences from which the library says that a word typed in small letters is a name."""
+MOST_LOOKED_UP = 32
+"""Words of a query that are looked up in the library."""
+MOST_AROUND = 2
+"""Words on either side that a name is completed by: Steve of *Steve Jobs*."""
+MOST_OCCURRENCES = 16
+"""Occurrences of names in a passage that are looked at."""
+
+_WORD_BEFORE = re.compile(r"(?<![\w'’-])([^\W\d_][\w'’-]{1,29})(\.?) $")
+_WORD_AFTER = re.compile(r" ([^\W\d_][\w'’-]{1,29})(?![\w'’-])")
+_REACH = 32
+"""Characters in which `_WORD_BEFORE` and `_WORD_AFTER` look for a word."""
+_SENTENCE_END = frozenset(".!?:;…•*#|–—")
+_BEFORE_A_WORD = " \t\r\n\"'“”‘’«»()[]{}_"
+_TITLES = frozenset(("mr", "mrs", "ms", "dr", "st", "prof", "gen", "sen", "rev", "capt", "col", "lt", "sgt"))
+_NO_NAMES = STOP_WORDS | _TITLES
+_LAST_WORD = re.compile(r"\b([^\W\d_]{1,5})\.\Z")
+_DATES = frozenset(map(str.lower, (*calendar.day_name, *calendar.month_name)))
+
+
+def without_names(index: Index, about: str, words: Iterable[Word]) -> tuple[str, frozenset[str]]:
+    """Return a query with spaces for its names, of the same length, and these names, folded. `words`: its
+    words."""
+    words = [word for word in words if word.advances and word.form not in _NO_NAMES]
+    words = [word for word in words if len(word.form) > 1 and word.form.isalpha()]
+    typed: set[str] = set()
+    if any(about[word.start].islower() for word in words):
+        # Codes in capitals are no names, and the first word has a capital letter for its place.
+        words = [word for word in words if not about[word.start : word.end].isupper()]
+        typed = {word.form for word in words if about[word.start].isupper() and about[: word.start].strip()}
+    forms = dict.fromkeys(word.form for word in words if word.form not in typed)
+    names = frozenset(typed).union(
+        form
+        for form in list(forms)[:MOST_LOOKED_UP]
+        if is_name(index, form) and count_form(index, form) >= LEAST_COUNT
+    )
+    chars = list(about)
+    for word in words if names else ():
+        if word.form in names:
+            chars[word.start : word.end] = " " * (word.end - word.start)
+    return "".join(chars), names
+
+
+def is_written_as_name(text: str, matches: Sequence[Sequence[Occurrence]]) -> bool:
+    """Return whether a passage writes a term as a name. `matches`: its words wherever the passage has it."""
+    capitals = [words[0].start for words in matches if text[words[0].start].isupper()]
+    return 2 * len(capitals) > len(matches) and any(
+        not _begins_sentence(text, start) for start in capitals[:MOST_OCCURRENCES]
+    )
+
+
+def _begins_sentence(text: str, start: int) -> bool:
+    before = text[max(start - _REACH, 0) : start].rstrip(_BEFORE_A_WORD)
+    if not before or before[-1] not in _SENTENCE_END:
+        return not before
+    word = _LAST_WORD.search(before)
+    return word is None or (len(word[1]) > 1 and word[1].lower() not in _TITLES)
+
+
+def full_names(
+    text: str, terms: Iterable[Sequence[Sequence[Occurrence]]], is_a_name: Callable[[str], bool]
+) -> list[str]:
+    """Return the names that a passage has with some terms, as it writes them most often, each once.
+
+    `terms`: the matches of each. `is_a_name` says of a folded form whether the library has it as a name.
+    """
+    spans = [[(words[0].start, words[-1].end) for words in matches[:MOST_OCCURRENCES]] for matches in terms]
+    starting = {start: end for of_term in spans for start, end in of_term}
+    ending = {end: start for start, end in starting.items()}
+    found: dict[str, None] = {}
+    for of_term in spans:
+        written: Counter[str] = Counter()
+        for start, end in of_term:
+            if text[start].isupper():
+                written[_completed(text, start, end, starting, ending, is_a_name)] += 1
+        longest = max((len(each.split()) for each in written), default=0)
+        completed = [each for each, _ in written.most_common() if longest == 1 or " " in each]
+        found |= dict.fromkeys(completed[:1])
+    names = list(found)
+    return [name for name in names if not any(name != other and name in other for other in names)]
+
+
+def _completed(
+    text: str,
+    start: int,
+    end: int,
+    starting: dict[int, int],
+    ending: dict[int, int],
+    is_a_name: Callable[[str], bool],
+) -> str:
+    """A name with the words of the query and other names beside it."""
+    for _ in range(MOST_AROUND):
+        before = _WORD_BEFORE.search(text, max(start - _REACH, 0), start)
+        if before is None or (before[2] and before[1].lower() not in _TITLES):
+            break
+        if before.end(1) not in ending and not before[2] and not _completes(before[1], is_a_name):
+            break
+        start = before.start(1)
+    for _ in range(MOST_AROUND):
+        if (after := _WORD_AFTER.match(text, end)) is None:
+            break
+        if after.start(1) not in starting and not _completes(after[1], is_a_name):
+            break
+        end = after.end(1)
+    return text[start:end]
+
+
+def _completes(word: str, is_a_name: Callable[[str], bool]) -> bool:
+    form = folded(word)
+    is_capitalised = word[0].isupper() and not word.isupper()
+    return is_capitalised and form not in STOP_WORDS | _DATES and is_a_name(form)

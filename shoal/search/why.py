@@ -1,0 +1,309 @@
+"""Why a passage is a result: the reasons that can be shown, the surest first.
+
+1. Names, codes and rare words that query and passage share. Names never are reasons through a reef.
+2. The other words of the query, as the passage writes them, in its text or above it.
+3. Topics: reefs that are reasons (`shoal.search.reasons`) and labels of the passage.
+4. Without a topic: related words, a pair of a word of the query and one of the passage, of a reef that is a
+   reason without being a label.
+
+A passage with none of these says what it was found by: learned words, the passages that match best, its
+neighbours, its vector, or topics in the background.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from lagoon.tokens import token_list
+from shoal.index.forms import is_name
+from shoal.models.reasons import Reason, ReasonKind
+from shoal.models.vocabulary import Label
+from shoal.scorer import Scorer
+from shoal.search.lexical_ranking import tag_spellings
+from shoal.search.library_index import LibraryIndex
+from shoal.search.matched_terms import is_inflection
+from shoal.search.names import full_names, is_written_as_name
+from shoal.search.query_analysis import AnalyzedQuery
+from shoal.search.query_language import Term
+from shoal.search.ranking import Ranked
+from shoal.search.reasons import LEAST_ASKED, largest_words, reason_probability
+from shoal.search.text_words import Occurrence, find_phrase
+from shoal.storage.chunk_queries import StoredProfiles
+from shoal.storage.profiles import MAX_REEFS
+from shoal.words.typed import folded, stems_of
+
+MOST_WORDS, MOST_NAMES, MOST_TOPICS = 5, 3, 2
+"""Items of a reason."""
+RARE_SHARE = 1 / 2000
+"""Largest share of the passages of the library that have a rare word."""
+
+_ORDER = {kind: place for place, kind in enumerate(ReasonKind)}
+
+Found = Mapping[str, Sequence[Occurrence]]
+"""The words of a text by their stems."""
+
+
+class Passage(NamedTuple):
+    """A passage as its reasons need it.
+
+    head      title, headings and path, a line for each
+    in_text, in_head   the words of the query in both
+    forms     returns its different words, folded
+    labels    what it is about
+    reefs     probability of each of its reefs that the query's words have, too
+    """
+
+    ranked: Ranked
+    text: str
+    head: str
+    in_text: Found
+    in_head: Found
+    forms: Callable[[], Sequence[str]]
+    tags: Sequence[str]
+    labels: Sequence[Label]
+    reefs: Mapping[int, float]
+
+
+class _Form(NamedTuple):
+    """A term of the query, or a synonym of one; `form` is folded."""
+
+    form: str
+    stems: tuple[str, ...]
+
+    @classmethod
+    def of(cls, term: Term) -> _Form:
+        return cls(" ".join(map(folded, term.tokens)), stems_of(term.tokens))
+
+
+class _Match(NamedTuple):
+    """A term in a text: as the text writes it, folded, where, and whether it is no synonym."""
+
+    written: str
+    form: str
+    places: Sequence[Sequence[Occurrence]]
+    is_own: bool
+
+
+@dataclass(frozen=True)
+class ReasonFinder:
+    """Finds the reasons of the results of a search. `scorer` has no learned words."""
+
+    query: AnalyzedQuery
+    library: LibraryIndex
+    scorer: Scorer
+    label_threshold: float
+
+    @functools.cached_property
+    def stems(self) -> frozenset[str]:
+        """What is looked for in passages."""
+        return frozenset(stem for forms in self._forms.values() for form in forms for stem in form.stems)
+
+    def reefs_of(self, stored: StoredProfiles) -> dict[int, dict[int, float]]:
+        """Return, by chunk, the probabilities of the reefs that the query's words have, too."""
+        profiles = stored.profiles
+        is_own = np.zeros(MAX_REEFS, dtype=np.bool_)
+        is_own[[reef.reef_id for reef in self.query.profile.reefs]] = True
+        in_query = np.flatnonzero(is_own[profiles.reef_ids])
+        columns = (profiles.chunks, profiles.reef_ids, profiles.probabilities)
+        reefs: dict[int, dict[int, float]] = {}
+        for place, reef_id, chance in zip(*(column[in_query].tolist() for column in columns), strict=True):
+            reefs.setdefault(stored.chunk_ids[place], {})[reef_id] = chance
+        return reefs
+
+    def find(self, passage: Passage) -> tuple[Reason, ...]:
+        """Return the reasons of a passage, at least one."""
+        reasons = (*self._by_words(passage), *self._by_topics(passage))
+        return reasons or (self._found_by(passage),)
+
+    # -- words
+
+    @functools.cached_property
+    def _forms(self) -> Mapping[Term, Sequence[_Form]]:
+        """Each term of the query with its synonyms."""
+        parsed = self.query.parsed
+        return {
+            term: list(map(_Form.of, (term, *parsed.synonyms.get(term, ()))))
+            for term in parsed.terms
+            if term not in parsed.parts
+        }
+
+    @functools.cached_property
+    def _typed(self) -> Mapping[str, str]:
+        """The folded word as typed for each word that takes its place."""
+        return {near.word: folded(near.typed) for near in self.query.near_words}
+
+    @functools.cached_property
+    def _names(self) -> frozenset[Term]:
+        names = self.query.names
+        return frozenset(
+            term for term, (own, *_) in self._forms.items() if names.issuperset(own.form.split())
+        )
+
+    @functools.cached_property
+    def _rare(self) -> frozenset[Term]:
+        statistics = self.query.term_statistics
+        most = RARE_SHARE * statistics.n_chunks
+        return frozenset(term for term in self._forms if 0 < statistics.counts.get(term, 0) <= most)
+
+    @functools.cached_property
+    def _is_name(self) -> Callable[[str], bool]:
+        """Whether the library has a folded form as a name."""
+        return functools.cache(functools.partial(is_name, self.library.index))
+
+    def _by_words(self, passage: Passage) -> Iterator[Reason]:
+        tags = frozenset(passage.tags)
+        named: list[Sequence[Sequence[Occurrence]]] = []
+        items: defaultdict[tuple[ReasonKind, str], dict[str, str]] = defaultdict(dict)
+        for term, forms in self._forms.items():
+            match = None if term.in_title else _first_match(forms, passage.text, passage.in_text)
+            if match is not None:
+                if self._is_named(term, match, passage):
+                    named.append(match.places)
+                else:
+                    items[self._kind(term, match)].setdefault(match.form, self._described(match, term))
+            elif (above := _first_match(forms, passage.head, passage.in_head)) is not None:
+                lead = f"{_place(passage.head, above.places[0][0].start)} has"
+                items[ReasonKind.heading, lead].setdefault(above.form, self._described(above, term))
+            elif tags and (tag := next((each for each in tag_spellings(term.text) if each in tags), None)):
+                items[ReasonKind.tag, "tagged"][tag] = tag
+        if named:
+            names = full_names(passage.text, named, self._is_name)
+            yield Reason(ReasonKind.name, "names", tuple(names[:MOST_NAMES]))
+        for (kind, lead), described in sorted(items.items(), key=lambda pair: _ORDER[pair[0][0]]):
+            words = tuple(described.values())
+            more = f" {len(words)} words, such as" if len(words) > MOST_WORDS else ""
+            yield Reason(kind, lead + more, words[:MOST_WORDS])
+
+    def _is_named(self, term: Term, match: _Match, passage: Passage) -> bool:
+        is_name_of_query = term in self._names and not match.written.isupper()
+        return is_name_of_query and is_written_as_name(passage.text, match.places)
+
+    def _kind(self, term: Term, match: _Match) -> tuple[ReasonKind, str]:
+        """What a term in a text is, and what is said of it."""
+        if term in self.query.parsed.identifiers or (len(term.text) > 1 and match.written.isupper()):
+            return ReasonKind.code, "has"
+        return (ReasonKind.rare_word, "holds the rare") if term in self._rare else (ReasonKind.word, "holds")
+
+    def _described(self, match: _Match, term: Term) -> str:
+        """A word as it is written, with the word of the query if it is another."""
+        own = self._typed.get(term.text, self._forms[term][0].form)
+        written = match.form
+        is_phrase = len(term.tokens) > 1 and match.is_own
+        if is_phrase or written.startswith(own) or own.startswith(written) or is_inflection(written, own):
+            return match.written
+        return f"{match.written} (for {own})"
+
+    # -- topics
+
+    def _by_topics(self, passage: Passage) -> Iterator[Reason]:
+        chances = {
+            reef_id: chance
+            for reef_id in self._asked_for
+            if (chance := self._chance(passage, reef_id)) >= self.label_threshold
+        }
+        reefs = sorted(chances, key=lambda reef_id: (-chances[reef_id], reef_id))
+        names = {label.reef_id: label.reef_name for label in passage.labels}
+        topics = [reef_id for reef_id in reefs if reef_id in names][:MOST_TOPICS]
+        if topics:
+            known = tuple(names[reef_id] for reef_id in topics if not self._is_learned(reef_id))
+            if known:
+                yield Reason(ReasonKind.topic, "about", known)
+            else:
+                words = ", ".join(self._learned[topics[0]])
+                yield Reason(
+                    ReasonKind.learned, f"by what was learned of {words}, about", (names[topics[0]],)
+                )
+        elif pairs := self._pairs(passage, reefs):
+            yield Reason(ReasonKind.related_words, "related words:", pairs[:MOST_TOPICS])
+
+    def _chance(self, passage: Passage, reef_id: int) -> float:
+        asked = self.query.profile.probabilities[reef_id]
+        return reason_probability(passage.reefs.get(reef_id, 0.0), asked)
+
+    def _pairs(self, passage: Passage, reefs: Sequence[int]) -> tuple[str, ...]:
+        """A word of the query and another of the passage for each reef that both mean."""
+        asked = [reef_id for reef_id in reefs if reef_id in self._query_words]
+        of_passage = self.scorer.supporting_forms(passage.forms(), asked) if asked else {}
+        written = passage.text.lower() if of_passage else ""
+        pairs = {
+            self._query_words[reef_id][0]: word
+            for reef_id, words in of_passage.items()
+            if (word := next((each for each in words if each in written and self._is_other(each)), None))
+        }
+        return tuple(f"{word} ~ {other}" for word, other in pairs.items())
+
+    def _is_other(self, word: str) -> bool:
+        """Whether a word of a passage is neither one of the query nor a name."""
+        return self.stems.isdisjoint(stems_of([word])) and not self._is_name(word)
+
+    @functools.cached_property
+    def _asked_for(self) -> list[int]:
+        """The reefs that the query's words ask for."""
+        chances = self.query.profile.probabilities
+        return [reef_id for reef_id, chance in chances.items() if chance >= LEAST_ASKED]
+
+    @functools.cached_property
+    def _query_words(self) -> Mapping[int, Sequence[str]]:
+        """The words of the query that mean the reefs which it asks for."""
+        return self.scorer.supporting_forms(token_list(self.query.topical), self._asked_for)
+
+    @functools.cached_property
+    def _learned(self) -> Mapping[int, Sequence[str]]:
+        """The learned words of the query by the reefs that no other word of it asks for."""
+        scorer, text = self.query.scorer, self.query.topical
+        reefs = [reef_id for reef_id in self._asked_for if reef_id not in self._query_words]
+        if scorer is self.scorer or not reefs:
+            return {}
+        known = self.scorer.supporting_words(text, reefs)
+        reefs = [reef_id for reef_id in reefs if reef_id not in known]
+        return largest_words(scorer.supporting_words(text, reefs)) if reefs else {}
+
+    def _is_learned(self, reef_id: int) -> bool:
+        return reef_id not in self._query_words and reef_id in self._learned
+
+    # -- neither
+
+    def _found_by(self, passage: Passage) -> Reason:
+        """What found a passage that shares neither words nor topics with the query."""
+        ranked = passage.ranked
+        if ranked.is_dense_match and ranked.dense_raw is not None:
+            return Reason(ReasonKind.meaning, f"near in meaning: similarity {ranked.dense_raw:.2f}")
+        if ranked.lexical_raw > 0:
+            return Reason(ReasonKind.around, "only the passages around it hold words of the query")
+        if ranked.is_pinned and not ranked.n_shared:
+            return Reason(ReasonKind.pin, "put first by a pin")
+        if not passage.reefs:
+            lead = "holds no word of the query, and is like the passages that match it best"
+            return Reason(ReasonKind.feedback, lead)
+        if self._asked_for and all(map(self._is_learned, self._asked_for)):
+            learned = dict.fromkeys(word for words in self._learned.values() for word in words)
+            lead = "holds no word of the query, and is like what was learned of"
+            return Reason(ReasonKind.learned, lead, tuple(learned))
+        return Reason(ReasonKind.background, "holds no word of the query, and shares no clear topic with it")
+
+
+def _first_match(forms: Sequence[_Form], text: str, found: Found) -> _Match | None:
+    """The first form that a text has; as it is typed, if the text has it so somewhere."""
+    for form in forms:
+        if matches := find_phrase(found, form.stems):
+            written = [words[0].form if len(words) == 1 else _form_of(words) for words in matches]
+            chosen = written.index(form.form) if form.form in written else 0
+            start, end = matches[chosen][0].start, matches[chosen][-1].end
+            return _Match(" ".join(text[start:end].split()), written[chosen], matches, form is forms[0])
+    return None
+
+
+def _form_of(words: Sequence[Occurrence]) -> str:
+    return " ".join(word.form for word in words)
+
+
+def _place(head: str, start: int) -> str:
+    """Which line of a head an offset is in: the title, a heading or the path."""
+    n_before, n_behind = head.count("\n", 0, start), head.count("\n", start)
+    return "its title" if not n_before else "its heading" if n_behind else "its path"

@@ -1,0 +1,119 @@
+"""Each result says in one sentence why it is one, and says no more than can be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.engine import Engine
+from shoal.models.reasons import Reason, ReasonKind, sentence_of
+from shoal.models.search import SearchResult
+from shoal.settings import Settings
+
+DOCUMENTS = {
+    "Orchard": (
+        "The company lost money for years, and its workers left. In 1997 Steve Baker returned to the company, "
+        "and the firm earned a profit again. Shareholders thanked Baker for the recovery of the business."
+    ),
+    "Ovens": (
+        "A baker works at night. Every baker of the town kneads dough and heats the oven, and the bakers sell "
+        "bread, rolls and cakes in the morning."
+    ),
+    "Fevers": (
+        "A vaccine trains the immune system. Doctors gave the vaccine to children, so that measles and "
+        "smallpox no longer spread from one patient to another."
+    ),
+    "Gateway": "The gateway stops with error E-4711 when the disk is full. Restart it and clear the disk.",
+}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    path = tmp_path_factory.mktemp("why") / "shoal.db"
+    with Engine(settings=Settings(database_url=f"sqlite:///{path}")) as opened:
+        for title, content in DOCUMENTS.items():
+            opened.ingest(title=title, content=content, tags=["manual"] if title == "Gateway" else [])
+        yield opened
+
+
+def found(engine: Engine, query: str, title: str, **search: object) -> SearchResult:
+    results = engine.search(query, **search).results  # type: ignore[arg-type]
+    return next(result for result in results if result.document_title == title)
+
+
+def items(result: SearchResult, kind: ReasonKind) -> list[str]:
+    return [item for reason in result.reasons if reason.kind is kind for item in reason.items]
+
+
+def test_a_name_is_a_reason_of_its_own_and_comes_first(engine: Engine) -> None:
+    result = found(engine, "how did the company recover after Baker returned", "Orchard")
+    assert result.reasons[0].kind is ReasonKind.name
+    assert result.reasons[0].items[0].endswith("Baker")
+    assert set(items(result, ReasonKind.word)) >= {"company", "returned"}
+
+
+@pytest.mark.parametrize(
+    ("query", "is_name"),
+    [("who paid Baker for it", True), ("who paid a baker for it", False), ("Baker", False)],
+)
+def test_no_reef_is_a_reason_through_a_name(engine: Engine, query: str, is_name: bool) -> None:
+    shared = found(engine, query, "Ovens", include_scores=True).shared_reefs or ()
+    words = {word for reef in shared if reef.is_reason for word in reef.query_words}
+    assert ("baker" in words) is not is_name
+
+
+def test_words_in_small_letters_are_no_names_of_the_passage(engine: Engine) -> None:
+    result = found(engine, "who paid Baker for it", "Ovens")
+    assert items(result, ReasonKind.name) == []
+    assert items(result, ReasonKind.word) == ["baker"]
+
+
+def test_codes_headings_and_tags_are_shown_as_such(engine: Engine) -> None:
+    result = found(engine, "error E-4711 of the manual gateway", "Gateway")
+    assert items(result, ReasonKind.code) == ["E-4711"]
+    assert items(result, ReasonKind.tag) == ["manual"]
+    above = found(engine, "orchard profit", "Orchard")
+    assert Reason(ReasonKind.heading, "its title has", ("Orchard",)) in above.reasons
+
+
+def test_words_are_quoted_as_the_passage_writes_them(engine: Engine) -> None:
+    for query in ("vaccines for patients", "returning companies", "profits and businesses", "dish"):
+        for result in engine.search(query).results:
+            quoted = items(result, ReasonKind.word) + items(result, ReasonKind.rare_word)
+            assert all(word.split(" (for ")[0] in result.text for word in quoted)
+
+
+def test_topics_are_labels_of_the_passage(engine: Engine) -> None:
+    for query in ("infectious diseases", "companies and shareholders", "bread and cakes", "a full disk"):
+        for result in engine.search(query, include_scores=True).results:
+            labels = {label.reef_name for label in result.labels}
+            reasons = {reef.reef_name for reef in result.shared_reefs or () if reef.is_reason}
+            assert labels & reasons >= set(items(result, ReasonKind.topic))
+
+
+def test_every_result_has_a_reason_in_every_mode_with_and_without_scores(engine: Engine) -> None:
+    for mode in ("hybrid", "lexical", "reef"):
+        for query in ("infectious diseases", "Baker", "quarrel of the crew", "error E-4711", "-disk gateway"):
+            plain = engine.search(query, mode=mode).results
+            with_scores = engine.search(query, mode=mode, include_scores=True).results
+            assert [each.why for each in plain] == [each.why for each in with_scores]
+            assert all(each.why == sentence_of(each.reasons) != "" for each in plain)
+
+
+def test_a_result_without_words_of_the_query_claims_none(engine: Engine) -> None:
+    for result in engine.search("quarrels of sailors", mode="reef").results:
+        assert items(result, ReasonKind.word) == []
+        if result.reasons[0].kind in (ReasonKind.background, ReasonKind.feedback):
+            assert result.why.startswith("holds no word of the query")
+
+
+def test_topics_are_joined_by_commas_and_words_by_and() -> None:
+    reasons = [
+        Reason(ReasonKind.name, "names", ("Steve Jobs", "Apple")),
+        Reason(ReasonKind.word, "holds", ("a", "b", "c")),
+        Reason(ReasonKind.topic, "about", ("fish and whales", "ships and sailing")),
+    ]
+    assert sentence_of(reasons) == (
+        "names Steve Jobs and Apple; holds *a*, *b* and *c*; about fish and whales, ships and sailing"
+    )
