@@ -22,7 +22,7 @@ INSERT INTO all_bytes (bytes) SELECT string_agg(decode(lpad(to_hex(i), 2, '0'), 
 
 -- Functions of SQLite that statements of both stores use and PostgreSQL lacks.
 
--- Character NUL, which PostgreSQL cannot hold, in JSON: as `shoal/storage/postgres/values.py` stores it in text.
+-- Character NUL, which PostgreSQL cannot hold, in JSON: as `shoal/storage/postgres/statements.py` stores it in text.
 CREATE FUNCTION readable_json(document text) RETURNS json LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN position('\u0000' in document) = 0 THEN document::json
         ELSE regexp_replace(document, '(?<!\\)((?:\\\\)*)\\u0000', '\1\\udbff\\udffe0', 'g')::json END

@@ -295,7 +295,7 @@ CREATE TABLE observed_words (
     n_short       INTEGER NOT NULL,          -- of these, in short documents
     n_chunks      INTEGER NOT NULL,          -- chunks that contain the word
     parts         TEXT NOT NULL,             -- JSON array: counts for the significance of compounds
-    context       BLOB NOT NULL,             -- sums by reef (`shoal/storage/packed_contexts.py`)
+    context       BLOB NOT NULL,             -- sums by reef (`shoal/storage/column_values.py`)
     PRIMARY KEY (observed_id, kind, word)
 ) WITHOUT ROWID;
 
