@@ -127,6 +127,18 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
         "Relevance: calibration on collections left out",
         _module("relevance", *folders[1:]) if collections else None,
     )
+    yield "Time of explanations", _module("counterfactuals", database)
+    yield (
+        "Faithfulness of explanations",
+        _module(
+            "faithfulness",
+            scratch / "faithfulness",
+            *folders[1:],
+            *(["--encoder", encoders[-1]] if encoders else []),
+        )
+        if collections
+        else None,
+    )
     yield "Similarity of short texts, by labelled pairs", _module("similarity")
     more = corpora / "corpora" / "more-books" if corpora else None
     if corpora and more is not None and more.is_dir():
