@@ -245,27 +245,36 @@ def bm25(index: NoteIndex, terms: Iterable[QueryTerm]) -> Ints:
     return totals
 
 
-def score_words(index: NoteIndex, terms: Sequence[QueryTerm]) -> Ints:
-    """Return the score of the words of the note at each place, in units of 1 / UNIT.
+def score_words(index: NoteIndex, terms: Sequence[QueryTerm]) -> tuple[Ints, float]:
+    """Return the score of the words of the note at each place, and that of a note of mean length with each
+    term once, in units of 1 / UNIT.
 
     Each term counts by its BM25 in the note, or by a share of that in a note near it in its session,
     whichever is largest; and each pair of neighbours of the query that are neighbours in the note, too.
     """
-    totals = np.zeros(len(index), dtype=np.int64)
+    totals, whole = np.zeros(len(index), dtype=np.int64), 0.0
+    is_found = []
     for term in terms:
-        found = index.occurrences(term.term)
-        totals += _with_context(index, found, _impacts(index, found, math.sqrt(term.frequency)))
-    for first, second in itertools.pairwise(terms):
+        found, weight = index.occurrences(term.term), math.sqrt(term.frequency)
+        whole += UNIT * weight * idf(index.n_active, len(found.places))
+        is_found.append(bool(len(found.places)))
+        if is_found[-1]:
+            totals += _with_context(index, found, _impacts(index, found, weight))
+    for (first, second), are_found in zip(
+        itertools.pairwise(terms), map(all, itertools.pairwise(is_found)), strict=True
+    ):
+        if not are_found:
+            continue
         found = index.occurrences(first.term, second.term)
         totals[found.places] += _impacts(index, found, PAIR_SHARE)
-    return totals
+    return totals, whole
 
 
 def _with_context(index: NoteIndex, found: Occurrences, impacts: Ints) -> Ints:
     """What a term adds at each place of the index."""
     reach = np.zeros(len(index), dtype=np.int64)
     reach[found.places] = impacts
-    if index.sessions is not None and len(found.places):
+    if index.sessions is not None:
         for distance, share in enumerate(CONTEXT_SHARES, 1):
             of_others = np.rint(impacts * share).astype(np.int64)
             for each in (-distance, distance):
@@ -288,17 +297,9 @@ def _impacts(index: NoteIndex, found: Occurrences, weight: float) -> Ints:
     return np.maximum(np.rint(scale * frequency / (frequency + NOTE_BM25.k1)), 1.0).astype(np.int64)
 
 
-def whole_score(index: NoteIndex, terms: Iterable[QueryTerm]) -> float:
-    """Return the score of a note of mean length that has each of some terms once, in units of 1 / UNIT."""
-    return UNIT * math.fsum(
-        math.sqrt(term.frequency) * idf(index.n_active, len(index.occurrences(term.term).places))
-        for term in terms
-    )
-
-
 def rank_notes(index: NoteIndex, query: NoteQuery, filters: NoteFilters, settings: Settings) -> NoteRanking:
     """Rank the notes of an index by words and reefs."""
-    words, reefs = score_words(index, query.terms), index.overlaps(query.query_z)
+    (words, whole), reefs = score_words(index, query.terms), index.overlaps(query.query_z)
     places = np.flatnonzero((words > 0) | (reefs > 0))
     words, reefs = words[places], reefs[places]
     values = _FacetValues(index, places)
@@ -310,7 +311,7 @@ def rank_notes(index: NoteIndex, query: NoteQuery, filters: NoteFilters, setting
         places=places,
         words=words,
         reefs=reefs,
-        words_part=words / max(whole_score(index, query.terms), 1.0),
+        words_part=words / max(whole, 1.0),
         reefs_part=OF_REEFS * reefs / max(int(reefs.max(initial=0)), 1),
         similarity_part=np.zeros(len(places)),
         affinity=factors,
