@@ -42,7 +42,7 @@ from shoal.models.retrieval import MAX_TOP_K
 from shoal.models.search import ContextChunk, SearchResponse, SearchResult
 from shoal.models.stored import ChunkDetail, StoredDocument
 from shoal.search.request import BEST_FIRST
-from shoal.search.retrieval import PLAIN, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments
+from shoal.search.retrieval import PLAIN, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments, summary_of
 from shoal.support.plain_text import INDENT, clean, in_line, indented
 
 
@@ -395,10 +395,12 @@ class DocumentTools:
         response = self._backend.search(query, **search_arguments(top_k, threshold, filters))
         retrieval = as_retrieval(query, response.results, threshold)
         # A path can have line ends, and must not begin a line of the summary.
-        summary = "\n".join(
-            f"{number}. {in_line(item.metadata[SOURCE])} (sim: {item.similarity:.2f}): "
-            f"{shortened(item.content, SUMMARY_CHARS)}"
-            for number, item in enumerate(retrieval.results, start=1)
+        summary = summary_of(
+            retrieval.results,
+            lambda item: (
+                f"{in_line(item.metadata[SOURCE])} (sim: {item.similarity:.2f}): "
+                f"{shortened(item.content, SUMMARY_CHARS)}"
+            ),
         )
         passages = RetrievedPassages(
             results=[

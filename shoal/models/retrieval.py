@@ -31,4 +31,6 @@ class Retrieval:
     query: Annotated[str, "as it was sent"]
     total_results: Annotated[int, "number of results"]
     message: Annotated[str, "what was found, in words"]
-    results_summary: Annotated[str, "a line for each result: source, similarity, beginning"]
+    results_summary: Annotated[
+        str, "a line for each result: source, similarity, beginning; one counts weaker results"
+    ]

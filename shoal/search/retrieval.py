@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from shoal.declared.search import LIKELY
 from shoal.errors import QueryError
 from shoal.models.files import LocatorKind
 from shoal.models.retrieval import MAX_TOP_K, Retrieval, Retrieved
@@ -84,11 +85,24 @@ def as_retrieval(query: str, results: Sequence[SearchResult], threshold: float) 
     message = (
         f"Found {len(retrieved)} relevant {noun}" if retrieved else f"No relevant content found for {query!r}"
     )
-    summary = "\n".join(
-        f"{number}. {item.metadata[SOURCE]} (sim: {item.similarity:.2f}): {_shortened(item.content)}"
-        for number, item in enumerate(retrieved, 1)
+    summary = summary_of(
+        retrieved,
+        lambda item: f"{item.metadata[SOURCE]} (sim: {item.similarity:.2f}): {_shortened(item.content)}",
     )
     return Retrieval(retrieved, query, len(retrieved), message, summary)
+
+
+def summary_of(retrieved: Sequence[Retrieved], line: Callable[[Retrieved], str]) -> str:
+    """Return a numbered line for each passage; after likely ones, one counts those that hardly answer."""
+    likely = [place for place, item in enumerate(retrieved, 1) if item.similarity >= LIKELY]
+    # Pinned ones stand before the likely ones.
+    n_shown = likely[-1] if likely else len(retrieved)
+    shown = [f"{number}. {line(item)}" for number, item in enumerate(retrieved[:n_shown], 1)]
+    n_weak = len(retrieved) - n_shown
+    if n_weak:
+        results = "result" if n_weak == 1 else "results"
+        shown.append(f"and {n_weak} weaker {results}, less than {LIKELY:.0%} relevant")
+    return "\n".join(shown)
 
 
 def _named_source(result: SearchResult) -> str | None:
