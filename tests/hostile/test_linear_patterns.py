@@ -11,6 +11,7 @@ from linear_time import Work, excessive_growth
 from regex_catalogue import MadePattern, Use, catalogue
 from regex_fragments import Hostile, hostile_texts
 
+from shoal.conversion.accounts import markup
 from shoal.grounding import citations
 from shoal.words.terms import word_pattern
 
@@ -23,6 +24,11 @@ CHARS = 3_000
 USES, MADE = catalogue()
 
 MADE_HERE = {
+    # Names of elements, which are those of the rules or at most 61 characters of the text.
+    MadePattern("shoal.conversion.accounts.markup", "__init__"): markup.XmlRules((), ()).tag,
+    MadePattern("shoal.conversion.accounts.markup", "_end_of"): re.compile(
+        r"<(/?)a(?=[\s/>])[^<>]*>", re.IGNORECASE
+    ),
     # The combining marks of a text, which are no letters.
     MadePattern("shoal.words.terms", "_pattern"): word_pattern("a\u0301\u093f\u00ad"),
     # The words of a quotation as literals. The length of the quotation determines the cost at each position.

@@ -191,7 +191,7 @@ def pptx_parts(data: bytes) -> Iterator[FilePart]:
     main = office.main()
     targets = {id_: target for id_, _, target in office.relations(main)}
     listed = re.findall(r"<(?:[\w.-]+:)?sldId\s([^<>]*)>", office.archive.text(main))
-    ids = [re.search(r"""\w+:id\s?=\s?["']([^"']{1,200})""", slide) for slide in listed]
+    ids = [re.search(r"""\b\w{1,40}:id\s?=\s?["']([^"']{1,200})""", slide) for slide in listed]
     for number, found in enumerate(ids, 1):
         part = targets.get(found.group(1), "") if found else ""
         if part in office.archive and part not in office.seen:
@@ -216,7 +216,7 @@ def xlsx_parts(data: bytes) -> Iterator[FilePart]:
             shared = _shared_texts(office.archive.text(target))
     for sheet in re.findall(r"<(?:[\w.-]+:)?sheet\s([^<>]*)>", office.archive.text(main)):
         name = _attributes(sheet).get("name", "")
-        found = re.search(r"""\w+:id\s?=\s?["']([^"']{1,200})""", sheet)
+        found = re.search(r"""\b\w{1,40}:id\s?=\s?["']([^"']{1,200})""", sheet)
         part = targets.get(found.group(1), "") if found else ""
         if part in office.archive and part not in office.seen:
             office.seen.add(part)
