@@ -39,7 +39,7 @@ LEGEND = (
     ("reefs", "part for reefs that query and passage share; likewise"),
     ("field boost", "part for words of the query in title, headings and tags"),
     ("shared topics", "shared reefs, with the words that show them; others are in the background"),
-    ("The query is about", "its strongest reefs; a number above 3 stands out clearly"),
+    ("Reefs searched for", "the strongest of the query; a number above 3 stands out clearly"),
 )
 """What the parts of a printed result mean."""
 RESULTS_SHOWN = 1

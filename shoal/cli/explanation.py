@@ -162,7 +162,7 @@ def _print_profile(console: Console, reefs: Sequence[Mapping[str, Any]]) -> None
         console.print("\nThe query has no reefs to search for.")
         return
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    table.add_column("the query is about", overflow="fold", max_width=60)
+    table.add_column("reefs searched for", overflow="fold", max_width=60)
     table.add_column("z-score", no_wrap=True)
     top = reefs[0]["z_score"]
     # With pseudo-relevance feedback in the profile: a column of the z-scores of the query's own words.

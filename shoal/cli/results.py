@@ -266,10 +266,9 @@ def print_query_info(console: Console, info: Mapping[str, Any]) -> None:
     """Print the reefs of the query with z-scores, the feedback documents, and missing or unknown words."""
     from rich.text import Text
 
-    reefs = info.get("top_reefs") or ()
-    if reefs:
+    if reefs := info.get("top_reefs"):
         names = " · ".join(f"{one_line(reef['reef_name'])} {reef['z_score']:.1f}" for reef in reefs[:4])
-        console.print(Text(f"The query is about: {names}", style="dim"))
+        console.print(Text(f"Reefs searched for: {names}", style="dim"))
     if info.get("feedback"):
         titles = ", ".join(dict.fromkeys(one_line(chunk["document_title"]) for chunk in info["feedback"]))
         console.print(Text(f"from its words, and the passages that match them best: {titles}", style="dim"))

@@ -294,7 +294,7 @@ def test_demo_runs_to_its_end(tmp_path: Path) -> None:
     result = shoal("demo", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "16 stored, 0 duplicates, 0 failed" in result.stdout
-    assert result.stdout.count("The query is about:") == 3
+    assert result.stdout.count("Reefs searched for:") == 3
     assert result.stdout.count("shared topics") >= 3
     for name, _ in LEGEND:
         assert f"\n{name}  " in result.stdout, name

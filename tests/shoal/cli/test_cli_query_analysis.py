@@ -78,10 +78,10 @@ def test_search_scores_and_explain_show_the_same_profile(shoal: Shoal) -> None:
     names, expected = [r["reef_name"] for r in reefs], [round(r["z_score"], 1) for r in reefs]
     assert any(r["own_z"] < r["z_score"] for r in reefs)
     printed = shoal("search", QUERY, "--top-k", "1", "--scores").out
-    line = next(line for line in printed.splitlines() if line.startswith("The query is about:"))
+    line = next(line for line in printed.splitlines() if line.startswith("Reefs searched for:"))
     assert numbers_after(line, names) == expected
     explained = shoal("explain", QUERY).out
-    assert numbers_after(explained.split("the query is about")[1], names) == expected
+    assert numbers_after(explained.split("reefs searched for")[1], names) == expected
     shared = {reef["reef_name"]: reef["query_z"] for reef in response["results"][0]["shared_reefs"]}
     assert names[0] in shared
     assert all(round(shared[name], 1) == z for name, z in zip(names, expected, strict=True) if name in shared)
