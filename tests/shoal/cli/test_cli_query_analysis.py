@@ -102,7 +102,7 @@ def test_feedback_passages_are_named_with_the_profile(shoal: Shoal) -> None:
 
 
 def test_query_without_good_results_shows_low_coverage_and_a_warning(shoal: Shoal) -> None:
-    output = shoal("search", HOPELESS, "--top-k", "1")
+    output = shoal("search", HOPELESS, "--top-k", "1", "--scores")
     assert output.err.splitlines()[0] == "warning: in no passage of this library: Obadiah, Quenby"
     assert "spelling" not in output.err
     assert re.search(r"holds \d\d?% of the query's words", output.out)
@@ -155,7 +155,7 @@ def test_weaker_results_get_a_line_each_after_the_others(shoal: Shoal) -> None:
 
 
 def test_results_say_whether_they_hold_all_or_none_of_the_words(shoal: Shoal) -> None:
-    assert "holds all of the query's words" in shoal("search", "bees", "--top-k", "1").out
+    assert "holds all of the query's words" in shoal("search", "bees", "--top-k", "1", "--scores").out
     assert (
         "holds none of the query's words"
         in shoal("search", "eruption of insects", "--mode", "reef", "--top-k", "20", "--scores").out
