@@ -14,6 +14,7 @@ import calendar
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from lagoon.tokens import STOP_WORDS
 from shoal.index.forms import count_form, is_name
@@ -82,51 +83,69 @@ def _begins_sentence(text: str, start: int) -> bool:
     return word is None or (len(word[1]) > 1 and word[1].lower() not in _TITLES)
 
 
-def full_names(
-    text: str, terms: Iterable[Sequence[Sequence[Occurrence]]], is_a_name: Callable[[str], bool]
-) -> list[str]:
-    """Return the names that a passage has with some terms, as it writes them most often, each once.
+class NamedTerm(NamedTuple):
+    """A name of a query in a passage.
 
-    `terms`: the matches of each. `is_a_name` says of a folded form whether the library has it as a name.
+    places              its matches
+    is_after, is_before whether another name stands right before or after it in the query
     """
-    spans = [[(words[0].start, words[-1].end) for words in matches[:MOST_OCCURRENCES]] for matches in terms]
+
+    places: Sequence[Sequence[Occurrence]]
+    is_after: bool = False
+    is_before: bool = False
+
+
+def full_names(text: str, terms: Iterable[NamedTerm], is_a_name: Callable[[str], bool]) -> list[str | None]:
+    """Return, for each term, the name that a passage has with it, as it writes it most often.
+
+    None if the passage has it in other names only: Joseph Stiglitz is not the Joseph of *Joseph Schumpeter*.
+    `is_a_name` says of a folded form whether the library has it as a name.
+    """
+    terms = list(terms)
+    spans = [[(words[0].start, words[-1].end) for words in term.places[:MOST_OCCURRENCES]] for term in terms]
     starting = {start: end for of_term in spans for start, end in of_term}
     ending = {end: start for start, end in starting.items()}
-    found: dict[str, None] = {}
-    for of_term in spans:
+    names: list[str | None] = []
+    for term, of_term in zip(terms, spans, strict=True):
         written: Counter[str] = Counter()
         for start, end in of_term:
-            if text[start].isupper():
-                written[_completed(text, start, end, starting, ending, is_a_name)] += 1
+            own = _with_own_words(text, end, starting)
+            # The first part of a name is not the name.
+            if text[start].isupper() and (own > end or not term.is_before):
+                name = _completed(text, start, own, term, ending, is_a_name)
+                if name is not None:
+                    written[name] += 1
         longest = max((len(each.split()) for each in written), default=0)
         completed = [each for each, _ in written.most_common() if longest == 1 or " " in each]
-        found |= dict.fromkeys(completed[:1])
-    names = list(found)
-    return [name for name in names if not any(name != other and name in other for other in names)]
+        names.append(completed[0] if completed else None)
+    return names
+
+
+def _with_own_words(text: str, end: int, starting: dict[int, int]) -> int:
+    """The end of a name with the words of the query after it."""
+    for _ in range(MOST_AROUND):
+        after = _WORD_AFTER.match(text, end)
+        if after is None or after.start(1) not in starting:
+            break
+        end = starting[after.start(1)]
+    return end
 
 
 def _completed(
-    text: str,
-    start: int,
-    end: int,
-    starting: dict[int, int],
-    ending: dict[int, int],
-    is_a_name: Callable[[str], bool],
-) -> str:
-    """A name with the words of the query and other names beside it."""
+    text: str, start: int, end: int, term: NamedTerm, ending: dict[int, int], is_a_name: Callable[[str], bool]
+) -> str | None:
+    """A name with what stands before it, such as a given name; None if it is part of another name."""
+    first = start
     for _ in range(MOST_AROUND):
         before = _WORD_BEFORE.search(text, max(start - _REACH, 0), start)
         if before is None or (before[2] and before[1].lower() not in _TITLES):
             break
-        if before.end(1) not in ending and not before[2] and not _completes(before[1], is_a_name):
-            break
+        if before.end(1) not in ending and not before[2]:
+            if not _completes(before[1], is_a_name):
+                break
+            if term.is_after and start == first:
+                return None
         start = before.start(1)
-    for _ in range(MOST_AROUND):
-        if (after := _WORD_AFTER.match(text, end)) is None:
-            break
-        if after.start(1) not in starting and not _completes(after[1], is_a_name):
-            break
-        end = after.end(1)
     return text[start:end]
 
 

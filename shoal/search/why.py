@@ -28,7 +28,7 @@ from shoal.scorer import Scorer
 from shoal.search.lexical_ranking import tag_spellings
 from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import is_inflection
-from shoal.search.names import full_names, is_written_as_name
+from shoal.search.names import NamedTerm, full_names, is_written_as_name
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.query_language import Term
 from shoal.search.ranking import Ranked
@@ -158,13 +158,13 @@ class ReasonFinder:
 
     def _by_words(self, passage: Passage) -> Iterator[Reason]:
         tags = frozenset(passage.tags)
-        named: list[Sequence[Sequence[Occurrence]]] = []
+        named: list[tuple[Term, _Match]] = []
         items: defaultdict[tuple[ReasonKind, str], dict[str, str]] = defaultdict(dict)
         for term, forms in self._forms.items():
             match = None if term.in_title else _first_match(forms, passage.text, passage.in_text)
             if match is not None:
                 if self._is_named(term, match, passage):
-                    named.append(match.places)
+                    named.append((term, match))
                 else:
                     items[self._kind(term, match)].setdefault(match.form, self._described(match, term))
             elif (above := _first_match(forms, passage.head, passage.in_head)) is not None:
@@ -172,8 +172,13 @@ class ReasonFinder:
                 items[ReasonKind.heading, lead].setdefault(above.form, self._described(above, term))
             elif tags and (tag := next((each for each in tag_spellings(term.text) if each in tags), None)):
                 items[ReasonKind.tag, "tagged"][tag] = tag
-        if named:
-            names = full_names(passage.text, named, self._is_name)
+        found = full_names(passage.text, (self._named(*each) for each in named), self._is_name)
+        for (term, match), name in zip(named, found, strict=True):
+            if name is None:
+                items[self._kind(term, match)].setdefault(match.form, self._described(match, term))
+        names = [name for name in dict.fromkeys(found) if name is not None]
+        names = [name for name in names if not any(name != other and name in other for other in names)]
+        if names:
             yield Reason(ReasonKind.name, "names", tuple(names[:MOST_NAMES]))
         for (kind, lead), described in sorted(items.items(), key=lambda pair: _ORDER[pair[0][0]]):
             words = tuple(described.values())
@@ -182,7 +187,20 @@ class ReasonFinder:
 
     def _is_named(self, term: Term, match: _Match, passage: Passage) -> bool:
         is_name_of_query = term in self._names and not match.written.isupper()
-        return is_name_of_query and is_written_as_name(passage.text, match.places)
+        return is_name_of_query and is_written_as_name(passage.text, self._same(term, match))
+
+    def _same(self, term: Term, match: _Match) -> list[Sequence[Occurrence]]:
+        """The places without inflection: Normans are not the Norman of a query."""
+        own = self._forms[term][0].form
+        return [words for words in match.places if _form_of(words) == own]
+
+    def _named(self, term: Term, match: _Match) -> NamedTerm:
+        names = self.query.names
+        first, last = folded(term.tokens[0]), folded(term.tokens[-1])
+        pairs = [tuple(map(folded, pair.tokens)) for pair in self.query.parsed.pairs]
+        is_after = any(pair[1] == first and pair[0] in names for pair in pairs)
+        is_before = any(pair[0] == last and pair[1] in names for pair in pairs)
+        return NamedTerm(self._same(term, match), is_after, is_before)
 
     def _kind(self, term: Term, match: _Match) -> tuple[ReasonKind, str]:
         """What a term in a text is, and what is said of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.search.names import full_names, is_written_as_name
+from shoal.search.names import NamedTerm, full_names, is_written_as_name
 from shoal.search.text_words import TextWords
 from shoal.words.typed import stems_of
 
@@ -29,7 +29,25 @@ def occurrences(text: str, word: str) -> list[list[object]]:
 def test_a_name_is_completed_by_titles_and_other_names(text: str, word: str, name: str) -> None:
     matches = occurrences(text, word)
     assert is_written_as_name(text, matches)  # type: ignore[arg-type]
-    assert full_names(text, [matches], LIBRARY.__contains__) == [name]  # type: ignore[list-item]
+    assert full_names(text, [NamedTerm(matches)], LIBRARY.__contains__) == [name]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_after", "is_before", "name"),
+    [
+        ("Later Jobs Apple spoke of it.", False, True, None),
+        ("Later Jobs spoke of it.", False, True, None),
+        ("They asked Steve Jobs for it.", True, False, None),
+        ("They asked the proud Jobs for it.", True, False, "Jobs"),
+        ("They asked Steve Jobs, and Jobs came.", True, False, "Jobs"),
+        ("They asked Jobs Apple for it.", False, False, "Jobs"),
+    ],
+)
+def test_a_part_of_another_name_is_no_name_of_the_query(
+    text: str, is_after: bool, is_before: bool, name: str | None
+) -> None:
+    term = NamedTerm(occurrences(text, "jobs"), is_after, is_before)  # type: ignore[arg-type]
+    assert full_names(text, [term], LIBRARY.__contains__) == [name]
 
 
 @pytest.mark.parametrize(
