@@ -41,10 +41,10 @@ from benchmarks.judged_library import JudgedLibrary, read_collection
 from shoal import DocFormat, Engine
 from shoal.declared.search import LIKELY
 from shoal.search.library_index import LibraryView
+from shoal.search.matched_terms import TextWords
 from shoal.search.query_analysis import analyze_query
 from shoal.search.relevance import Evidence, find_evidence, relevance
 from shoal.search.request import make_request
-from shoal.search.text_words import TextWords
 from shoal.storage.chunk_queries import profiles_of
 
 Doubles = npt.NDArray[np.float64]

@@ -148,7 +148,7 @@ class Hook:
         if not os.path.exists(database):
             raise HookError(f"there is no database {database}")
         # Only now: all of Shoal that a search needs.
-        from shoal.notes.hook_search import answer_from_database
+        from shoal.notes.hooks import answer_from_database
 
         overrides = {"note_owner": self._given["SHOAL_NOTE_OWNER"] or None}
         url = f"{SQLITE}{database}"

@@ -249,7 +249,7 @@ class Acronyms:
 
         Raises NotFoundError.
         """
-        from shoal.search import synonym_rows
+        from shoal.search import synonyms
 
         check_id("id", acronym_id)
         with self._database.write() as transaction:
@@ -257,7 +257,7 @@ class Acronyms:
             if found is None:
                 raise _not_found(acronym_id)
             if found.synonym_id is not None:
-                synonym_rows.delete(transaction, found.synonym_id)
+                synonyms.delete(transaction, found.synonym_id)
             decide(transaction, acronym_id, AcronymStatus.rejected, None, timestamp())
             return get(transaction, acronym_id) or found
 

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from shoal.jobs.in_process import IngestSession
     from shoal.jobs.stages.contract import Handlers
     from shoal.search.audit import AuditLog
-    from shoal.search.encoder_pause import EncoderPause
     from shoal.search.library_index import IndexCache
-    from shoal.search.query_vectors import QueryVectors
+    from shoal.search.query_vectors import EncoderPause, QueryVectors
     from shoal.search.reranking import Comparison, Reranker
     from shoal.search.searcher import Searcher
     from shoal.search.suggesting import Suggester
@@ -103,7 +102,7 @@ class Library:
     @functools.cached_property
     def reranker(self) -> Reranker:
         """What reranks the first results of searches. Loads no model yet."""
-        from shoal.search.encoder_pause import EncoderPause
+        from shoal.search.query_vectors import EncoderPause
         from shoal.search.reranking import Reranker
 
         pause = self._encoder_pause if self.pair_scorer is None else EncoderPause()
@@ -132,7 +131,7 @@ class Library:
         """The pause of the encoder, for all of this process."""
         if self._shared is not None:
             return self._shared._encoder_pause
-        from shoal.search.encoder_pause import EncoderPause
+        from shoal.search.query_vectors import EncoderPause
 
         return EncoderPause()
 

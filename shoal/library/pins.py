@@ -24,9 +24,9 @@ from shoal.models.pins import (
     PinPage,
     PinTarget,
 )
-from shoal.search import pin_rows as stored
-from shoal.search.completions import key_of
+from shoal.search import pins as stored
 from shoal.search.request import check_id, check_page
+from shoal.search.suggesting import key_of
 from shoal.storage.database import Snapshot, Transaction
 from shoal.support.clock import timestamp
 

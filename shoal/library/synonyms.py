@@ -13,7 +13,7 @@ from shoal.errors import NotFoundError, SynonymConflictError, SynonymError
 from shoal.filters.value_checks import check_characters
 from shoal.library.library import Library
 from shoal.models.synonyms import MAX_CHARS, MAX_GROUP, MAX_SYNONYMS, Synonym, SynonymImport, SynonymPage
-from shoal.search import synonym_rows as stored
+from shoal.search import synonyms as stored
 from shoal.search.request import check_id, check_page
 from shoal.search.synonyms import MAX_WORDS, is_stop_words, key_of
 from shoal.storage.database import Transaction

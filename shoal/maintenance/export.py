@@ -22,7 +22,7 @@ from shoal.models.files import ANY_TOKENS
 from shoal.models.stored import StoredChunk, StoredDocument
 from shoal.models.vocabulary import IslandScore, ReefScore
 from shoal.notes.exported_rows import note_records
-from shoal.search.pin_rows import pin_records
+from shoal.search.pins import pin_records
 from shoal.storage import vectors
 from shoal.storage.attachments import links_of
 from shoal.storage.chunk_queries import get_chunks

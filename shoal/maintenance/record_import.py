@@ -30,7 +30,7 @@ from shoal.library.synonyms import add_entry, checked_entry, is_stored
 from shoal.models.pins import MAX_HIDDEN, MAX_PINNED, PinTarget
 from shoal.notes.merge_records import RELATED_TYPES, Related, RelatedImport, checked_related
 from shoal.notes.note_records import ImportedNote, checked_note, store_notes
-from shoal.search import pin_rows as stored
+from shoal.search import pins as stored
 from shoal.storage import vectors
 from shoal.storage.database import Transaction
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +23,8 @@ from shoal.notes import adding, drafts
 from shoal.notes.chat_endpoint import Message
 from shoal.notes.context import NoteContext
 from shoal.notes.environment import Environment, detect, normalized_os
+from shoal.notes.hook_input import without_secrets
 from shoal.notes.note_rows import NoteRows
-from shoal.notes.project_rules import written_rules
 from shoal.notes.relevance import feedback_scores, judged
 from shoal.notes.remembering import note_fields
 from shoal.notes.session_maintenance import due_sessions
@@ -32,6 +33,59 @@ from shoal.notes.transcripts import MAX_NEW_BYTES, TranscriptPart, read_head, re
 from shoal.storage.database import Transaction
 from shoal.support.clock import timestamp, timestamp_at
 from shoal.support.patterns import parse_path_tags
+from shoal.support.regular_files import open_file
+
+NAMES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md")
+MAX_FOLDERS = 8
+"""Folders from that of the session up to the root of its repository."""
+MAX_FILE_BYTES = 16_000
+MAX_CHARS = 16_000
+"""Of all files. Those nearest to the session come first."""
+
+
+def written_rules(folder: str) -> str:
+    """Return the texts of the files for agents in a folder and those above it in its repository, without
+    what looks like a secret; empty if there are none.
+
+    Only files of the user of this process are read, and of each only the start.
+    """
+    if not folder or not Path(folder).is_absolute():
+        return ""
+    texts, seen = list[str](), set[tuple[int, int]]()
+    for place in _folders(Path(folder)):
+        for name in NAMES:
+            text = _text_of(place / name, seen)
+            if text and text not in texts:
+                texts.append(text)
+    return "\n\n".join(texts)[:MAX_CHARS]
+
+
+def _folders(folder: Path) -> list[Path]:
+    """The folder and those above it, up to the root of the repository; alone if it is in none."""
+    folders = [folder, *folder.parents][:MAX_FOLDERS]
+    for n_folders, each in enumerate(folders, 1):
+        try:
+            if (each / ".git").exists():
+                return folders[:n_folders]
+        except OSError:
+            break
+    return folders[:1]
+
+
+def _text_of(path: Path, seen: set[tuple[int, int]]) -> str:
+    try:
+        with open_file(path) as file:
+            status = os.fstat(file.fileno())
+            identity = (status.st_dev, status.st_ino)
+            if status.st_uid != os.geteuid() or identity in seen:
+                return ""
+            seen.add(identity)
+            data = file.read(MAX_FILE_BYTES)
+    except (OSError, ValueError):
+        return ""
+    lines = data.decode("utf-8", "replace").splitlines()
+    return "\n".join(without_secrets(line).rstrip() for line in lines).strip()
+
 
 MIN_TRANSCRIPT_BYTES = 10 * 1024
 MIN_NEW_CHARS = 50

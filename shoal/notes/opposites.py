@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from shoal.models.similarity import Signs
-from shoal.notes.term_table import STOP_TERMS, number_of
+from shoal.notes.index_cache import STOP_TERMS, number_of
 from shoal.words.terms import TERMS
 from shoal.words.typed import terms_of
 

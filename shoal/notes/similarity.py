@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 from shoal.errors import QueryError
 from shoal.models.similarity import MAX_CHARS, Signs, Similarity, SimilarityPart
 from shoal.notes import opposites
+from shoal.notes.index_cache import STOP_TERMS, TermTable, term_table
 from shoal.notes.opposites import Statement
-from shoal.notes.term_table import STOP_TERMS, TermTable, term_table
 from shoal.scorer import Scorer
 from shoal.storage.profiles import MAX_REEFS, Profiles
 from shoal.words.typed import terms_of

@@ -35,7 +35,7 @@ from shoal.search.embedded_query import EmbeddedQuery
 from shoal.search.filters import CompiledFilters
 from shoal.search.lexical_ranking import score_chunks
 from shoal.search.library_index import LibraryIndex, LibraryView
-from shoal.search.matched_terms import find_highlights, format_term, make_highlighter
+from shoal.search.matched_terms import TextWords, find_highlights, format_term, make_highlighter
 from shoal.search.ordering import Order
 from shoal.search.query_analysis import AnalyzedQuery, analyze_query
 from shoal.search.query_profile import MAX_REEFS, MAX_REEFS_WITH_WORDS, apply_feedback
@@ -51,7 +51,6 @@ from shoal.search.results import (
     scores_of,
 )
 from shoal.search.searcher import Searcher, filter_warnings, milliseconds_since, relevance_warnings
-from shoal.search.text_words import TextWords
 from shoal.settings import Settings
 from shoal.storage.chunk_queries import StoredProfiles
 from shoal.storage.profiles import Profiles

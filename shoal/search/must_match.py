@@ -28,11 +28,10 @@ from shoal.index.forms import count_edits, is_name, near_codes
 from shoal.index.matching import IndexTerm, find
 from shoal.search.lexical_ranking import TermStatistics
 from shoal.search.library_index import LibraryIndex
-from shoal.search.matched_terms import format_term
+from shoal.search.matched_terms import Occurrence, find_phrase, format_term
 from shoal.search.near_words import parts_of
 from shoal.search.query_language import NEGATIONS, ParsedQuery, Term
 from shoal.search.query_profile import join_words
-from shoal.search.text_words import Occurrence, find_phrase
 from shoal.storage.database import Snapshot
 from shoal.words.analysis import words_of
 from shoal.words.terms import HYPHENS

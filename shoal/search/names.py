@@ -19,7 +19,7 @@ from typing import NamedTuple
 from lagoon.tokens import STOP_WORDS
 from shoal.index.forms import count_form, is_name
 from shoal.index.index import Index
-from shoal.search.text_words import Occurrence
+from shoal.search.matched_terms import Occurrence
 from shoal.words.compounds import Word
 from shoal.words.typed import folded
 

@@ -18,8 +18,8 @@ from shoal.models.pins import PinRule
 from shoal.models.queries import ExcludedTerm, NearWord, QueryInfo, QueryReef, UsedSynonym
 from shoal.models.search import Fusion, Pins, SearchMode, Synonyms, Typos
 from shoal.scorer import Scorer
-from shoal.search import pin_rows as stored_pins
-from shoal.search import synonym_rows as stored_synonyms
+from shoal.search import pins as stored_pins
+from shoal.search import synonyms as stored_synonyms
 from shoal.search.embedded_query import NOT_EMBEDDED, EmbeddedQuery, cosines_or_warning
 from shoal.search.lexical_ranking import (
     NO_STATISTICS,

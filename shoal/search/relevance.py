@@ -26,12 +26,11 @@ import numpy as np
 
 from shoal.models.queries import QueryReef
 from shoal.models.scores import RelevancePart
-from shoal.search.matched_terms import format_term
+from shoal.search.matched_terms import Occurrence, TextWords, format_term
 from shoal.search.must_match import NO_BOUNDS, Bounds, MustMatch
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.query_language import Term
 from shoal.search.query_profile import join_words
-from shoal.search.text_words import Occurrence, TextWords
 from shoal.storage.chunk_queries import StoredProfiles
 from shoal.storage.profiles import MAX_REEFS, MILLIONTHS
 from shoal.words.typed import stems_of

@@ -31,7 +31,7 @@ from shoal.errors import EncoderError, EncoderUnavailableError
 from shoal.index.vectors import dequantised
 from shoal.models.scores import RerankFallback, RerankInfo, RerankParts
 from shoal.models.search import SearchResult
-from shoal.search.encoder_pause import EncoderPause
+from shoal.search.query_vectors import EncoderPause
 from shoal.storage import vectors
 from shoal.storage.database import Snapshot
 

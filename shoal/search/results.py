@@ -20,6 +20,7 @@ from shoal.search.lexical_ranking import matching_tags
 from shoal.search.library_index import LibraryView
 from shoal.search.matched_terms import (
     ChunkTexts,
+    TextWords,
     field_boost_parts,
     find_highlights,
     find_matched_terms,
@@ -30,7 +31,6 @@ from shoal.search.ranking import Ranked
 from shoal.search.reasons import largest_words, order_reasons, reason_probability
 from shoal.search.relevance import Evidence, find_evidence, relevance
 from shoal.search.request import SearchRequest
-from shoal.search.text_words import TextWords
 from shoal.search.why import Passage, ReasonFinder
 from shoal.storage.chunk_queries import StoredProfiles, as_profiles, get_neighbours
 from shoal.storage.database import Query, Snapshot, listed

@@ -27,13 +27,12 @@ from shoal.models.vocabulary import Label
 from shoal.scorer import Scorer
 from shoal.search.lexical_ranking import tag_spellings
 from shoal.search.library_index import LibraryIndex
-from shoal.search.matched_terms import is_inflection
+from shoal.search.matched_terms import Occurrence, find_phrase, is_inflection
 from shoal.search.names import NamedTerm, full_names, is_written_as_name
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.query_language import Term
 from shoal.search.ranking import Ranked
 from shoal.search.reasons import LEAST_ASKED, largest_words, reason_probability
-from shoal.search.text_words import Occurrence, find_phrase
 from shoal.storage.chunk_queries import StoredProfiles
 from shoal.storage.profiles import MAX_REEFS
 from shoal.words.typed import folded, stems_of

@@ -33,7 +33,7 @@ from shoal.jobs.queue.transitions import close_if_done
 from shoal.models.documents import DocumentDraft
 from shoal.models.files import FileDraft
 from shoal.models.jobs import ItemStatus, JobKind, OnConflict, Stage
-from shoal.notes.request_rows import is_key_of_notes
+from shoal.notes.keyed_requests import is_key_of_notes
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
 from shoal.support.byte_units import MIB

@@ -27,9 +27,8 @@ from shoal.filters.value_checks import Limits, condition
 from shoal.filters.warnings import missing_key
 from shoal.index.matching import Matches
 from shoal.models.facets import Facet, FacetValue
-from shoal.search.facets.intervals import NO_BUCKET, Interval
 from shoal.search.facets.own_conditions import is_selected, selected_values, without_own
-from shoal.search.facets.requests import FacetRequest
+from shoal.search.facets.requests import NO_BUCKET, FacetRequest, Interval
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import Term

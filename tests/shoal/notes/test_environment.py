@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from shoal.errors import InvalidFieldError
 from shoal.notes import environment_tags
-from shoal.notes.dependencies import MANIFESTS, tags_of_manifest
 from shoal.notes.environment import Environment, checked_tags, detect
+from shoal.notes.environment_tags import MANIFESTS, tags_of_manifest
 
 ORIGIN = '[core]\n\tbare = false\n[remote "origin"]\n\turl = {}\n\tfetch = +refs/heads/*\n'
 

@@ -16,8 +16,8 @@ from fake_scorer import FakeScorer
 from shoal import Engine
 from shoal.errors import ChatEndpointError, NoteError
 from shoal.notes import chat_endpoint, extraction, transcripts
+from shoal.notes.extraction import MAX_CHARS, written_rules
 from shoal.notes.notes import OwnerNotes
-from shoal.notes.project_rules import MAX_CHARS, written_rules
 from shoal.notes.session_rows import SessionRows
 from shoal.storage.database import Database
 from shoal.support import http_endpoints

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.notes.hook_answer import MAX_CONTEXT_CHARS, hook_answer, quoted_notes
 from shoal.notes.hook_input import HookInput
+from shoal.notes.hooks import MAX_CONTEXT_CHARS, hook_answer, quoted_notes
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import shoal
 from benchmarks.similarity import Groups, measure
 from shoal.errors import QueryError
 from shoal.models.similarity import DUPLICATE, MAX_CHARS, Similarity
+from shoal.notes.index_cache import MAX_TABLE_TERMS, TermTable, term_table
 from shoal.notes.opposites import Statement, signs
 from shoal.notes.similarity import (
     SAME,
@@ -30,7 +31,6 @@ from shoal.notes.similarity import (
     similarities,
     similarity,
 )
-from shoal.notes.term_table import MAX_TERMS, TermTable, term_table
 from shoal.storage.profiles import Profiles
 from shoal.words.typed import terms_of
 
@@ -233,7 +233,7 @@ def test_texts_of_two_tables_can_be_compared(scorer: lagoon.ReefScorer) -> None:
     """A full table is replaced, and features of the former one are still in use."""
     features = TextFeatures.of(scorer, "The lava is hot.")
     table = term_table(scorer)
-    table.numbers([f"filler{number}" for number in range(MAX_TERMS + 1)])
+    table.numbers([f"filler{number}" for number in range(MAX_TABLE_TERMS + 1)])
     later = TextFeatures.of(scorer, "The lava was hot, and Tom saw it.")
     assert later.table is not table
     assert similarity(features, later).value == similarity(later, features).value > 0.5

@@ -18,7 +18,7 @@ from shoal.engine import Engine
 from shoal.errors import EncoderMismatchError, EncoderUnavailableError, QueryError
 from shoal.index.vectors import DenseScores
 from shoal.models.scores import RerankFallback
-from shoal.search import encoder_pause, query_vectors
+from shoal.search import query_vectors
 from shoal.search.library_index import LibraryIndex
 from shoal.settings import Settings
 
@@ -201,7 +201,7 @@ def test_a_search_goes_on_without_the_encoder(
         with pytest.raises(EncoderUnavailableError):
             engine.search("rain", mode="dense")
         encoder.is_away = False
-        monkeypatch.setattr(encoder_pause, "monotonic", lambda: 1e9)
+        monkeypatch.setattr(query_vectors, "monotonic", lambda: 1e9)
         assert engine.search("rain storm").weights["dense"] > 0
 
 

@@ -36,9 +36,8 @@ from shoal.models.documents import DocFormat
 from shoal.models.facets import Facet, FacetValue
 from shoal.models.search import SearchMode, TagsMatch
 from shoal.search.facets.counting import FacetCounter
-from shoal.search.facets.intervals import Interval
 from shoal.search.facets.own_conditions import toggled
-from shoal.search.facets.requests import MAX_FIELD_CHARS, FacetRequest, make_facets
+from shoal.search.facets.requests import MAX_FIELD_CHARS, FacetRequest, Interval, make_facets
 from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.library_index import IndexCache
 from shoal.storage.database import Database

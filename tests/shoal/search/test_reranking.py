@@ -459,7 +459,7 @@ def test_an_unavailable_encoder_is_left_alone_for_a_while(
 ) -> None:
     asked = []
     now = 0.0
-    monkeypatch.setattr("shoal.search.encoder_pause.monotonic", lambda: now)
+    monkeypatch.setattr("shoal.search.query_vectors.monotonic", lambda: now)
 
     def embed(texts: Sequence[str]) -> Floats:
         asked.append(now)

@@ -15,7 +15,7 @@ from shoal import Engine
 from shoal.errors import QueryError
 from shoal.models.documents import DocFormat
 from shoal.models.queries import MAX_QUERY_CHARS
-from shoal.search.completions import MAX_TEXT, Completions, Entry, key_of
+from shoal.search.suggesting import MAX_TEXT, Completions, Entry, key_of
 from shoal.settings import Settings
 
 MARKUP = '<img src=x onerror="alert(1)"> Tide & <b>time</b>'

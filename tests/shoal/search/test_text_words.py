@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.search.text_words import TextWords
+from shoal.search.matched_terms import TextWords
 from shoal.words import typed
 from shoal.words.analysis import words_of
 from shoal.words.terms import TERMS
