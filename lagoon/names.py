@@ -19,20 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.reading import Reading
+from lagoon.tokens import PERSON_TITLES
 from lagoon.vocabulary import NUMBER, STOP, WORD
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 _BEFORE = """
-    mr mrs ms miss mme dr prof professor sir madam madame monsieur judge captain capt colonel col lieutenant
-    lt sergeant sgt reverend rev senator sen congressman governor mayor inspector detective
+    miss professor sir madam madame monsieur judge captain colonel lieutenant sergeant reverend senator
+    congressman governor mayor inspector detective
 """
 _AFTER = """
     inc incorporated corp corporation co ltd limited llc plc gmbh ag street avenue ave road boulevard blvd
     lane fc afc cf united jr sr esq
 """
-_BEFORE_NAMES, _AFTER_NAMES = frozenset(_BEFORE.split()), frozenset(_AFTER.split())
+_BEFORE_NAMES, _AFTER_NAMES = PERSON_TITLES.union(_BEFORE.split()), frozenset(_AFTER.split())
 
 _LEAST_LOWER_SHARE = 1 / 3
 """A sentence is prose if so many of its words, without stop words, are in lower case: no heading, title of a

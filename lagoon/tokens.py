@@ -361,9 +361,13 @@ def _joined(
     return joined
 
 
+_PERSON_TITLES = """
+    mr mrs ms mme dr prof rev sen capt col lt sgt
+"""
+
 _TITLES = """
-    mr mrs ms dr prof st ste rev hon gen col maj capt cpt lt sgt cpl adm cmdr cdr gov sen rep pres
-    messrs mme mlle sra mt pvt supt insp amb atty vs viz cf eg ie e.g i.e ibid approx
+    st ste hon gen maj cpt cpl adm cmdr cdr gov rep pres messrs mlle sra mt pvt supt insp amb atty vs viz
+    cf eg ie e.g i.e ibid approx
 """
 
 _NUMBERED = """
@@ -378,8 +382,11 @@ _ENDINGS = """
     ext ref refs est max avg misc govt nat natl intl dist mfg mgr asst assoc ed eds trans tr op cit lib
 """
 
+# The name of a person follows.
+PERSON_TITLES = frozenset(_PERSON_TITLES.split())
+
 # Never the end of a sentence: a name or a clause follows.
-TITLES = frozenset(_TITLES.split())
+TITLES = PERSON_TITLES.union(_TITLES.split())
 
 # Not the end of a sentence when a number follows ("no. 5", "p. 12").
 NUMBERED = frozenset(_NUMBERED.split())

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from lagoon.tokens import STOP_WORDS
+from lagoon.tokens import PERSON_TITLES, STOP_WORDS
 from shoal.index.forms import count_form, is_name
 from shoal.index.index import Index
 from shoal.search.matched_terms import Occurrence
@@ -38,7 +38,7 @@ _REACH = 32
 """Characters in which `_WORD_BEFORE` and `_WORD_AFTER` look for a word."""
 _SENTENCE_END = frozenset(".!?:;…•*#|–—")
 _BEFORE_A_WORD = " \t\r\n\"'“”‘’«»()[]{}_"
-_TITLES = frozenset(("mr", "mrs", "ms", "dr", "st", "prof", "gen", "sen", "rev", "capt", "col", "lt", "sgt"))
+_TITLES = PERSON_TITLES | {"st", "gen"}
 _NO_NAMES = STOP_WORDS | _TITLES
 _LAST_WORD = re.compile(r"\b([^\W\d_]{1,5})\.\Z")
 _DATES = frozenset(map(str.lower, (*calendar.day_name, *calendar.month_name)))
