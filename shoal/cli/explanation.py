@@ -12,6 +12,7 @@ from shoal.cli.results import (
     rerank_line,
     score_parts,
     term_coverage,
+    why,
 )
 from shoal.cli.vocabulary import evidence_line
 from shoal.support.plain_text import one_line
@@ -64,9 +65,13 @@ def print_explanation(console: Console, answer: Mapping[str, Any]) -> None:
     if answer["target"]:
         console.print()
         _print_target(console, answer["target"], answer["weights"])
-    if answer["counterfactuals"] and answer["counterfactuals"]["changes"]:
+    found = answer["counterfactuals"]
+    if found and not answer["target"]:
+        first = Text(f"\nFirst is {one_line(found['document_title'])}: ")
+        console.print(first.append(why(found["reasons"])))
+    if found and found["changes"]:
         console.print()
-        _print_counterfactuals(console, answer["counterfactuals"], is_of_target=bool(answer["target"]))
+        _print_counterfactuals(console, found, is_of_target=bool(answer["target"]))
 
 
 def _print_counterfactuals(console: Console, found: Mapping[str, Any], *, is_of_target: bool) -> None:
@@ -222,6 +227,8 @@ def _print_target(console: Console, target: Mapping[str, Any], weights: Mapping[
         console.print(f"Not among the results: {one_line(reason['message'])}.", style="yellow")
     if target["rank"] is None and target["would_rank"] is not None:
         console.print(f"Without that it would be number {target['would_rank']:,}.")
+    if target["reasons"]:
+        console.print(why(target["reasons"]))
     if coverage := term_coverage(target.get("term_coverage")):
         console.print(f"It {coverage}.")
     if target["relevance_parts"]:

@@ -483,6 +483,7 @@ def _explained(explanation: Explanation, target: Target, chunk_id: int) -> Expla
         title=in_line(target.document_title),
         rank=target.rank,
         would_rank=target.would_rank,
+        why=in_line(target.why),
         kept_out=[Reason(reason=why.reason, message=in_line(why.message)) for why in target.kept_out],
         pinned_by=target.pinned_by,
         score=target.score,
@@ -540,6 +541,8 @@ def _explanation_text(explained: ExplainedResult) -> str:
     lines += [f"Not among the results: {why.message}." for why in explained.kept_out]
     if explained.rank is None and explained.would_rank is not None:
         lines.append(f"Without that it would be number {explained.would_rank}.")
+    if explained.why:
+        lines.append(f"Why: {explained.why}")
     lines += [
         f"- {part.signal}: {part.value:.2f} × {part.weight:.2f} = {part.contribution:.2f}"
         for part in explained.parts

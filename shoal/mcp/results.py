@@ -271,6 +271,7 @@ class ExplainedResult(Quoting):
     title: str
     rank: int | None = Field(description="Among all results, from 1; null: not a result.")
     would_rank: int | None = Field(description="Rank without what kept it out.")
+    why: str = Field(description="What query and passage share; empty: nothing found it.")
     kept_out: list[Reason]
     pinned_by: int | None = Field(description="The pin that put it first.")
     score: float

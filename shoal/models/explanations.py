@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from shoal.models.queries import FeedbackChunk, QueryInfo, QueryReef
+from shoal.models.reasons import Reasons
 from shoal.models.scores import (
     MatchedTerm,
     NearestSentence,
@@ -24,6 +25,8 @@ from shoal.models.vocabulary import LearnedWord
 
 LEARNED = "learned"
 WORD_STATUSES = ("known", LEARNED, "unknown", "stop", "number")
+
+Why = Annotated[str, "why it is a result, as in a search; empty if nothing found it"]
 
 MAX_LOOKED_UP = 64
 """Different words of a query that are looked up in the library; without a limit, a query of a whole page
@@ -89,6 +92,8 @@ class Target:
     chunk_id: int
     rank: Annotated[int | None, "from 1, on whatever page"]
     score: Annotated[float, "score by which it is ranked; 0 without a match"]
+    why: Why
+    reasons: Reasons
     n_shared_reefs: int
     shared_reefs: tuple[SharedReef, ...]
     kept_out: Annotated[tuple[KeptOut, ...], "reasons why it is not among the results; empty if it is"]
@@ -149,6 +154,8 @@ class Counterfactuals:
 
     chunk_id: Annotated[int, "the chunk of `target`; without one, the first result"]
     document_title: str
+    why: Why
+    reasons: Reasons
     rank: Annotated[int | None, "of the chunk as it is, from 1; null: no result"]
     changes: Annotated[
         tuple[Counterfactual, ...], "those that bring a missing chunk onto the page, then the largest first"

@@ -44,6 +44,9 @@ class Reason(NamedTuple):
     items: Annotated[tuple[str, ...], "names, words as the passage has them, or topics"] = ()
 
 
+Reasons = Annotated[tuple[Reason, ...], "the parts of `why`, the surest first"]
+
+
 def sentence_of(reasons: Iterable[Reason]) -> str:
     """Return the reasons as one sentence, with words of the passage between asterisks."""
     return "".join(f"*{text}*" if is_quoted else text for text, is_quoted in pieces_of(reasons))

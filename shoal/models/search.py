@@ -12,7 +12,7 @@ from shoal.models.facets import Facet
 from shoal.models.files import FilePlace
 from shoal.models.prompts import Prompt, TokenUse
 from shoal.models.queries import QueryInfo
-from shoal.models.reasons import Reason
+from shoal.models.reasons import Reasons
 from shoal.models.recordings import EvidenceBundle, Modality
 from shoal.models.scores import (
     MatchedTerm,
@@ -175,7 +175,7 @@ class SearchResult:
         "why it is a result, in one sentence: what query and passage share, words of the passage between "
         "asterisks",
     ]
-    reasons: Annotated[tuple[Reason, ...], "the parts of `why`, the surest first"]
+    reasons: Reasons
     shared_reefs: Annotated[tuple[SharedReef, ...] | None, "with `include_scores`", Presence.IF_SET] = None
     matched_terms: Annotated[tuple[MatchedTerm, ...] | None, "with `include_scores`", Presence.IF_SET] = None
     term_coverage: TermCoverage = None

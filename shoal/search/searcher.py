@@ -22,7 +22,7 @@ from shoal.filters.warnings import find_filter_warnings
 from shoal.models.facets import Facet, LibraryFacets
 from shoal.models.notes import NoteHit
 from shoal.models.queries import ExcludedTerm
-from shoal.models.search import FoldedResult, GroupBy, SearchMode, SearchResponse, SearchResult
+from shoal.models.search import Expand, FoldedResult, GroupBy, SearchMode, SearchResponse, SearchResult
 from shoal.scorer import Scorer
 from shoal.search.answer_texts import answer_texts
 from shoal.search.audit import AuditLog, complete_entry, make_entry, rerank_entry
@@ -102,6 +102,13 @@ class RankedSearch:
     def results(self, ranked: Sequence[Ranked]) -> list[SearchResult]:
         """Return some ranked chunks as results."""
         return build_results(self.view, ranked, self.analyzed_query, self.request)
+
+    def explained(self, chunk: Ranked) -> SearchResult:
+        """Return a chunk as a result with its scores; without reasons if nothing found it."""
+        request = dataclasses.replace(self.request, include_scores=True, context=0, expand=Expand.none)
+        (result,) = build_results(self.view, [chunk], self.analyzed_query, request)
+        is_found = chunk.is_pinned or self.ranking.matches(chunk.chunk_id)
+        return result if is_found else dataclasses.replace(result, why="", reasons=())
 
     def with_warnings(self) -> RankedSearch:
         """Add the warnings of filters, of the order and of words that are left out or missing."""

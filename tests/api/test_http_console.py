@@ -109,6 +109,8 @@ def test_result_leads_to_what_one_word_would_change(client: FlaskClient, store: 
     explained = text(client, html.unescape(address))
     assert "What one word would change" in explained
     assert "without “lava” in the query, it would be number 2" in explained
+    (because, *_) = re.findall('<p class="because">.+?</p>', page)
+    assert because in explained
     assert 'href="/?q=lava+in+a+volcano&amp;typos=off"' in explained
     assert "<script>alert" not in text(client, "/explain?q=lava&chunk=1")
     text(client, "/explain?q=lava&chunk=99999", status=404)

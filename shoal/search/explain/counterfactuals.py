@@ -116,8 +116,8 @@ def find_counterfactuals(
     if chunk is None:
         return None
     reruns = Reruns(searcher, search, chunk.chunk_id)
-    row = view.snapshot.first(PASSAGE, {"chunk_id": chunk.chunk_id})
-    text = row["text"]
+    explained = search.explained(chunk)
+    text = explained.text
     words = words_of_passage(text)
     outcomes = [
         (WordChange.query_without, word, reruns.with_query(query))
@@ -141,7 +141,9 @@ def find_counterfactuals(
     ]
     return Counterfactuals(
         chunk.chunk_id,
-        row["title"],
+        explained.document_title,
+        explained.why,
+        explained.reasons,
         reruns.now.rank,
         tuple(sorted(changes, key=lambda each: _order(each, reruns.now.rank, last))),
         reruns.n,

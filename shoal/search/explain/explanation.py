@@ -39,23 +39,13 @@ from shoal.search.ordering import BestFirst, per_document
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.query_language import MAX_PHRASE_WORDS, Term
 from shoal.search.ranking import Ranked, Ranking
-from shoal.search.relevance import describe, find_evidence, is_relevant_enough, relevance
+from shoal.search.relevance import describe, find_evidence, is_relevant_enough
 from shoal.search.request import SearchRequest
-from shoal.search.results import (
-    build_results,
-    find_shared_reefs,
-    matched_terms,
-    name_words,
-    names_of,
-    reef_part,
-    scored_text,
-    scores_of,
-)
+from shoal.search.results import build_results, names_of
 from shoal.search.searcher import RankedSearch, Searcher, count_pinned, milliseconds_since
 from shoal.search.signals import COSINE_UNIT
 from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Snapshot
-from shoal.storage.document_queries import tags_of
 from shoal.words.typed import folded, stems_of, tokens_of
 
 if TYPE_CHECKING:
@@ -282,50 +272,40 @@ def _select_chunk(
 
 
 def _explain_chunk(search: RankedSearch, chunk: Ranked) -> Target:
-    view, request, ranking, analyzed_query = (
-        search.view,
-        search.request,
-        search.ranking,
-        search.analyzed_query,
-    )
-    snapshot, _, scorer, settings = view
+    request, ranking, analyzed_query = search.request, search.ranking, search.analyzed_query
+    snapshot, _, scorer, _ = search.view
     kept_out = _kept_out(search, chunk)
     if kept_out:
         rank, would_rank = None, _unfiltered_rank(ranking, request, chunk)
     else:
         rank, kept_out = _rank(snapshot, ranking, request, chunk)
         would_rank = ranking.rank_of(chunk.chunk_id, None) if rank is None else rank
-    parts = {chunk.chunk_id: reef_part(chunk, request.mode, analyzed_query)}
+    result = search.explained(chunk)
     stored = profiles_of(snapshot, [chunk.chunk_id]).scored_with(scorer.data_checksum)
-    shared = find_shared_reefs(stored, parts, analyzed_query, settings.label_threshold)
     row = snapshot.first(CHUNK_TEXTS, {"chunk_id": chunk.chunk_id})
-    texts = dict.fromkeys(shared, scored_text(row))
-    shared = name_words(snapshot, shared, texts, analyzed_query, scorer)
-    (terms,) = matched_terms(snapshot, analyzed_query, [row], tags_of(snapshot, [chunk.document_id]))
-    coverage = analyzed_query.term_statistics.term_coverage(
-        ranking.library, analyzed_query.matches, [chunk.chunk_id]
-    )
+    coverage = {} if result.term_coverage is None else {chunk.chunk_id: result.term_coverage}
     words = TextWords([row["text"]], [names_of(row)]).by_group()
     (evidence,) = find_evidence(stored, analyzed_query, [chunk.chunk_id], coverage, *words)
-    probability = relevance(evidence)
-    if not is_relevant_enough(probability, request.min_relevance, is_pinned=chunk.is_pinned):
-        message = f"its relevance is {probability:.2f}, and {request.min_relevance:g} was required"
+    if not is_relevant_enough(result.relevance, request.min_relevance, is_pinned=chunk.is_pinned):
+        message = f"its relevance is {result.relevance:.2f}, and {request.min_relevance:g} was required"
         kept_out = [*kept_out, KeptOut("min_relevance", message)]
     return Target(
         document_id=chunk.document_id,
-        document_title=row["title"],
+        document_title=result.document_title,
         chunk_id=chunk.chunk_id,
         rank=rank,
         score=chunk.score,
-        n_shared_reefs=len(shared.get(chunk.chunk_id, ())),
-        shared_reefs=shared.get(chunk.chunk_id, ()),
+        why=result.why,
+        reasons=result.reasons,
+        n_shared_reefs=len(result.shared_reefs or ()),
+        shared_reefs=result.shared_reefs or (),
         kept_out=tuple(kept_out),
-        scores=scores_of(chunk, request.mode, terms, analyzed_query),
-        matched_terms=terms,
+        scores=result.scores,
+        matched_terms=result.matched_terms or (),
         would_rank=would_rank,
-        relevance=probability,
+        relevance=result.relevance,
         relevance_parts=describe(evidence, analyzed_query.term_statistics.missing),
-        term_coverage=coverage.get(chunk.chunk_id),
+        term_coverage=result.term_coverage,
         near_words=_near_word_parts(ranking.library, analyzed_query, chunk.chunk_id),
         sort_values=chunk.sort_values,
         pinned_by=_pin_of(ranking, chunk) if rank is not None and chunk.is_pinned else None,

@@ -459,6 +459,12 @@ def test_explain_shows_the_rank_of_a_document(shoal: Shoal, library: Path) -> No
     result = shoal("--db", library, "explain", "bees", "--document", "1")
     assert result.code == 0
     assert "document 1" in result.out
+    first = shoal("--db", library, "search", "bees", "--json").json["results"][0]
+    sentence = first["why"].replace("*", "")
+    assert first["document_id"] == 1
+    assert sentence in " ".join(result.out.split())
+    alone = shoal("--db", library, "explain", "bees").out
+    assert f"First is {first['document_title']}: {sentence}" in " ".join(alone.split())
     missing = shoal("--db", library, "explain", "bees", "--document", "99")
     assert missing.code == 1
     assert "there is no document 99" in missing.err

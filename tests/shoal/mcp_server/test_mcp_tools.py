@@ -315,6 +315,8 @@ def test_an_explanation_adds_up(backend: Backend) -> None:
     assert result["rank"] == 1
     assert sum(part["contribution"] for part in result["parts"]) == pytest.approx(result["score"], abs=1e-3)
     assert "bees" in result["matched_words"]
+    results = found(backend, "search_chunks", query=QUESTION)["results"]
+    assert result["why"] == next(each["why"] for each in results if each["chunk_id"] == 1)
     # The query is text: a minus excludes nothing.
     with_minus = found(backend, "explain_result", query="bees flowers -nectar", chunk_id=1)
     assert with_minus["rank"] == 1

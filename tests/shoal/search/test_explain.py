@@ -185,6 +185,12 @@ def test_ranks_and_scores_are_those_of_the_search_in_every_mode(engine: Engine, 
         assert target.scores == result.scores
         assert target.shared_reefs == result.shared_reefs
         assert target.matched_terms == result.matched_terms
+        assert (target.why, target.reasons) == (result.why, result.reasons)
+        assert target.relevance == result.relevance
+    first = engine.explain("rain storm jury", mode=mode, max_per_document=2).counterfactuals
+    assert first is not None
+    assert (first.why, first.reasons) == (reply.results[0].why, reply.results[0].reasons)
+    assert first.why
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "lexical"])
@@ -192,6 +198,7 @@ def test_explanation_says_that_nothing_matches(engine: Engine, mode: str) -> Non
     target = engine.explain("nectar of the hive", document_id=5, mode=mode).target
     assert target is not None
     assert (target.rank, target.would_rank, target.matched_terms) == (None, None, ())
+    assert (target.why, target.reasons) == ("", ())
     assert [kept_out.reason for kept_out in target.kept_out] == ["no match"]
 
 
@@ -200,6 +207,7 @@ def test_would_rank_is_the_rank_without_the_filter(engine: Engine) -> None:
     target = engine.explain("rain", document_id=everything[0], tags=["dry"]).target
     assert target is not None
     assert (target.rank, target.would_rank) == (None, 1)
+    assert target.why
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "reef", "lexical"])
