@@ -317,7 +317,7 @@ OURS = {
     ".docx": ("docx", "convert_docx"),
     ".pptx": ("pptx", "convert_pptx"),
     ".xlsx": ("spreadsheets", "convert_xlsx"),
-    ".csv": ("spreadsheets", "convert_csv"),
+    ".csv": ("delimited", "convert_csv"),
     ".rtf": ("rtf", "convert_rtf"),
     ".odt": ("opendocument", "convert_opendocument"),
     ".ods": ("opendocument", "convert_opendocument"),

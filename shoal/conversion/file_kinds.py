@@ -100,7 +100,7 @@ _SUPPORTED = (
         "CSV",
         (".csv", ".tsv"),
         ("text/csv", "text/tab-separated-values"),
-        _HERE + "spreadsheets:convert_csv",
+        _HERE + "delimited:convert_csv",
     ),
     FileKind(
         "opendocument",

@@ -1,28 +1,24 @@
-"""Spreadsheets: Excel workbooks (XLSX), with dates in ISO 8601, and tables in text files (CSV, TSV).
+"""Spreadsheets: Excel workbooks (XLSX), with dates in ISO 8601, and how tables become text.
 
 A table becomes text row by row, as `Header: value; …`, with the sheet and its rows as locators.
 """
 
 from __future__ import annotations
 
-import csv
 import datetime as dt
-import io
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from shoal.conversion.converted import ConversionError, Converted, Draft, broken, cleaned_line, report
+from shoal.conversion.converted import ConversionError, Converted, Draft, cleaned_line
 from shoal.conversion.drawings import write_drawing
 from shoal.conversion.metadata import office_metadata
 from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
 from shoal.conversion.pptx import attribute_of_relation
-from shoal.errors import ShoalError
-from shoal.formats.decoding import CERTAIN_ENCODINGS, decode
 from shoal.models.files import LocatorKind
 from shoal.support.plain_text import words_of
 
@@ -56,10 +52,6 @@ _EPOCH, _EPOCH_1904 = dt.datetime(1899, 12, 30), dt.datetime(1904, 1, 1)  # noqa
 _MAX_SERIAL = 2_958_466  # the day after 9999-12-31
 _COLUMN_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MAX_COLUMN_LETTERS = 3
-_DELIMITERS = ",;\t|"
-_MIN_CONFIDENCE = 0.5  # of a guessed encoding
-_SAMPLE_CHARS = 20_000
-_SAMPLE_LINES = 50
 _TRUE = ("1", "true")
 _ROWS_BETWEEN_REPORTS = 1000
 
@@ -380,72 +372,6 @@ def date_text(serial: float, epoch: dt.datetime, parts: str = "") -> str:
     if parts and has_date and not has_time and "d" not in parts:
         date = date[:7] if "m" in parts else date[:4]
     return f"{date} {time}".strip()
-
-
-# Tables in text files
-
-
-def convert_csv(data: bytes, name: str) -> Converted:
-    """Convert a table with one row on each line. Cells are divided by tabs if the name ends with `.tsv`,
-    otherwise by the one of `,`, `;`, `|` and tabs that fits."""
-    draft = Draft()
-    try:
-        decoded = decode(data, max_bytes=len(data), min_confidence=_MIN_CONFIDENCE)
-    except ShoalError as error:
-        raise broken(f"it is not a table: {error}") from error
-    text = decoded.text.replace("\0", "")
-    if decoded.encoding not in CERTAIN_ENCODINGS:
-        draft.warn(f"the encoding of the file was guessed: {decoded.encoding}")
-    is_tsv = name.casefold().endswith((".tsv", ".tab"))
-    rows = _delimited_rows(text, "\t" if is_tsv else find_delimiter(text), draft)
-    SheetWriter(draft).write("", rows)
-    return draft.converted()
-
-
-def find_delimiter(text: str) -> str:
-    """Return the character that divides the cells: the one that most lines have equally often."""
-    lines = text[:_SAMPLE_CHARS].splitlines()[:_SAMPLE_LINES]
-    # The last line of the sample may be cut.
-    lines = [line for line in (lines[:-1] if len(lines) > 1 else lines) if line.strip()]
-    best, best_score = ",", 0
-    for delimiter in _DELIMITERS:
-        counts = Counter(_count_outside_quotes(line, delimiter) for line in lines)
-        counts.pop(0, None)
-        for count, n_lines in counts.items():
-            score = n_lines * min(count, 20)
-            if score > best_score:
-                best, best_score = delimiter, score
-    return best
-
-
-def _count_outside_quotes(line: str, delimiter: str) -> int:
-    return sum(part.count(delimiter) for part in line.split('"')[::2])
-
-
-def _delimited_rows(text: str, delimiter: str, draft: Draft) -> Iterator[NumberedRow]:
-    has_quotes = True
-    if text.count('"') % 2:
-        # An open quote would swallow the rest of the file.
-        has_quotes = False
-        draft.warn("a quotation mark in the table is never closed; all of them are read as text")
-    lines = io.StringIO(text, newline="")
-    if has_quotes:
-        reader = csv.reader(lines, delimiter=delimiter)
-    else:
-        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-    number = 0
-    while True:
-        number += 1
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error:
-            draft.warn(f"row {number:,} has a cell that is too long, and is left out")
-            continue
-        if number % _ROWS_BETWEEN_REPORTS == 0:
-            report(lines.tell(), len(text))
-        yield NumberedRow(number, {i: cell_text(cell) for i, cell in enumerate(row)})
 
 
 MAX_CELLS = 1_000_000
