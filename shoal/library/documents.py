@@ -170,6 +170,11 @@ class Documents:
         with self._database.snapshot() as snapshot:
             return source_files.kept_files(snapshot, document_ids)
 
+    def written_in_markdown(self, document_ids: Iterable[int]) -> frozenset[int]:
+        """Those of a page of documents whose text is Markdown. Source code is only stored as such."""
+        with self._database.snapshot() as snapshot:
+            return document_queries.written_in_markdown(snapshot, document_ids)
+
     def chunks(
         self,
         document_id: int,

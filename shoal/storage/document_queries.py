@@ -44,6 +44,10 @@ LIST_DOCUMENTS = f"""
 """
 COUNT_DOCUMENTS = "SELECT COUNT(*) FROM ({ids}) listed"
 GET_DOCUMENT = f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE id = :document_id"
+WRITTEN_IN_MARKDOWN = """
+    SELECT id FROM documents d WHERE id IN ({ids}) AND format = 'markdown' AND NOT EXISTS (
+        SELECT 1 FROM document_files f WHERE f.document_id = d.id AND f.kind = 'source')
+"""
 GET_PASSAGES = "SELECT passages FROM documents WHERE id = :document_id"
 GET_REPORT = "SELECT report FROM documents WHERE id = :document_id"
 # Joined in order, they are the text of the document.
@@ -169,6 +173,12 @@ def get_report(snapshot: Snapshot, document_id: int) -> DocumentReport:
         warnings=tuple(report["warnings"]),
         removed=tuple(Removed(*each) for each in report.get("removed", ())),
     )
+
+
+def written_in_markdown(snapshot: Snapshot, document_ids: Iterable[int]) -> frozenset[int]:
+    """Return those of a page of documents whose text is Markdown, besides source code."""
+    ids, values = listed("id", document_ids)
+    return frozenset(row["id"] for row in snapshot.rows(WRITTEN_IN_MARKDOWN.format(ids=ids), values))
 
 
 def get_content(snapshot: Snapshot, document_id: int) -> str:

@@ -25,7 +25,8 @@ from shoal.search.library_index import DenseScores, LibraryIndex
 from shoal.search.relevance import RANKED_BY_VECTORS
 from shoal.settings import Settings
 from shoal_api import create_app
-from shoal_api.console.figures import Run, excerpt, runs
+from shoal_api.console.figures import excerpt, runs
+from shoal_api.console.rendered import Run
 
 BOTH = f"{QUERY} rain"
 

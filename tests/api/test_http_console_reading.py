@@ -23,9 +23,10 @@ from shoal.models.jobs import ItemStatus
 from shoal.models.stored import StoredSection
 from shoal.settings import Settings
 from shoal_api import create_app
-from shoal_api.console.figures import EXCERPT_CHARS, SNAP_CHARS, Run, excerpt
+from shoal_api.console.figures import EXCERPT_CHARS, SNAP_CHARS, excerpt
 from shoal_api.console.installation import FAILED, ITEMS
 from shoal_api.console.library import SECTIONS, contents
+from shoal_api.console.rendered import Run
 
 
 @pytest.fixture(scope="module")

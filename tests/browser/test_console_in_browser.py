@@ -79,7 +79,9 @@ def test_search_result_shows_reasons_and_links_to_its_passage(page: Page, librar
     expect(first.get_by_role("button", name="Copied")).to_be_visible()
     assert "line" in page.evaluate("navigator.clipboard.readText()")
     first.locator("h2 a").click()
-    expect(page.locator(".chunk.chosen .text")).to_contain_text(re.compile("pollen|bee", re.IGNORECASE))
+    expect(page.locator(".chunk.chosen > :is(.text, .rendered)")).to_contain_text(
+        re.compile("pollen|bee", re.IGNORECASE)
+    )
     expect(page.get_by_role("heading", name="Similar passages in other documents")).to_be_visible()
     page.go_back()
     expect(page.locator(".results > li").first).to_be_visible()
@@ -146,8 +148,8 @@ def test_filter_is_removed_and_passage_is_expanded(page: Page, library: str) -> 
     page.goto(f"{library}/?q=how+glass+is+made&tags=sample")
     result = page.locator(".results > li").first
     result.get_by_text("Whole passage").click()
-    expect(result.locator(".passage > p")).to_be_hidden()
-    expect(result.locator(".passage details p")).to_be_visible()
+    expect(result.locator(".passage > :is(p, .rendered)")).to_be_hidden()
+    expect(result.locator(".passage details > :is(p, .rendered)")).to_be_visible()
     page.get_by_role("link", name="Without: tag sample").click()
     page.wait_for_url(re.compile(r"q=how\+glass\+is\+made$"))
     expect(page.locator(".chips.active")).to_have_count(0)
@@ -426,4 +428,4 @@ def test_learned_word_links_to_its_passages(page: Page, library: str) -> None:
     expect(page.locator("mark").first).to_have_text("zorblat")
     assert_accessible(page)
     page.locator(".chunk header a").first.click()
-    expect(page.locator(".chunk.chosen .text")).to_contain_text("zorblat")
+    expect(page.locator(".chunk.chosen > :is(.text, .rendered)")).to_contain_text("zorblat")

@@ -16,6 +16,7 @@ from shoal.models.scores import NearestSentence, SharedReef
 from shoal.models.search import SearchResult
 from shoal.support.byte_units import KIB, MIB
 from shoal_api.console.layout import blueprint
+from shoal_api.console.rendered import Run, render_markdown, whole_blocks
 
 BAR_WIDTH = 100
 """Bars are drawn in per cent of their width; the page scales them."""
@@ -54,14 +55,6 @@ class Share(NamedTuple):
     value: float
     title: str = ""
     """The tooltip; name and value if empty."""
-
-
-class Run(NamedTuple):
-    """A span of text; `is_mark` if it matches the query, `is_near` in the sentence that is nearest to it."""
-
-    text: str
-    is_mark: bool
-    is_near: bool = False
 
 
 def bar(shares: Sequence[Share]) -> Markup:
@@ -185,25 +178,34 @@ def _with_nearest(spans: Sequence[Run], start: int, end: int) -> Iterator[Run]:
 
 @blueprint.app_template_global()
 def excerpt(
-    text: str, highlights: Sequence[Sequence[int]], nearest: NearestSentence | None = None
+    text: str,
+    highlights: Sequence[Sequence[int]],
+    nearest: NearestSentence | None = None,
+    is_markdown: bool = False,
 ) -> list[Run]:
     """The part of a text that holds most of what is marked, in runs; the whole text where that is hardly
-    longer."""
+    longer. Of Markdown, it cuts no table and no code."""
     return [
-        run._replace(text=_BLANK_LINES.sub("\n\n", run.text)) for run in _excerpt(text, highlights, nearest)
+        run._replace(text=_BLANK_LINES.sub("\n\n", run.text))
+        for run in _excerpt(text, highlights, nearest, is_markdown)
     ]
 
 
-def _excerpt(text: str, highlights: Sequence[Sequence[int]], nearest: NearestSentence | None) -> list[Run]:
+def _excerpt(
+    text: str, highlights: Sequence[Sequence[int]], nearest: NearestSentence | None, is_markdown: bool
+) -> list[Run]:
     if len(text) <= EXCERPT_CHARS + 2 * SNAP_CHARS:
         return runs(text, highlights, nearest)
     # Without a word of the query, the excerpt shows the nearest sentence.
     around = highlights if highlights or nearest is None else [(nearest.start, nearest.end)]
     start, end = _window(text, around)
+    if is_markdown:
+        start, end = whole_blocks(text, start, end)
     inside = [(a - start, b - start) for a, b in highlights if start <= a and b <= end]
     near = nearest and nearest._replace(start=nearest.start - start, end=nearest.end - start)
     spans = runs(text[start:end], inside, near)
-    before, after = "… " if start else "", " …" if end < len(text) else ""
+    before = "" if not start else "…\n\n" if is_markdown and text[start - 1] == "\n" else "… "
+    after = "" if end >= len(text) else "\n\n…" if is_markdown and "\n" in text[end - 1 : end + 1] else " …"
     return [*([Run(before, False)] if before else []), *spans, *([Run(after, False)] if after else [])]
 
 
@@ -227,6 +229,7 @@ def _window(text: str, highlights: Sequence[Sequence[int]]) -> tuple[int, int]:
 
 
 blueprint.add_app_template_global(headings_below)
+blueprint.add_app_template_global(render_markdown)
 
 
 @blueprint.app_template_global()

@@ -108,6 +108,7 @@ def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
         "entries": entries,
         "n_sections": len(detail.sections),
         "chunks": chunks,
+        "is_markdown": document_id in engine.documents.written_in_markdown([document_id]),
         "first": first,
         "before": max(0, first - CHUNKS + BEFORE),
         "after": first + CHUNKS + BEFORE if first + len(chunks) <= last else None,

@@ -213,6 +213,7 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         "ranked_by_vectors": mode is SearchMode.dense,
         "results": results,
         "evidence_lines": _evidence_lines(results),
+        "markdown": engine.documents.written_in_markdown(result.document_id for result in results),
         "kept_files": engine.documents.kept_files(result.document_id for result in results),
         # A score of passages is relative to the best one of the library, so 1 is a full bar on every page.
         "best": max((1.0 if mode is SearchMode.hybrid else 0.0, *(result.match_score for result in results))),

@@ -17,9 +17,10 @@ from shoal.models.verdicts import MIN_COVERAGE, Evidence, StatementVerdict, Stat
 from shoal.search.matched_terms import Highlighter, Spans, find_highlights
 from shoal.words.typed import folded, tokens_of
 from shoal_api import service
-from shoal_api.console.figures import Run, runs
+from shoal_api.console.figures import runs
 from shoal_api.console.layout import SHOWN_CHARS, blueprint, page, respond
 from shoal_api.console.notes import typed_text
+from shoal_api.console.rendered import Run
 from shoal_api.trace import trace_id
 
 MAX_CHARS = 100_000

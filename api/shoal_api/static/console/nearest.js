@@ -15,7 +15,7 @@ export async function showNearest(main, { signal }) {
     if (!item) continue;
     place.textContent = item.textContent;
     place.title = item.textContent; // all of it, where two lines are too few
-    if (item.dataset.sentence) for (const text of place.closest("article").querySelectorAll(".passage p")) underline(text, item.dataset.sentence);
+    if (item.dataset.sentence) for (const text of place.closest("article").querySelectorAll(":is(.passage, .passage details) > :is(p, .rendered)")) underline(text, item.dataset.sentence);
   }
 }
 
