@@ -100,8 +100,10 @@ def print_found(console: Console, response: Mapping[str, Any]) -> None:
         facts += [", ".join(map(one_line, note[name])) for name in ("tags", "categories") if note[name]]
         if result["matched_words"]:
             facts.append("words " + ", ".join(map(one_line, result["matched_words"])))
-        if result["shared_reefs"]:
-            facts.append("about " + ", ".join(one_line(reef["reef_name"]) for reef in result["shared_reefs"]))
+        if result["note"]["labels"]:
+            facts.append(
+                "about " + ", ".join(one_line(each["reef_name"]) for each in result["note"]["labels"])
+            )
         lines = [" · ".join(facts), *([_score_line(result["scores"])] if result["scores"] else [])]
         console.print(Padding(Text("\n".join(lines), style="dim"), (0, 0, 0, 3)))
     if not response["results"]:

@@ -253,7 +253,7 @@ def test_error_of_an_unknown_field_lists_the_known_fields(empty: FlaskClient) ->
     [
         ("/documents?tags=a", "tags", "is not known; did you mean `tag`?"),
         ("/search?query=a", "query", "is not known; did you mean `q`?"),
-        ("/jobs?colour=red", "colour", "is not known; known are limit, offset, status, kind"),
+        ("/jobs?colour=red", "colour", "is not known; known are status, kind, limit, offset"),
         ("/documents?limit=0", "limit", "must be between 1 and 1,000"),
         ("/search?q=a&top_k=0", "top_k", "must be between 1 and 100"),
     ],

@@ -78,7 +78,7 @@ def test_item_list_has_pages_and_filters_by_status(client: FlaskClient, worker: 
     assert [item["status"] for item in page["items"]] == ["succeeded", "failed", "succeeded", "duplicate"]
     assert set(page["items"][0]) == {
         "seq", "title", "source_path", "bytes", "status", "stage", "document_id", "warnings", "attempts", "error",
-        "error_code", "stage_share",
+        "error_code", "stage_share", "attached_to",
     }  # fmt: skip
     failed = client.get(f"{address}/items?status=failed").get_json()
     assert [item["seq"] for item in failed["items"]] == [2]

@@ -85,7 +85,6 @@ def test_chunks_and_results_below_the_threshold_have_no_label(clients: Clients) 
     ("address", "prefix"),
     [
         ("/documents/1", "about "),
-        ("/?q=zorblat", "about "),
         ("/vocabulary/zorblat", "about "),
         ("/library", ""),
     ],
@@ -99,6 +98,15 @@ def test_page_names_labels_or_says_that_there_is_no_clear_subject(
     assert "no clear subject" not in clear
     assert "no clear subject" in unclear
     assert "about " not in unclear
+
+
+def test_results_name_labels_or_say_that_there_is_no_clear_subject(clients: Clients) -> None:
+    name = clients[DEFAULT].get(f"{API}/documents/1/chunks").get_json()["chunks"][0]["top_reef_name"]
+    clear, unclear = (visible(clients[threshold], "/?q=zorblat") for threshold in (DEFAULT, UNREACHABLE))
+    assert f"about {name}" in clear
+    assert "no clear subject" not in clear
+    assert "no clear subject" in unclear
+    assert f"about {name}" not in unclear
 
 
 def test_reef_page_lists_the_passages_about_it(clients: Clients) -> None:

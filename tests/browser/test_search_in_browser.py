@@ -214,7 +214,7 @@ def test_synonyms_are_added_confirmed_and_used_with_the_keyboard(page: Page, lib
     expect(page.get_by_role("button", name="Confirm WHO")).to_have_count(0)
     page.goto(f"{library}/?q=satellite")
     expect(page.locator(".results > li")).to_have_count(10)
-    expect(page.locator(".results").get_by_text("by its synonym moon").first).to_be_visible()
+    expect(page.locator(".results").get_by_text("holds moon (for satellite)").first).to_be_visible()
 
 
 def test_search_is_saved_paused_and_deleted_with_the_keyboard(page: Page, library: str) -> None:

@@ -150,9 +150,9 @@ def test_each_dropped_archive_is_a_job_with_the_tags(page: Page, address: str) -
 
 def test_dropped_files_of_unsupported_types_are_named(page: Page, address: str) -> None:
     page.goto(f"{address}/library")
-    drop(page, ("old.doc", b"\xd0\xcf\x11\xe0"), ("photo.jpg", b"\xff\xd8"), ("notes", b"no extension"))
+    drop(page, ("old.pages", b"\xd0\xcf\x11\xe0"), ("photo.jpg", b"\xff\xd8"), ("notes", b"no extension"))
     expect(page.get_by_role("alert")).to_contain_text(
-        "Nothing was sent: old.doc, photo.jpg, notes. Shoal reads"
+        "Nothing was sent: old.pages, photo.jpg, notes. Shoal reads"
     )
 
 

@@ -17,6 +17,7 @@ import pytest
 from fake_scorer import FakeScorer
 from indexed_library import assert_indexed
 from libraries import TEXTS, copy, documents, index_of, make
+from older_schema import statements_to_stamped
 from teaching_texts import about
 
 import lagoon
@@ -151,12 +152,7 @@ def test_newer_schema_stops_the_examination(library: Path, settings: Settings) -
 
 
 def test_older_schema_is_migrated_by_repair(library: Path, settings: Settings) -> None:
-    damage(
-        library,
-        "CREATE TABLE alembic_version (version_num TEXT)",
-        "INSERT INTO alembic_version VALUES ('0033')",
-        "DROP TABLE schema_revision",
-    )
+    damage(library, *statements_to_stamped("sqlite"))
     assert "shoal migrate" in only(check(settings).findings, "schema").advice
     assert check(settings, repair=True).is_healthy
     assert_healthy(settings)

@@ -42,6 +42,7 @@ CALLS: dict[str, Callable[[OwnerNotes, int], Any]] = {
     "update": lambda notes, note_id: notes.update(note_id, text="overwritten"),
     "update tags": lambda notes, note_id: notes.update(note_id, tags=["new"]),
     "deprecate": lambda notes, note_id: notes.deprecate(note_id),
+    "forget": lambda notes, note_id: notes.forget(note_id),
     "restore": lambda notes, note_id: notes.restore(note_id),
     "categorize": lambda notes, note_id: notes.categorize(note_id, add=["a"]),
     "pin": lambda notes, note_id: notes.pin(note_id),

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from faults import KILLED, killed_at
+from older_schema import statements_to_stamped
 from postgres_schemas import URL, new_schema, url_of
 
 from shoal.errors import SchemaError
@@ -123,9 +124,8 @@ def test_an_older_library_is_refused_and_that_of_the_version_before_is_stamped(e
         with pytest.raises(SchemaError, match=f"has schema 0032.*the commit {migrate.LAST_TO_UPGRADE}"):
             operation(empty)
     with empty.write() as transaction:
-        transaction.execute("DROP TABLE schema_revision")
-        transaction.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
-        transaction.execute("INSERT INTO alembic_version VALUES ('0033')")
+        for statement in statements_to_stamped("postgresql"):
+            transaction.execute(statement)
     with pytest.raises(SchemaError, match="run `shoal migrate`"):
         migrate.check(empty)
     assert migrate.upgrade(empty) is True

@@ -1,0 +1,17 @@
+"""Statements that bring a library of this version back to an earlier schema."""
+
+from __future__ import annotations
+
+from shoal.storage import migrate, revisions
+
+
+def statements_to_stamped(store: revisions.Store) -> list[str]:
+    """The statements that make an empty library that of the revision `migrate.STAMPED`."""
+    initial = set(revisions.statements(store)) - set(revisions.statements(store, after=migrate.INITIAL))
+    later = [name for kind, name, sql in revisions.parts(store) if kind == "table" and sql not in initial]
+    return [
+        *(f"DROP TABLE {name}" for name in reversed(later)),
+        "DROP TABLE schema_revision",
+        "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)",
+        f"INSERT INTO alembic_version VALUES ('{migrate.STAMPED}')",
+    ]
