@@ -29,8 +29,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "facets": {"facets": ["tags", "format"]},
 }
 MOST = {
-    "sqlite": {"search": 9, "scores": 10, "filter": 10, "documents": 9, "facets": 10, "page": 13},
-    "postgresql": {"search": 4, "scores": 4, "filter": 4, "documents": 4, "facets": 4, "page": 6},
+    "sqlite": {"search": 9, "scores": 10, "filter": 10, "documents": 9, "facets": 10, "page": 14},
+    "postgresql": {"search": 4, "scores": 4, "filter": 4, "documents": 4, "facets": 4, "page": 7},
 }
 """Statements to SQLite and messages to PostgreSQL, for ten results and a query with a word that is a tag."""
 

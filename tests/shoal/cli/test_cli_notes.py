@@ -105,7 +105,7 @@ def test_search_and_explanation_say_why(note: Note) -> None:
     assert out.startswith(f"1. {LAVA}")
     assert "note 2" not in out
     signals = r"\(words (\S+) \+ reefs (\S+) \+ similarity (\S+)\)"
-    line = re.search(rf"score (\S+) = {signals} × affinity (\S+) \+ relevance (\S+)", out)
+    line = re.search(rf"score (\S+) = {signals} × affinity (\S+) \+ relevance (\S+)", " ".join(out.split()))
     assert line is not None
     final, words, reefs, similarity, affinity, relevance = map(float, line.groups())
     assert final == pytest.approx((words + reefs + similarity) * affinity + relevance, rel=0.01)
