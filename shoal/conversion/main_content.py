@@ -11,8 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
+from shoal.conversion.class_rules import COMMENTS, RULE_OF_WORD, ClassRule, class_words
 from shoal.conversion.converted import one_line
 from shoal.conversion.html_tree import BLOCKS, HEADINGS, HtmlTree
 from shoal.models.files import Removed
@@ -29,98 +30,13 @@ _LEAST_WITHOUT_SCRIPT = 200
 """Characters in `noscript` that are the text of a page without any other; fewer ask to switch scripts on."""
 _NEVER_HIDDEN = frozenset({"math", "img", "body", "html"})
 _HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-# Such as `has-sidebar` and `post--with-ads`, which say what is in an element and not what it is.
-_MODIFIER = re.compile(r"(?:\b|_)(?:has|with|without|no|not|hide|show)[-_]\S*")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
-_COMMENTS = "comments"
 _OUTSIDE = "outside the main content"
-_MISSED = (_COMMENTS, _OUTSIDE, "related pages", "after the text")
+_MISSED = (COMMENTS, _OUTSIDE, "related pages", "after the text")
 _WARNED_SHARE = 0.1
 """A greater share of a page's text, left out for one of these reasons, is a warning."""
 
 
-class _ClassRule(NamedTuple):
-    """What words of classes and ids say about an element.
-
-    `most`: the greatest share of the page's text that is removed for it; `links`: the least share of the
-    element's text that must be links.
-    """
-
-    reason: str
-    most: float
-    links: float
-    words: frozenset[str]
-
-
-_CLASS_RULES = (
-    _ClassRule("cookie banner", 0.3, 0.0, words_of("cookie cookies consent gdpr ccpa onetrust")),
-    _ClassRule(
-        "navigation",
-        0.5,
-        0.0,
-        words_of(
-            "nav navbar navigation breadcrumb breadcrumbs pagination pager sidenav topnav subnav navbox "
-            "catlinks sphinxsidebar localtoc skip skiplink"
-        ),
-    ),
-    _ClassRule("navigation", 0.5, 0.5, words_of("menu toc tabs toolbar")),
-    _ClassRule("sidebar", 0.3, 0.2, words_of("sidebar rail")),
-    _ClassRule("footer", 0.3, 0.0, words_of("footer printfooter colophon siteinfo")),
-    _ClassRule(
-        _COMMENTS,
-        1.0,
-        0.0,
-        words_of(
-            "comment comments commentform commentlist nocomments respond reply replies remarks shoutbox "
-            "guestbook disqus akismet kommentar kommentare comentarios commentaires komentarze"
-        ),
-    ),
-    _ClassRule(
-        "related pages",
-        0.3,
-        0.0,
-        words_of(
-            "related relatedposts relates recommended recommendations suggested suggestions trending viral "
-            "popular mostread mostpopular recirculation outbrain taboola verwandte empfehlungen relacionadas"
-        ),
-    ),
-    _ClassRule(
-        "related pages",
-        0.3,
-        0.3,
-        words_of("teaser teasers more moreposts posts stories next prev previous articles links"),
-    ),
-    _ClassRule("about the author", 0.2, 0.0, words_of("author authors authorbox bio byline")),
-    _ClassRule(
-        "sharing",
-        0.1,
-        0.0,
-        words_of("share sharing social addtoany sharedaddy shariff print email rating ratings"),
-    ),
-    _ClassRule(
-        "about the page",
-        0.1,
-        0.0,
-        words_of(
-            "meta metadata postmetadata tags tagcloud taxonomy categories copyright credit credits date "
-            "updated disclosure license licence"
-        ),
-    ),
-    _ClassRule("pop-up", 0.1, 0.0, words_of("newsletter subscribe signup popup modal paywall privacy cta")),
-    _ClassRule(
-        "advertisement",
-        0.1,
-        0.0,
-        words_of(
-            "ad ads advert advertisement adsbygoogle adslot adbox skyscraper sponsor sponsored affiliate "
-            "promo promotion donate donation werbung anzeige anzeigen publicidad reklama"
-        ),
-    ),
-    _ClassRule("control", 0.1, 0.0, words_of("button buttons btn download")),
-    _ClassRule("mark", 0.05, 0.0, words_of("editsection headerlink noprint anchorjs permalink linenos")),
-)
-_RULE_OF_WORD = {word: rule for rule in _CLASS_RULES for word in rule.words}
 _MAX_SHORT_CHARS = 300
 _SHORT_REASONS = frozenset({"sharing", "about the page", "control"})
 _ROLE_REASONS = {
@@ -314,7 +230,7 @@ class _Page:
         self.chars = [0] * size
         self.link_chars = [0] * size
         self.n_links = [0] * size
-        self._rules_of_names: dict[tuple[str, str], tuple[_ClassRule, ...]] = {}
+        self._rules_of_names: dict[tuple[str, str], tuple[ClassRule, ...]] = {}
 
     def without_text(self, names: Container[str]) -> dict[int, str]:
         """Return the nodes that are no text, with the reason to list (empty: not listed); count the rest.
@@ -375,15 +291,15 @@ class _Page:
         """Yield the largest parts whose classes say that they are comments."""
         tree, end = self.tree, 0
         for node, attributes in tree.attributes.items():
-            if node < end or not any(rule.reason == _COMMENTS for rule in self._rules(attributes)):
+            if node < end or not any(rule.reason == COMMENTS for rule in self._rules(attributes)):
                 continue
             above = [node]
             while above[-1]:
                 above.append(tree.parents[above[-1]])
             inside = any(map(self._is_text_part, above[1:]))
-            is_comment = self._reason(node, tree.names[node], self.chars[0], inside=inside) == _COMMENTS
+            is_comment = self._reason(node, tree.names[node], self.chars[0], inside=inside) == COMMENTS
             if is_comment and not any(each in reasons for each in above):
-                yield node, _COMMENTS
+                yield node, COMMENTS
                 end = tree.ends[node]
 
     def _is_text_part(self, node: int) -> bool:
@@ -404,7 +320,7 @@ class _Page:
                 node = tree.ends[node]
                 continue
             reason = self._reason(node, name, total, inside=node < text_part_end)
-            if reason and reason != _COMMENTS:
+            if reason and reason != COMMENTS:
                 yield node, reason
                 node = tree.ends[node]
                 continue
@@ -445,13 +361,13 @@ class _Page:
             return "navigation"
         return ""
 
-    def _rules(self, attributes: dict[str, str]) -> tuple[_ClassRule, ...]:
+    def _rules(self, attributes: dict[str, str]) -> tuple[ClassRule, ...]:
         """Return the rules of the words of the class and id, which many elements share."""
         key = (attributes.get("class", ""), attributes.get("id", ""))
         rules = self._rules_of_names.get(key)
         if rules is None:
-            words = _class_words(attributes)
-            rules = tuple(_RULE_OF_WORD[word] for word in words if word in _RULE_OF_WORD)
+            words = class_words(attributes)
+            rules = tuple(RULE_OF_WORD[word] for word in words if word in RULE_OF_WORD)
             self._rules_of_names[key] = rules
         return rules
 
@@ -524,7 +440,7 @@ class _Page:
                 and name != "caption"
                 and (
                     name == "figcaption"
-                    or not _CAPTIONS.isdisjoint(_class_words(tree.attributes.get(node, {})))
+                    or not _CAPTIONS.isdisjoint(class_words(tree.attributes.get(node, {})))
                 )
                 and not _NUMBERED.match(one_line(text_of(tree, node)[:_LABEL_CHARS]))
             ):
@@ -639,11 +555,6 @@ class _Page:
             is_inside = node not in reasons
             node = tree.parents[node]
         return -1 if is_inside else heading
-
-
-def _class_words(attributes: dict[str, str]) -> list[str]:
-    names = f"{attributes.get('class', '')} {attributes.get('id', '')}"[:500]
-    return [word.lower() for word in _WORD.findall(_MODIFIER.sub(" ", names))]
 
 
 class _Prose:
