@@ -50,6 +50,7 @@ from shoal.models.notes import (
     Note,
     NoteOutcome,
     NotePage,
+    NoteResult,
     RecalledNote,
 )
 from shoal.notes.drafts import checked_categories
@@ -120,7 +121,7 @@ class NoteTools:
                 score=result.score,
                 similarity=result.similarity,
                 matched_words=list(map(in_line, result.matched_words)),
-                shared_topics=[reef.reef_name for reef in result.shared_reefs],
+                shared_topics=_shared_topics(result),
             )
             for result in response.results
         ]
@@ -435,6 +436,12 @@ def _listed(page: NotePage, offset: int) -> CallToolResult:
     )
     lines = [_line(note) for note in listed.notes]
     return answer("\n".join([message, *([NOTICE, "", *lines] if lines else [])]), listed)
+
+
+def _shared_topics(result: NoteResult) -> list[str]:
+    """The labels of a note among the reefs that it shares with the query; the others are background."""
+    labels = {label.reef_name for label in result.note.labels}
+    return [reef.reef_name for reef in result.shared_reefs if reef.reef_name in labels]
 
 
 def _view(note: Note) -> NoteView:

@@ -98,6 +98,18 @@ def test_notes_of_another_owner_do_not_exist(note: Note) -> None:
     assert as_json(note("list", "--owner", "ann", "--json"))["total"] == 1
 
 
+def test_search_names_the_labels_of_a_note_and_no_other_shared_reef(note: Note) -> None:
+    note("add", LAVA)
+    [found] = as_json(note("search", "crater of the volcano", "--json"))["results"]
+    labels = {label["reef_name"] for label in found["note"]["labels"]}
+    others = {reef["reef_name"] for reef in found["shared_reefs"]} - labels
+    assert labels
+    assert others
+    shown = " ".join(note("search", "crater of the volcano")[1].split())
+    assert all(name in shown for name in labels)
+    assert not any(name in shown for name in others)
+
+
 def test_search_and_explanation_say_why(note: Note) -> None:
     note("add", LAVA, "--tags", "rock")
     note("add", f"{LAVA} Twice.", "--requires", "os=plan9")
