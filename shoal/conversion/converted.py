@@ -130,6 +130,8 @@ class _Reports:
 
 
 _reports = _Reports()
+ROWS_BETWEEN_REPORTS = 1000
+"""Rows of a table after which a converter reports."""
 
 
 def report_to(send: Callable[[float], None] | None) -> None:

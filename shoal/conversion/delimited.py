@@ -7,7 +7,7 @@ import io
 from collections import Counter
 from collections.abc import Iterator
 
-from shoal.conversion.converted import Converted, Draft, broken, report
+from shoal.conversion.converted import ROWS_BETWEEN_REPORTS, Converted, Draft, broken, report
 from shoal.conversion.spreadsheets import NumberedRow, SheetWriter, cell_text
 from shoal.errors import ShoalError
 from shoal.formats.decoding import CERTAIN_ENCODINGS, decode
@@ -16,7 +16,6 @@ _DELIMITERS = ",;\t|"
 _MIN_CONFIDENCE = 0.5  # of a guessed encoding
 _SAMPLE_CHARS = 20_000
 _SAMPLE_LINES = 50
-_ROWS_BETWEEN_REPORTS = 1000
 
 
 def convert_csv(data: bytes, name: str) -> Converted:
@@ -77,6 +76,6 @@ def _delimited_rows(text: str, delimiter: str, draft: Draft) -> Iterator[Numbere
         except csv.Error:
             draft.warn(f"row {number:,} has a cell that is too long, and is left out")
             continue
-        if number % _ROWS_BETWEEN_REPORTS == 0:
+        if number % ROWS_BETWEEN_REPORTS == 0:
             report(lines.tell(), len(text))
         yield NumberedRow(number, {i: cell_text(cell) for i, cell in enumerate(row)})

@@ -14,7 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.conversion.converted import ConversionError, Converted, Draft, Metadata, broken, report
+from shoal.conversion.converted import (
+    ROWS_BETWEEN_REPORTS,
+    ConversionError,
+    Converted,
+    Draft,
+    Metadata,
+    broken,
+    report,
+)
 from shoal.conversion.docx import convert_docx
 from shoal.conversion.metadata import described
 from shoal.conversion.package import encrypted
@@ -29,7 +37,6 @@ if TYPE_CHECKING:
 OFFICE_SECONDS = 600
 """Most processor time of LibreOffice for a file: it ends even if the process that started it is gone."""
 
-_ROWS_BETWEEN_REPORTS = 1000
 _FILEPASS = 0x2F
 _RECORDS_BEFORE_ENCRYPTION = 20
 _SECURITY = "".join(
@@ -125,7 +132,7 @@ def _rows(sheet: CalamineSheet) -> Iterator[NumberedRow]:
     for (top, left), (_, right) in sheet.merged_cell_ranges or ():
         spans.setdefault(top, {})[left] = right - left + 1
     for number, cells in enumerate(sheet.iter_rows(), first_row):
-        if number % _ROWS_BETWEEN_REPORTS == 0:
+        if number % ROWS_BETWEEN_REPORTS == 0:
             report(number - first_row, sheet.height)
         texts = {column: _text(cell) for column, cell in enumerate(cells, first_column) if cell != ""}
         yield NumberedRow(number + 1, texts, spans.get(number, {}))
