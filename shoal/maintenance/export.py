@@ -2,11 +2,11 @@
 
 The first line is the `export` record. It names the encoder of the vectors, and a chunk has its `vector` in
 base64, quantised as it is stored. Then come the documents, each `document` followed by its `chunk`s
-(which refer to it by content hash), then the `custom_word`s, the `synonym`s and decided `acronym`s
-(`synonym_export.py`), the `pin`s (`pins.py`), then the notes of each owner with their evidence, merges and
-sessions (`note_export.py`). A canonical export contains nothing that depends on when, where or in which order
-the documents and notes were stored: equal documents and notes with equal learned words give equal bytes. So
-it has no merges, proposals, sessions and vectors.
+(which refer to it by content hash), then the `custom_word`s, the `synonym`s and decided `acronym`s, the
+`pin`s, then the notes of each owner with their evidence, merges and sessions (`shoal.notes.exported_rows`).
+A canonical export contains nothing that depends on when, where or in which order the documents and notes were
+stored: equal documents and notes with equal learned words give equal bytes. So it has no merges, proposals,
+sessions and vectors.
 """
 
 from __future__ import annotations

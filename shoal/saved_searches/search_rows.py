@@ -7,7 +7,7 @@ from typing import Any
 
 from shoal.storage.database import Row, Snapshot, Transaction
 
-# The secret is read by the deliveries alone (`webhook_deliveries.py`).
+# The secret is read by the deliveries alone (`delivery_rows.py`).
 _COLUMNS = """id, name, arguments, min_score, url, is_active, evaluated, error, revision, created_at,
     updated_at"""
 SELECT = f"""

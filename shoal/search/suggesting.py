@@ -3,8 +3,8 @@ library, and frequent queries if they are logged.
 
 Titles and headings of each part of the index are read once and sorted (`Completions`); learned words once
 for each version of the vocabulary. A part that did not change keeps what was sorted. Words are found in the
-terms of the index, where the last word of the query may begin them, and compounds in the dictionary
-(`dictionary_compounds.py`) if the library has them.
+terms of the index, where the last word of the query may begin them, and compounds in the dictionary if the
+library has them.
 """
 
 from __future__ import annotations

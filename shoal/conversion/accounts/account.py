@@ -27,8 +27,7 @@ COUNTERS = MappingProxyType(
         "pdf": _HERE + "pdf:pdf_parts",
     }
 )
-"""The function that yields the parts of each kind of file. Other kinds are texts, of which nothing is lost
-unseen."""
+"""The function that yields the parts of a file, by kind. Files of other kinds have no account."""
 MAX_PARTS = 50
 """Of an account; the words of further parts are in one."""
 _SAMPLE_WORDS = 12
@@ -104,7 +103,7 @@ def _by_reason(
 
 
 def _by_part(parts: Sequence[FilePart], missing: Counter[str]) -> Iterator[MissingPart]:
-    """Yield the parts that missing words come from: first those of which most is missing."""
+    """Yield the parts that lack words, those with the largest missing share first."""
     if not missing:
         return
     shares = []
@@ -134,7 +133,7 @@ def _sample(part: FilePart, taken: Counter[str]) -> str:
 
 
 def _numbers(parts: Sequence[FilePart], words: Counter[str], present: Counter[str]) -> Iterator[MissingPart]:
-    """Yield the numbers of which the document has too few, from the last part that has any."""
+    """Yield the numbers that the document lacks, as those of the last parts that have numbers."""
     total = sum(part.n_numbers for part in parts)
     if not total:
         return

@@ -35,8 +35,8 @@ MOST_OF_QUERY = 8
 MOST_OF_PASSAGE = 8
 """Words of the passage that are left out, one at a time."""
 MOST_ADDED = 16
-"""Words of a missing passage, the most characteristic, of which the weakest that brings it onto the page is
-looked for by halving."""
+"""Most characteristic words of a missing passage that are tried. Halving finds the weakest one that brings it
+onto the page."""
 MOST_IN_VAIN = 3
 """Words that are tried before no word is expected to bring it there."""
 SHORTEST_ADDED = 3
