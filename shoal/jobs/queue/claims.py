@@ -353,11 +353,14 @@ def draft_of(snapshot: Snapshot, item: WorkItem) -> DocumentDraft | None:
     if row is None:
         return None
     content, source, passages = row
-    draft = dataclasses.replace(item.head, content=content, passages=passages_from_json(passages))
-    if source is None:
-        return draft
-    file, n_bytes = file_from_json(source), len(content.encode())
-    return dataclasses.replace(draft, n_bytes=n_bytes, file=file)
+    return dataclasses.replace(
+        item.head,
+        content=content,
+        # The item has the size of what was sent: a file, or a text in another encoding.
+        n_bytes=len(content.encode()),
+        passages=passages_from_json(passages),
+        file=None if source is None else file_from_json(source),
+    )
 
 
 def _select_work(

@@ -109,6 +109,18 @@ def id_of(database: Database, title: str) -> int:
         return int(snapshot.value("SELECT id FROM documents WHERE title = :title", {"title": title}))
 
 
+def test_size_of_an_attached_text_is_that_of_its_decoded_text(
+    database: Database, settings: Settings, handlers: Handlers
+) -> None:
+    text = "Der Bäcker knetet den Teig für die Brötchen. Das Öl glänzt über der Schüssel. " * 3
+    store(database, settings, handlers, mail("Rezept", teig__txt=text.encode("latin-1")))
+    [(n_bytes,)] = rows(
+        database,
+        "SELECT d.n_bytes FROM document_parents l JOIN documents d ON d.id = l.document_id",
+    )
+    assert n_bytes == len(text.encode())
+
+
 def test_attachments_become_documents_linked_to_their_mail(
     database: Database, settings: Settings, handlers: Handlers
 ) -> None:
