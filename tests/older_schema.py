@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from shoal.storage import migrate, revisions
 
 
@@ -9,7 +11,13 @@ def statements_to_stamped(store: revisions.Store) -> list[str]:
     """The statements that make an empty library that of the revision `migrate.STAMPED`."""
     initial = set(revisions.statements(store)) - set(revisions.statements(store, after=migrate.INITIAL))
     later = [name for kind, name, sql in revisions.parts(store) if kind == "table" and sql not in initial]
+    added = re.findall(
+        r"^ALTER TABLE (\w+) ADD COLUMN (\w+)",
+        "\n".join(revisions.statements(store, after=migrate.INITIAL)),
+        re.MULTILINE,
+    )
     return [
+        *(f"ALTER TABLE {table} DROP COLUMN {column}" for table, column in added),
         *(f"DROP TABLE {name}" for name in reversed(later)),
         "DROP TABLE schema_revision",
         "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)",

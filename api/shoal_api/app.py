@@ -109,7 +109,14 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     api = openapi.Api(app)
     agents.register(app)
     for blueprint in (
-        *(documents.blueprint, documents.uploads, documents.chunks, jobs.blueprint, jobs.actions),
+        *(
+            documents.blueprint,
+            documents.uploads,
+            documents.chunks,
+            documents.rights,
+            jobs.blueprint,
+            jobs.actions,
+        ),
         *(search.blueprint, search.batches, search.facets_blueprint, search.similarity),
         *(notes.blueprint, notes.bulk, installation.collections, notes.merges, agents.blueprint),
         *(library.saved_searches, library.queries, library.synonyms, library.pins, agents.hooks_blueprint),

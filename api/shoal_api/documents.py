@@ -11,8 +11,8 @@ from werkzeug.wrappers import Response
 
 from shoal.conversion import archives
 from shoal.conversion.drafts import draft_of_fields
+from shoal.declared.operations.documents import AccessOperations, OtherDocumentOperations
 from shoal.declared.operations.documents import DocumentOperations as Documents
-from shoal.declared.operations.documents import OtherDocumentOperations
 from shoal.declared.operations.documents import OtherDocumentOperations as Others
 from shoal.errors import FETCH_CODES, INTERNAL_ERROR, NotFoundError, ShoalError
 from shoal.jobs.jobs import Duplicate
@@ -44,7 +44,7 @@ from shoal_api.spool import spooled
 SUMMARIES = 100
 """Chunk summaries shown with a document; a book has thousands of chunks."""
 
-NOT_MERGED = ("title", "source_path", "metadata")
+NOT_MERGED = ("title", "source_path", "metadata", "rights")
 """Fields that a stored document keeps when the same content is uploaded again."""
 
 PREFER = {
@@ -60,6 +60,7 @@ PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'"
 """What a browser's own viewer of PDF needs."""
 
 blueprint = Blueprint("documents", __name__, description="Stored documents")
+rights = Blueprint("access", __name__, description="Who may see documents without rights")
 chunks = Blueprint("chunks", __name__, description="Single chunks, as cited in results")
 
 BINARY = {"type": "string", "format": "binary"}
@@ -81,7 +82,10 @@ def add_document(data: dict[str, Any]) -> Response:
     job = idempotency.earlier_job(here, key, request_hash)
     draft = draft_of_fields(data, settings=here.settings)
     # A generated title is not reported as lost when the document is a duplicate.
-    given = {name: getattr(draft, name, None) if data[name] is not None else None for name in NOT_MERGED}
+    given = {
+        name: getattr(draft, name, None) if name == "rights" or data[name] is not None else None
+        for name in NOT_MERGED
+    }
     if job is None:
         accepted = here.engine.jobs.submit(draft, idempotency_key=key, request_hash=request_hash)
         if isinstance(accepted, Duplicate):
@@ -275,6 +279,16 @@ def set_document_tags(data: dict[str, Any], document_id: int) -> dict[str, Any]:
     return {"tags": engine().documents.set_tags(document_id, data["tags"])}
 
 
+@rights.serves(AccessOperations.access_settings)
+def get_access_settings() -> Any:
+    return engine().documents.access_settings()
+
+
+@rights.serves(AccessOperations.change_access_settings)
+def change_access_settings(data: dict[str, Any]) -> Any:
+    return engine().documents.change_access_settings(**data)
+
+
 @chunks.serves(Documents.chunk)
 def get_chunk(query: dict[str, Any], chunk_id: int) -> dict[str, Any]:
     detail = engine().documents.chunk(chunk_id, context=query["context"])
@@ -307,6 +321,8 @@ BODY: dict[str, Any] = {
                     "metadata": {"type": "string", "description": "a JSON object; for all files"},
                     "format": {"type": "string", "enum": ["markdown", "plaintext"]},
                     "chunk_tokens": {"type": "string", "description": "such as 300-800; for all files"},
+                    "allow": {"type": "string", "description": "comma-separated; who may see all files"},
+                    "deny": {"type": "string", "description": "comma-separated; who may not see them"},
                 },
             }
         },

@@ -155,7 +155,7 @@ def _data(events: Iterator[Event]) -> Iterator[bytes]:
             return
 
 
-FIELDS = ("tags", "metadata", "format", "chunk_tokens")
+FIELDS = ("tags", "metadata", "format", "chunk_tokens", "allow", "deny")
 """Fields that apply to all files of a form or an archive."""
 
 OF_ALL_BODIES = ("on_conflict",)
@@ -211,6 +211,8 @@ class Common:
     metadata: dict[str, Any] | None = None
     format: str | None = None
     chunk_tokens: str | None = None
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] | None = None
 
 
 def read_form(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
@@ -311,6 +313,8 @@ def _draft(
             tags=common.tags,
             metadata=common.metadata,
             chunk_tokens=common.chunk_tokens,
+            allow=common.allow,
+            deny=common.deny,
             source_path=path,
         )
     except DocumentError as error:
@@ -356,12 +360,18 @@ def _common(fields: dict[str, list[bytes]], settings: Settings) -> Common:
         texts = {name: [value.decode() for value in values] for name, values in fields.items()}
     except UnicodeDecodeError:
         raise ProblemError(400, "a field is not UTF-8") from None
-    tags = [tag.strip() for text in texts.get("tags", ()) for tag in text.split(",")]
+    lists = {
+        name: tuple(each.strip() for text in texts[name] for each in text.split(",") if each.strip())
+        for name in ("tags", "allow", "deny")
+        if name in texts
+    }
     common = Common(
-        tags=tuple(tag for tag in tags if tag),
+        tags=lists.get("tags", ()),
         metadata=_metadata(texts.get("metadata", [])),
         format=next(filter(None, texts.get("format", [])), None),
         chunk_tokens=next(filter(None, texts.get("chunk_tokens", [])), None),
+        allow=lists.get("allow"),
+        deny=lists.get("deny"),
     )
     # An invalid value here would fail every file, so the whole request is refused at once.
     make_draft(
@@ -371,6 +381,8 @@ def _common(fields: dict[str, list[bytes]], settings: Settings) -> Common:
         tags=common.tags,
         metadata=common.metadata,
         chunk_tokens=common.chunk_tokens,
+        allow=common.allow,
+        deny=common.deny,
     )
     return common
 

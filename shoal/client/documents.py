@@ -204,6 +204,8 @@ class Adding(Following):
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
         chunk_tokens: str | None = None,
+        allow: Sequence[str] | None = None,
+        deny: Sequence[str] | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Flow[Stored]:
@@ -213,7 +215,7 @@ class Adding(Following):
         `duplicate`. Raises InvalidError if the service does not allow the URL, and the errors of
         add_document.
         """
-        body = _url_body(url, title, tags, metadata, chunk_tokens)
+        body = _url_body(url, title, tags, metadata, chunk_tokens, allow, deny)
         return (yield from self._store(Documents.add_document, body, timeout, idempotency_key or new_key()))
 
     @operation
@@ -225,6 +227,8 @@ class Adding(Following):
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
         chunk_tokens: str | None = None,
+        allow: Sequence[str] | None = None,
+        deny: Sequence[str] | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[Job | Stored]:
         """Have the service fetch a page or file, without waiting.
@@ -232,7 +236,7 @@ class Adding(Following):
         Returns its job, or the document if a repeated request finds it unchanged. Raises InvalidError if the
         service does not allow the URL.
         """
-        body = _url_body(url, title, tags, metadata, chunk_tokens)
+        body = _url_body(url, title, tags, metadata, chunk_tokens, allow, deny)
         return (yield from self._submit(Documents.add_document, body, idempotency_key or new_key()))
 
     @operation
@@ -273,6 +277,8 @@ class Adding(Following):
         metadata: Mapping[str, Any] | None = None,
         format: DocFormat | str | None = None,  # noqa: A002
         chunk_tokens: str | None = None,
+        allow: Sequence[str] | None = None,
+        deny: Sequence[str] | None = None,
         on_conflict: OnConflict | str = OnConflict.keep,
         sent: Sent | None = None,
         idempotency_key: str | None = None,
@@ -292,6 +298,11 @@ class Adding(Following):
             fields.append(("format", str(format)))
         if chunk_tokens is not None:
             fields.append(("chunk_tokens", chunk_tokens))
+        fields += [
+            (name, ",".join(_without_commas(given)))
+            for name, given in _rights(allow, deny).items()
+            if given is not None
+        ]
         body = MultipartBody([UploadFile.from_any(file) for file in files], fields=fields, sent=sent)
         headers = {"Content-Type": body.content_type, "Content-Length": str(body.length)}
         return (yield from self._bulk(body, headers, idempotency_key, on_conflict))
@@ -305,6 +316,8 @@ class Adding(Following):
         metadata: Mapping[str, Any] | None = None,
         format: DocFormat | str | None = None,  # noqa: A002
         chunk_tokens: str | None = None,
+        allow: Sequence[str] | None = None,
+        deny: Sequence[str] | None = None,
         on_conflict: OnConflict | str = OnConflict.keep,
         sent: Sent | None = None,
         idempotency_key: str | None = None,
@@ -322,6 +335,10 @@ class Adding(Following):
             metadata=None if metadata is None else json.dumps(dict(metadata)),
             format=None if format is None else str(format),
             chunk_tokens=chunk_tokens,
+            **{
+                name: None if given is None else ",".join(_without_commas(given))
+                for name, given in _rights(allow, deny).items()
+            },
         )
         headers = {"Content-Type": media_type, "Content-Length": str(file.size)}
         return (yield from self._bulk(FileBody(file, sent), headers, idempotency_key, on_conflict, query))
@@ -464,6 +481,7 @@ def _body(content: str | None, **fields: Unpack[DocumentFields]) -> dict[str, An
             "tags": None if tags is None else list(tags),
             "metadata": None if metadata is None else dict(metadata),
             "chunks": None if chunks is None else list(map(dict, chunks)),
+            **_rights(fields.get("allow"), fields.get("deny")),
         }
     )
 
@@ -474,6 +492,8 @@ def _url_body(
     tags: Sequence[str],
     metadata: Mapping[str, Any] | None,
     chunk_tokens: str | None,
+    allow: Sequence[str] | None,
+    deny: Sequence[str] | None,
 ) -> dict[str, Any]:
     return without_none(
         url=url,
@@ -481,13 +501,20 @@ def _url_body(
         tags=list(tags) or None,
         metadata=None if metadata is None else dict(metadata),
         chunk_tokens=chunk_tokens,
+        **_rights(allow, deny),
     )
 
 
+def _rights(allow: Sequence[str] | None, deny: Sequence[str] | None) -> dict[str, list[str] | None]:
+    return {
+        name: None if given is None else list(given) for name, given in (("allow", allow), ("deny", deny))
+    }
+
+
 def _without_commas(tags: Sequence[str]) -> Sequence[str]:
-    """Check tags that are sent as one comma-separated text. Raises ClientError."""
+    """Check tags or principals that are sent as one comma-separated text. Raises ClientError."""
     if invalid := [tag for tag in tags if "," in tag]:
         raise ClientError(
-            f"tags: {invalid[0]!r} would become several, because commas separate the tags of an upload"
+            f"{invalid[0]!r} would become several, because commas separate the values of an upload"
         )
     return tags

@@ -52,6 +52,21 @@ class DocumentFields(TypedDict, total=False):
             "`SHOAL_CHUNK_TOKENS`",
         ),
     ]
+    allow: Annotated[
+        Sequence[str] | None,
+        Argument(
+            kind=Value({"type": "array", "items": {"type": "string"}}, TextForm.with_commas),
+            about="who may see it with a search token: `everyone`, `user:NAME`, `group:NAME`, up to 1,000; "
+            "default: what the collection says of documents without rights",
+        ),
+    ]
+    deny: Annotated[
+        Sequence[str] | None,
+        Argument(
+            kind=Value({"type": "array", "items": {"type": "string"}}, TextForm.with_commas),
+            about="who may not, whatever `allow` says; up to 1,000",
+        ),
+    ]
     chunks: Annotated[
         Sequence[Mapping[str, Any]] | None,
         Argument(

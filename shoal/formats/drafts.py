@@ -32,7 +32,9 @@ from shoal.formats.headings import (
 )
 from shoal.models.documents import DocFormat, DocumentDraft, Passage, UrlDraft
 from shoal.models.files import ANY_TOKENS, GIVEN_PASSAGES, FileDraft, TokenRange
+from shoal.models.rights import Rights
 from shoal.settings import Settings
+from shoal.support.principals import checked_principals
 from shoal.support.regular_files import IrregularFileError, read_file
 
 FORMAT_OF_SUFFIX = {
@@ -122,6 +124,7 @@ def make_draft(
         warnings=_warnings(content, text, encoding),
         chunk_tokens=chunk_tokens,
         passages=passages,
+        rights=checked_rights(fields.get("allow"), fields.get("deny")),
     )
 
 
@@ -204,15 +207,17 @@ def make_file_draft(
         source_path=path,
         metadata=checked_metadata(fields.get("metadata"), settings),
         chunk_tokens=_checked_chunk_tokens(fields, settings),
+        rights=checked_rights(fields.get("allow"), fields.get("deny")),
     )
 
 
 def make_url_draft(url: str, *, settings: Settings, **fields: Unpack[DocumentFields]) -> UrlDraft:
-    """Check the fields of a page or file that will be fetched: title, tags, metadata and chunk_tokens.
+    """Check the fields of a page or file that will be fetched: title, tags, metadata, chunk_tokens, and who
+    may see it.
 
     Raises InvalidFieldError.
     """
-    for name in sorted(fields.keys() - {"title", "tags", "metadata", "chunk_tokens"}):
+    for name in sorted(fields.keys() - {"title", "tags", "metadata", "chunk_tokens", "allow", "deny"}):
         if fields.get(name) is not None:
             raise InvalidFieldError(name, "cannot be given together with a URL, which decides it")
     tags = fields.get("tags")
@@ -222,6 +227,7 @@ def make_url_draft(url: str, *, settings: Settings, **fields: Unpack[DocumentFie
         tags=() if tags is None else checked_tags(tags, settings),
         metadata=checked_metadata(fields.get("metadata"), settings),
         chunk_tokens=_checked_chunk_tokens(fields, settings),
+        rights=checked_rights(fields.get("allow"), fields.get("deny")),
     )
 
 
@@ -340,6 +346,18 @@ def checked_tags(tags: object, settings: Settings) -> tuple[str, ...]:
         if len(unique) > settings.max_tags:
             raise InvalidFieldError("tags", f"there are over {settings.max_tags:,}, which is the limit")
     return tuple(unique)
+
+
+def checked_rights(allow: object, deny: object) -> Rights | None:
+    """Return the rights of a document; None without any. Raises InvalidFieldError."""
+    lists = {}
+    for name, given in (("allow", allow), ("deny", deny)):
+        try:
+            lists[name] = None if given is None else checked_principals(given)
+        except ValueError as error:
+            raise InvalidFieldError(name, str(error)) from None
+    rights = Rights(lists["allow"], lists["deny"] or ())
+    return None if rights == Rights() else rights
 
 
 def _usable_tags(matter: FrontMatter, settings: Settings) -> tuple[str, ...]:

@@ -16,9 +16,10 @@ from shoal.filters.value_checks import check_characters, check_file_type
 from shoal.library.library import Library
 from shoal.models.documents import DocumentDraft, DocumentSort, IngestResult
 from shoal.models.files import GIVEN_PASSAGES, FileDraft
+from shoal.models.rights import AccessSettings, Visibility
 from shoal.models.stored import NamedDocument
 from shoal.search.request import check_context, check_page
-from shoal.storage import chunk_queries, document_queries, source_files, statistics
+from shoal.storage import access_settings, chunk_queries, document_queries, source_files, statistics
 from shoal.storage.document_queries import checked_id, is_any_of
 from shoal.storage.file_types import is_of_type
 from shoal.support.clock import timestamp
@@ -253,7 +254,20 @@ class Documents:
                 self._settings.label_threshold,
             )
 
+    def access_settings(self) -> AccessSettings:
+        """Who may see documents without rights with a search token."""
+        with self._database.snapshot() as snapshot:
+            return AccessSettings(access_settings.visibility(snapshot))
+
     # Change
+
+    def change_access_settings(self, without_rights: str) -> AccessSettings:
+        """Change who may see documents without rights. Raises QueryError for anything but `everyone` and
+        `nobody`."""
+        visibility = check_choice("without_rights", without_rights, Visibility)
+        with self._database.write() as transaction:
+            access_settings.set_visibility(transaction, Visibility(visibility))
+        return AccessSettings(Visibility(visibility))
 
     def set_tags(self, document_id: int, tags: Sequence[str]) -> tuple[str, ...]:
         """Replace a document's tags; return them as stored. Raises NotFoundError, InvalidFieldError."""

@@ -19,11 +19,12 @@ from typing import Any
 
 from shoal.library.acronyms import DECIDED
 from shoal.models.files import ANY_TOKENS
+from shoal.models.rights import Visibility
 from shoal.models.stored import StoredChunk, StoredDocument
 from shoal.models.vocabulary import IslandScore, ReefScore
 from shoal.notes.exported_rows import note_records
 from shoal.search.pins import pin_records
-from shoal.storage import vectors
+from shoal.storage import access_settings, vectors
 from shoal.storage.attachments import links_of
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Snapshot
@@ -105,6 +106,8 @@ def _records(
     if encoder is not None:
         name, revision, dimension = encoder.identity
         head["encoder"] = {"name": name, "revision": revision, "dimension": dimension}
+    if (visibility := access_settings.visibility(snapshot)) is not Visibility.everyone:
+        head["without_rights"] = visibility.value
     yield head
     for (document_id,) in snapshot.rows(DOCUMENTS):
         if selected is not None and document_id not in selected:
@@ -133,6 +136,7 @@ def _document(snapshot: Snapshot, document_id: int, *, is_embedded: bool) -> Ite
         **_chunking(snapshot, document),
         "tags": document.tags,
         "metadata": document.metadata,
+        **_rights(document),
         "n_sentences": document.n_sentences,
         "coverage": document.coverage,
         "sections": [
@@ -170,6 +174,11 @@ def _chunking(snapshot: Snapshot, document: StoredDocument) -> dict[str, Any]:
         return {}
     passages = get_passages(snapshot, document.id)
     return {"chunk_tokens": document.chunk_tokens, **({"passages": passages} if passages else {})}
+
+
+def _rights(document: StoredDocument) -> dict[str, Any]:
+    """Who may see the document; nothing for one without rights."""
+    return {} if document.rights is None else document.rights._asdict()
 
 
 def _file(snapshot: Snapshot, document_id: int) -> dict[str, Any]:

@@ -114,7 +114,11 @@ def import_export(
 ) -> Imported:
     """Import the documents of an export; `Maintenance.import_export` describes the arguments."""
     lines = _lines(file, library.settings)
-    vector_import = VectorImport(library, _checked_head(lines))
+    head = _checked_head(lines)
+    if "without_rights" in head:
+        # Before the first document.
+        Documents(library).change_access_settings(head["without_rights"])
+    vector_import = VectorImport(library, head)
     bad = _BadLines()
     line_numbers: list[int] = []
     links_by_line: dict[int, Links] = {}
@@ -292,6 +296,8 @@ def _draft(record: dict[str, Any] | None, settings: Settings) -> DocumentDraft |
         title=record.get("title"),
         format=record.get("format"),
         metadata=record.get("metadata"),
+        allow=record.get("allow"),
+        deny=record.get("deny"),
         source_path=record.get("source_path"),
         chunk_tokens=None if "passages" in record else record.get("chunk_tokens", ANY_TOKENS),
         chunks=_chunks(record),

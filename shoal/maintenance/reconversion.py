@@ -79,4 +79,5 @@ def _draft(snapshot: Snapshot, document_id: int) -> FileDraft | None:
         source_path=stored.source_path,
         metadata=stored.metadata,
         chunk_tokens=stored.chunk_tokens,
+        rights=stored.rights,
     )

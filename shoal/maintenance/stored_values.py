@@ -41,11 +41,11 @@ STORED_AS = {
 
 TEXTS = "array of texts"
 JSON = {
-    "documents": {"report": "object", "metadata": "object"},
+    "documents": {"report": "object", "metadata": "object", "rights": "object"},
     "sections": {"path": TEXTS},
     "chunks": {"metadata": "object", "locator": "object"},
     "jobs": {"plan": "array"},
-    "job_items": {"tags": "array", "metadata": "object", "warnings": "array"},
+    "job_items": {"tags": "array", "metadata": "object", "warnings": "array", "rights": "object"},
     "job_item_cuts": {"cuts": "array"},
     "observed_documents": {"settings": "object"},
     "notes": {"metadata": "object", "prerequisites": "object", "pin_tags": "array"},

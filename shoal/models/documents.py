@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 from shoal.models.files import ANY_TOKENS, FilePlace, Locator, LocatorKind, SourceFile
+from shoal.models.rights import Rights
 from shoal.models.vocabulary import Island, Reef
 
 
@@ -60,6 +61,7 @@ class UrlDraft:
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     chunk_tokens: str = ANY_TOKENS
+    rights: Rights | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -82,7 +84,8 @@ class DocumentDraft:
     spaces. `content_hash` is the SHA-256 (hex) of its UTF-8, and of how it is cut unless that is the default
     (`shoal.formats.drafts`). `warnings` describe problems of the submitted
     text; they become part of the document's report. `file`: what it was converted from, None for a text.
-    `chunk_tokens`: `any`, a range such as `300-800`, or `given`; then `passages` are the chunks.
+    `chunk_tokens`: `any`, a range such as `300-800`, or `given`; then `passages` are the chunks. `rights`:
+    None if none were given.
     """
 
     title: str
@@ -97,6 +100,7 @@ class DocumentDraft:
     file: SourceFile | None = None
     chunk_tokens: str = ANY_TOKENS
     passages: tuple[Passage, ...] = ()
+    rights: Rights | None = None
 
     @property
     def locators(self) -> Sequence[Locator]:

@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
+from shoal.models.rights import Rights
+
 ANY_TOKENS = "any"
 """Chunks end where the topic changes, and may have any number of tokens: the default."""
 GIVEN_PASSAGES = "given"
@@ -274,6 +276,7 @@ class FileDraft:
     source_path: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     chunk_tokens: str = ANY_TOKENS
+    rights: Rights | None = None
 
     @property
     def n_bytes(self) -> int:

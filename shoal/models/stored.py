@@ -10,6 +10,7 @@ from shoal.models.described import Time
 from shoal.models.documents import DocFormat, LeftOut
 from shoal.models.files import FileAccount, FilePlace, Removed
 from shoal.models.recordings import Modality
+from shoal.models.rights import Rights
 from shoal.models.search import ContextChunk
 from shoal.models.vocabulary import IslandScore, Label, ReefScore
 from shoal.support.sha256 import sha256_of
@@ -35,6 +36,17 @@ class StoredDocument:
     created_at: Time
     updated_at: Time
     chunk_tokens: Annotated[str, "what it is cut with: `any`, a range of tokens, or `given` by its caller"]
+    allow: Annotated[
+        tuple[str, ...] | None,
+        "who may see it with a search token; null: what the collection says of documents without rights",
+    ]
+    deny: Annotated[tuple[str, ...], "who may not, whatever `allow` says"]
+
+    @property
+    def rights(self) -> Rights | None:
+        """None for a document without rights."""
+        rights = Rights(self.allow, self.deny)
+        return None if rights == Rights() else rights
 
 
 class NamedDocument(NamedTuple):

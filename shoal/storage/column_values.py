@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.models.documents import Passage
+from shoal.models.rights import Rights
 from shoal.storage.database import Snapshot
 
 if TYPE_CHECKING:
@@ -43,6 +44,19 @@ def passages_to_json(passages: Sequence[Passage]) -> str | None:
 def passages_from_json(text: str | None) -> tuple[Passage, ...]:
     """Return stored passages."""
     return () if text is None else tuple(map(Passage.of_row, json.loads(text)))
+
+
+def rights_to_json(rights: Rights | None) -> str | None:
+    """Return rights as stored; None for a document without rights."""
+    return None if rights is None else compact_json(rights._asdict())
+
+
+def rights_from_json(text: str | None) -> Rights | None:
+    """Return stored rights."""
+    if text is None:
+        return None
+    stored = json.loads(text)
+    return Rights(None if stored["allow"] is None else tuple(stored["allow"]), tuple(stored["deny"]))
 
 
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}

@@ -12,6 +12,7 @@ from shoal.declared.arguments import MAX_ID
 from shoal.errors import NotFoundError
 from shoal.models.documents import DocFormat, DocumentDraft, LeftOut, Passage
 from shoal.models.files import Removed
+from shoal.models.rights import Rights
 from shoal.models.stored import (
     DocumentDetail,
     DocumentPage,
@@ -21,7 +22,7 @@ from shoal.models.stored import (
     StoredSection,
 )
 from shoal.storage.attachments import attachments_of, parents_of
-from shoal.storage.column_values import passages_from_json
+from shoal.storage.column_values import passages_from_json, rights_from_json
 from shoal.storage.database import IDS_PER_STATEMENT, Query, Snapshot, listed, listed_in_parts
 from shoal.storage.source_files import describe_file, get_file
 from shoal.storage.totals import N_DOCUMENTS, N_WITH_TAG
@@ -30,7 +31,7 @@ HEADING = "heading"
 """The reason why the text of a heading is in no chunk."""
 
 DOCUMENT_COLUMNS = """id, title, format, source_path, n_bytes, n_chunks, n_sentences, coverage, content_hash,
-    metadata, created_at, updated_at, chunk_tokens"""
+    metadata, created_at, updated_at, chunk_tokens, rights"""
 
 # The ids of listed documents. They come from indexes alone, because the rows of documents hold the texts.
 ALL_IDS = "SELECT id FROM documents d WHERE TRUE"
@@ -208,6 +209,7 @@ def get_draft(snapshot: Snapshot, document_id: int) -> DocumentDraft:
         file=get_file(snapshot, document_id),
         chunk_tokens=row["chunk_tokens"],
         passages=get_passages(snapshot, document_id),
+        rights=rights_from_json(row["rights"]),
     )
 
 
@@ -233,6 +235,7 @@ def tags_queries(document_ids: Sequence[int]) -> Iterator[Query]:
 
 
 def _document(row: Any, tags: tuple[str, ...]) -> StoredDocument:
+    rights = rights_from_json(row["rights"]) or Rights()
     return StoredDocument(
         id=row["id"],
         title=row["title"],
@@ -248,6 +251,8 @@ def _document(row: Any, tags: tuple[str, ...]) -> StoredDocument:
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         chunk_tokens=row["chunk_tokens"],
+        allow=rights.allow,
+        deny=rights.deny,
     )
 
 

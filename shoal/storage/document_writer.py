@@ -16,7 +16,7 @@ from shoal.models.documents import Chunk, DocumentDraft, LeftOut, ScoredDocument
 from shoal.models.files import ANY_TOKENS
 from shoal.storage import vectors
 from shoal.storage.chunk_rows import COUNT_OBSERVED, score_columns, write_parts
-from shoal.storage.column_values import compact_json, passages_to_json
+from shoal.storage.column_values import compact_json, passages_to_json, rights_from_json, rights_to_json
 from shoal.storage.database import Snapshot, Transaction, listed
 from shoal.storage.index_tables import note_changes
 from shoal.storage.profiles import reef_ids_of
@@ -31,10 +31,10 @@ CHUNKS_TOGETHER = 500
 INSERT_DOCUMENT = """
     INSERT INTO documents (title, source_path, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,
                            report, created_at, updated_at, metadata, text_after, chunk_tokens, passages,
-                           text_hash)
+                           text_hash, rights)
     VALUES (:title, :source_path, :content_hash, :format, :n_bytes, :n_chunks, :n_sentences, :coverage,
             :report, :now, :now, :metadata, :text_after, :chunk_tokens, :passages,
-            :text_hash)
+            :text_hash, :rights)
     ON CONFLICT (content_hash) DO NOTHING
     RETURNING id
 """
@@ -47,9 +47,9 @@ DISCOUNT_OBSERVED = COUNT_OBSERVED.replace("stored = 1", "stored = 0").format(do
 # The columns that the chunks of a document depend on.
 IDENTITY = "SELECT content_hash, title, format FROM documents WHERE id = :document_id"
 CHUNK_TEXTS = "SELECT id, text FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
-HEAD = "SELECT source_path, metadata FROM documents WHERE id = :document_id"
+HEAD = "SELECT source_path, metadata, rights FROM documents WHERE id = :document_id"
 UPDATE_HEAD = """
-    UPDATE documents SET source_path = :source_path, metadata = :metadata, updated_at = :now
+    UPDATE documents SET source_path = :source_path, metadata = :metadata, rights = :rights, updated_at = :now
     WHERE id = :document_id
 """
 SUMMARY = "SELECT title, n_chunks FROM documents WHERE id = :document_id"
@@ -84,7 +84,8 @@ REPLACE_DOCUMENT = """
     UPDATE documents SET title = :title, source_path = :source_path, content_hash = :content_hash,
         format = :format, n_bytes = :n_bytes, n_chunks = :n_chunks, n_sentences = :n_sentences,
         coverage = :coverage, report = :report, updated_at = :now, metadata = :metadata,
-        text_after = :text_after, chunk_tokens = :chunk_tokens, passages = :passages, text_hash = :text_hash
+        text_after = :text_after, chunk_tokens = :chunk_tokens, passages = :passages, text_hash = :text_hash,
+        rights = :rights
     WHERE id = :document_id
 """
 # Foreign keys cascade to sections, chunks and tags.
@@ -254,24 +255,30 @@ def chunk_ids(snapshot: Snapshot, document_id: int) -> tuple[int, ...]:
 
 
 def update_head(transaction: Transaction, document_id: int, draft: DocumentDraft, *, now: str) -> bool:
-    """Copy tags, source path and metadata of a draft to an existing document; True if they differ."""
+    """Copy tags, source path, metadata and rights of a draft to an existing document; True if they differ."""
     key = {"document_id": document_id}
-    head = (draft.source_path, compact_json(draft.metadata))
+    head = (draft.source_path, compact_json(draft.metadata), rights_to_json(draft.rights))
     before = tuple(transaction.first(HEAD, key))
     tags = {row[0] for row in transaction.tuples(TAGS, key)}
     if before == head and tags == set(draft.tags):
         return False
-    row = {**key, "source_path": head[0], "metadata": head[1], "now": now}
+    row = {**key, "source_path": head[0], "metadata": head[1], "rights": head[2], "now": now}
     transaction.execute(UPDATE_HEAD, row)
     return set_tags(transaction, document_id, draft.tags, now=now)
 
 
 def with_stored_fields(snapshot: Snapshot, document_id: int, draft: DocumentDraft) -> DocumentDraft:
-    """The draft with the tags of an existing document too, and with its metadata unless it has its own."""
+    """The draft with the tags of an existing document too, and with its metadata and rights unless it has its
+    own."""
     key = {"document_id": document_id}
     tags = [row[0] for row in snapshot.tuples(TAGS, key)]
-    metadata = draft.metadata or json.loads(snapshot.first(HEAD, key)[1])
-    return dataclasses.replace(draft, tags=tuple(dict.fromkeys((*tags, *draft.tags))), metadata=metadata)
+    _, metadata, rights = snapshot.first(HEAD, key)
+    return dataclasses.replace(
+        draft,
+        tags=tuple(dict.fromkeys((*tags, *draft.tags))),
+        metadata=draft.metadata or json.loads(metadata),
+        rights=draft.rights or rights_from_json(rights),
+    )
 
 
 def merge_tags(transaction: Transaction, document_id: int, tags: Iterable[str], *, now: str) -> bool:
@@ -344,6 +351,7 @@ def _document_row(scored: ScoredDocument, now: str) -> dict[str, Any]:
         "metadata": compact_json(draft.metadata),
         "chunk_tokens": draft.chunk_tokens,
         "passages": passages_to_json(draft.passages),
+        "rights": rights_to_json(draft.rights),
         "text_hash": None if draft.chunk_tokens == ANY_TOKENS else sha256_of(draft.content),
         "now": now,
     }

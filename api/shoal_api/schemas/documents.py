@@ -158,6 +158,8 @@ class UploadQuerySchema(Schema):
     metadata = fields.String(
         metadata={"description": "a JSON object; for all files; for archives only"},
     )
+    allow = CommaList(fields.String(), metadata={"description": "who may see all files; for archives only"})
+    deny = CommaList(fields.String(), metadata={"description": "who may not see them; for archives only"})
     format = fields.String(
         metadata={
             "enum": [each.value for each in DocFormat],

@@ -24,6 +24,7 @@ from shoal.models.responses import (
     Stored,
     Tags,
 )
+from shoal.models.rights import AccessSettings, Visibility
 from shoal.models.stored import ChunkPage, DocumentPage, StoredChunk, StoredDocument
 
 DOCUMENTS = "/documents"
@@ -132,6 +133,30 @@ class DocumentOperations:
     @delete(DOCUMENT, Needed.write, fails=(404,), command="delete")
     def delete_document(self, document_id: int) -> bool:
         """Delete a document, its attachments and everything derived from them"""
+
+
+class AccessOperations:
+    """Operations on who may see documents with a search token."""
+
+    @get("/access", Needed.read)
+    def access_settings(self) -> AccessSettings:
+        """Get who may see documents without rights with a search token"""
+
+    @put("/access", Needed.admin)
+    def change_access_settings(
+        self,
+        without_rights: Annotated[
+            str,
+            Argument(
+                kind=Choice(Visibility), about="who may see documents without rights: `everyone`, or `nobody`"
+            ),
+        ],
+    ) -> AccessSettings:
+        """Change who may see documents without rights with a search token
+
+        It holds for stored documents, too, from the next request on. A new collection shows them to everyone
+        with a token for it.
+        """
 
 
 class OtherDocumentOperations:
@@ -398,5 +423,5 @@ class OtherJobOperations:
         """
 
 
-class AllDocumentOperations(DocumentOperations, JobOperations):
+class AllDocumentOperations(DocumentOperations, AccessOperations, JobOperations):
     """All that both clients have as they are declared."""

@@ -26,7 +26,7 @@ from shoal.jobs.queue.waits import Parked, Waits, wake, wake_due
 from shoal.models.documents import DocFormat, DocumentDraft
 from shoal.models.jobs import Stage
 from shoal.settings import Settings
-from shoal.storage.column_values import passages_from_json
+from shoal.storage.column_values import passages_from_json, rights_from_json
 from shoal.storage.database import Database, Row, Snapshot, Transaction
 from shoal.storage.source_files import file_from_json
 from shoal.support.clock import timestamp_at
@@ -435,7 +435,7 @@ def _lease_wave(
 
 def _work_item(columns: tuple[Any, ...], wave: WaveRef, vocabulary_version: int | None) -> WorkItem:
     item_id, seq, title, source_path, text_format, tags, metadata, warnings, *rest = columns
-    n_bytes, content_hash, document_id, by_path, alone, attempts, chunk_tokens = rest
+    n_bytes, content_hash, document_id, by_path, alone, attempts, chunk_tokens, rights = rest
     return WorkItem(
         id=item_id,
         owner="",
@@ -461,5 +461,6 @@ def _work_item(columns: tuple[Any, ...], wave: WaveRef, vocabulary_version: int 
             metadata=json.loads(metadata),
             warnings=tuple(json.loads(warnings)),
             chunk_tokens=chunk_tokens,
+            rights=rights_from_json(rights),
         ),
     )

@@ -17,7 +17,7 @@ from shoal.models.documents import DocFormat, DocumentDraft, UrlDraft
 from shoal.models.files import ANY_TOKENS, FileDraft, SourceFile
 from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
-from shoal.storage.column_values import passages_to_json
+from shoal.storage.column_values import passages_to_json, rights_to_json
 from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.source_files import file_to_json
 from shoal.storage.staleness import count_stale
@@ -61,6 +61,7 @@ def insert_items(transaction: Transaction, job_id: int, items: list[dict[str, An
             "by_path": 0,
             "alone": 0,
             "chunk_tokens": ANY_TOKENS,
+            "rights": None,
             **{name: value for name, value in item.items() if name not in _IN_OTHER_ROWS},
             "job_id": job_id,
             "now": now,
@@ -109,6 +110,7 @@ def accepted_item(draft: DocumentDraft, wave: int) -> dict[str, Any]:
         "content_hash": draft.content_hash,
         "content": draft.content,
         "chunk_tokens": draft.chunk_tokens,
+        "rights": rights_to_json(draft.rights),
         "passages": draft.passages,
         "file": draft.file,
         "status": ItemStatus.enqueued.value,
@@ -152,6 +154,7 @@ def _waiting_item(
         "content_hash": content_hash,
         "content": None,
         "chunk_tokens": file.chunk_tokens,
+        "rights": rights_to_json(file.rights),
         "file": file,
         "status": ItemStatus.enqueued.value,
         "document_id": None,

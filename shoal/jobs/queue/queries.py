@@ -12,6 +12,8 @@ from shoal.errors import NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.states import FINAL, RUNNING, WAVE_DONE, plan_from_json
 from shoal.models.jobs import Item, ItemCounts, ItemStatus, JobKind, JobStatus, Stage
+from shoal.models.rights import Rights
+from shoal.storage.column_values import rights_from_json
 from shoal.storage.database import Database, Row, listed
 from shoal.storage.statistics import of_owners
 
@@ -292,6 +294,7 @@ def _duplicate_warnings(row: Row) -> tuple[str, ...]:
         "title": row["title_stored"],
         "source_path": row["source_path_stored"],
         "metadata": json.loads(row["metadata_stored"]),
+        "rights": rights_from_json(row["rights_stored"]),
     }
     return duplicate_warnings(
         row["document_id"],
@@ -299,6 +302,7 @@ def _duplicate_warnings(row: Row) -> tuple[str, ...]:
         title=row["title"],
         source_path=row["source_path"],
         metadata=json.loads(row["metadata"]),
+        rights=rights_from_json(row["rights"]),
     )
 
 
@@ -335,11 +339,12 @@ def duplicate_warnings(
     title: str | None,
     source_path: str | None,
     metadata: Mapping[str, Any] | None,
+    rights: Rights | None = None,
 ) -> tuple[str, ...]:
     """Return one warning if a field of the duplicate differs from the stored document, else nothing.
 
-    `stored` has the `title`, `source_path` and `metadata` of the document. Fields that the client did not
-    send for the duplicate are None.
+    `stored` has the `title`, `source_path`, `metadata` and `rights` of the document. Fields that the client
+    did not send for the duplicate are None.
     """
     ignored = []
     if title is not None and title != stored["title"]:
@@ -349,6 +354,8 @@ def duplicate_warnings(
         ignored.append(f"its source path ({source_path}; the document has {stored_path})")
     if metadata and metadata != stored["metadata"]:
         ignored.append("its metadata (the document has others)" if stored["metadata"] else "its metadata")
+    if rights is not None and rights != stored["rights"]:
+        ignored.append("who may see it")
     if not ignored:
         return ()
     warning = (

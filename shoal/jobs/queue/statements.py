@@ -57,10 +57,10 @@ TOUCH_UPLOAD = f"UPDATE jobs SET received_at = :moment WHERE id = :job_id AND st
 INSERT_ITEM = """
     INSERT INTO job_items (job_id, seq, wave, title, source_path, format, tags, metadata, warnings, n_bytes,
                            content_hash, status, document_id, by_path, alone, error, error_code, updated_at,
-                           chunk_tokens)
+                           chunk_tokens, rights)
     VALUES (:job_id, :seq, :wave, :title, :source_path, :format, :tags, :metadata, :warnings, :n_bytes,
             :content_hash, :status, :document_id, :by_path, :alone, :error, :error_code, :now,
-            :chunk_tokens)
+            :chunk_tokens, :rights)
 """
 
 # Makes each item that waits a batch of its own.
@@ -182,7 +182,7 @@ EMBEDDING_NOW = f"""
 
 _ITEM_COLUMNS = """i.id, i.seq, i.title, i.source_path, i.format, i.tags, i.metadata, i.warnings,
                    i.n_bytes, i.content_hash, i.document_id, i.by_path, i.alone, i.attempts,
-                   i.chunk_tokens"""
+                   i.chunk_tokens, i.rights"""
 
 # Jobs that may hold the latest item before item `i` for which `i` waits: not those of incomplete uploads, nor
 # other local jobs.
@@ -674,9 +674,10 @@ HAS_STATUS = "AND status = :status"
 _ITEMS_OF_JOB = "FROM job_items WHERE job_id = :job_id {has_status}"
 # `report` is that of the document an item became, as long as the document still has the item's text.
 ITEMS = f"""
-    SELECT i.seq, i.title, i.source_path, i.metadata, i.warnings, i.n_bytes, i.status, i.document_id,
-           i.attempts, i.error, i.error_code, i.stage_share, w.stage, d.title AS title_stored,
+    SELECT i.seq, i.title, i.source_path, i.metadata, i.rights, i.warnings, i.n_bytes, i.status,
+           i.document_id, i.attempts, i.error, i.error_code, i.stage_share, w.stage, d.title AS title_stored,
            d.source_path AS source_path_stored, d.metadata AS metadata_stored, s.report,
+           d.rights AS rights_stored,
            (SELECT p.seq FROM job_item_parents a JOIN job_items p ON p.id = a.parent_id
             WHERE a.item_id = i.id) AS attached_to
     FROM job_items i

@@ -225,6 +225,7 @@ class Converting(ItemHandler):
             tags=head.tags,
             metadata=head.metadata,
             chunk_tokens=head.chunk_tokens,
+            rights=head.rights,
         )
         return Attached(found.name, file)
 

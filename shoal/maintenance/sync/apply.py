@@ -382,6 +382,7 @@ def _replacement(
                 tags=kept_tags,
                 metadata=stored.metadata,
                 chunk_tokens=stored.chunk_tokens,
+                rights=stored.rights,
             )
         kept = [tag for tag in stored.tags if tag in draft.tags or tag in tags or tag not in old.tags]
         added = [tag for tag in draft.tags if tag not in old.tags]
