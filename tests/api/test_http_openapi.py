@@ -26,7 +26,7 @@ OPERATIONS = {
     "listSynonyms", "addSynonym", "getSynonym", "replaceSynonym", "deleteSynonym", "exportSynonyms",
     "listPins", "addPin", "getPin", "replacePin", "deletePin",
     "importSynonyms", "listAcronyms", "scanAcronyms", "getAcronym", "confirmAcronym", "rejectAcronym",
-    "getReefs", "getHealth", "getReadiness", "getMetrics",
+    "getReefs", "getHealth", "getReadiness", "getMetrics", "getAccessSettings", "changeAccessSettings",
     "changeSavedSearch", "clearQueries", "createSavedSearch", "deleteSavedSearch", "getSavedSearch",
     "getWebhookDelivery", "listFrequentQueries", "listJudgedQueries", "listQueries", "listSavedSearches",
     "listWebhookDeliveries", "redeliverWebhook", "reportClick", "suggest", "testSavedSearch",
