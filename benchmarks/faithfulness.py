@@ -51,7 +51,7 @@ from lagoon.tokens import STOP_WORDS
 from shoal.encoders.encoder import Encoder, TextKind, open_encoder
 from shoal.engine import Engine
 from shoal.models.search import SearchMode, SearchResult
-from shoal.search.explain.counterfactuals import (
+from shoal.search.counterfactuals import (
     Words,
     shown_word,
     strongest_words,

@@ -8,7 +8,7 @@ each and for all,
     queries   with an answer
     likely    those whose first result has a relevance of .5 or more
     relevant  of these, first results that are judged relevant
-    bounded   whose first result has less only because it lacks what must match (`shoal.search.must_match`)
+    bounded   whose first result has less only because it lacks what must match
     wrongly   of these, first results that are judged relevant
 
 `--list` also prints the bounded queries, with what the first result lacks. Exits 1 if `likely` is below
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from benchmarks.judged_library import JudgedLibrary, read_collection
 from benchmarks.relevance import first_results
-from shoal.search.must_match import NO_BOUNDS, Bounds
+from shoal.search.query_analysis import NO_BOUNDS, Bounds
 from shoal.search.relevance import relevance
 
 LIKELY = 0.5

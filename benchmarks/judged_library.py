@@ -22,10 +22,10 @@ from shoal.index import lexical as bm25f
 from shoal.index.lexical import BM25, UNIT, Bm25, WeightedTerm
 from shoal.learning.scorers import scorer_for
 from shoal.search.filters import CompiledFilters
-from shoal.search.lexical_ranking import field_counts, find_matches, weighted_terms
 from shoal.search.library_index import IndexCache
 from shoal.search.query_language import ParsedQuery, Term, parse_query
 from shoal.search.query_profile import make_profile
+from shoal.search.signals import field_counts, find_matches, weighted_terms
 from shoal.storage.profiles import MILLIONTHS, batches
 
 Doubles = npt.NDArray[np.float64]
@@ -108,7 +108,7 @@ class JudgedLibrary:
         return Query(parsed, profile.strength, profile.matched_words, profile.info.confidence)
 
     def lexical(self, bm25: Bm25 = BM25) -> Doubles:
-        """(q, c): scores of the queries as in `shoal.search.lexical_ranking`, with given constants."""
+        """(q, c): scores of the queries as in `shoal.search.signals`, with given constants."""
         return self._scores(
             [
                 weighted_terms(self.index, query.parsed, find_matches(self.index, query.parsed.terms))

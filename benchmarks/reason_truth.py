@@ -11,7 +11,7 @@ of 792 (Cohen's kappa 0.82).
 Builds the libraries (minutes), or uses those in `--databases`. A search counts if its first result covers
 four fifths of the judged passage. Prints, for each half of the searches, the shares of apt and wrong reefs
 in the order of their shares of the score and among the reasons, the number of reasons a result, and the
-separation of apt from wrong ones (AUC). `--fit` prints the constants of `shoal.search.reasons`, fitted on
+separation of apt from wrong ones (AUC). `--fit` prints the constants of `shoal.search.why`, fitted on
 the half `choose`.
 
 CORPORA has `books/`, `wikipedia/`, `more-books/` (unpacked) and `wikipedia-vital-1k.jsonl.gz`. COLLECTIONS
@@ -33,7 +33,7 @@ import numpy as np
 from benchmarks import label_truth
 from shoal import Engine
 from shoal.learning.scorers import scorer_for
-from shoal.search import reasons
+from shoal.search import why
 from shoal.search.query_profile import make_profile
 
 JUDGED = Path(__file__).parent / "judgements" / "search_reasons.jsonl"
@@ -171,16 +171,14 @@ def _print_shares(title: str, reefs: Sequence[Reason]) -> None:
 
 
 def fit(results: Sequence[Sequence[Reason]]) -> None:
-    """Print the constants of `shoal.search.reasons`."""
+    """Print the constants of `shoal.search.why`."""
     known = [
         reef
         for reefs in results
         for reef in reefs
         if not np.isnan(reef.apt) and reef.of_passage and reef.of_query
     ]
-    inputs = np.array(
-        [[reasons.log_odds(reef.of_passage), reasons.log_odds(reef.of_query)] for reef in known]
-    )
+    inputs = np.array([[why.log_odds(reef.of_passage), why.log_odds(reef.of_query)] for reef in known])
     constants = label_truth.logistic_regression(inputs, np.array([reef.apt for reef in known]))
     names = ("INTERCEPT", "PASSAGE", "QUERY")
     print("\n" + ", ".join(f"{name} {value:.3f}" for name, value in zip(names, constants, strict=True)))

@@ -18,7 +18,7 @@ from typing import Any
 
 from shoal import Engine
 from shoal.declared.filters import SearchFilters
-from shoal.search import lexical_ranking, results, signals
+from shoal.search import results, signals
 from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.library_index import IndexCache, LibraryView
 from shoal.search.query_analysis import analyze_query
@@ -74,8 +74,8 @@ def main() -> int:
             view = LibraryView(snapshot, library, engine.scorer, engine.settings)
             query = analyze_query(view, request)
             parsed = query.parsed
-            matches = lexical_ranking.find_matches(library, parsed.terms)
-            scores = lexical_ranking.score_chunks(library, parsed, matches)
+            matches = signals.find_matches(library, parsed.terms)
+            scores = signals.score_chunks(library, parsed, matches)
             best = library.index.chunk_ids(scores.argsort()[:-11:-1]).tolist()
             ids, cited = listed("id", best)
             ranking = rank_for(view, query, CompiledFilters(), request)
@@ -83,16 +83,12 @@ def main() -> int:
             tagged = compile_filters(SearchFilters(tags=("book",)), engine.scorer, label_threshold=0.5)
             steps: dict[str, Callable[[], object]] = {
                 "opening the index": lambda: open_index(engine.database),
-                "finding the words": lambda: lexical_ranking.find_matches(library, parsed.terms),
-                "scoring every match by words": lambda: lexical_ranking.score_chunks(
-                    library, parsed, matches
-                ),
+                "finding the words": lambda: signals.find_matches(library, parsed.terms),
+                "scoring every match by words": lambda: signals.score_chunks(library, parsed, matches),
                 "analyzing the query, with feedback": lambda: analyze_query(view, request),
                 "a filter": lambda: tagged.met_by(snapshot, library),
                 "every overlap of reefs": lambda: signals.overlaps(library, query.reefs),
-                "words in title, headings and tags": lambda: lexical_ranking.field_counts(
-                    snapshot, library, matches
-                ),
+                "words in title, headings and tags": lambda: signals.field_counts(snapshot, library, matches),
                 "ten results": lambda: results.build_results(view, ranked, query, request),
             }
             statements: dict[str, tuple[str, Mapping[str, Any]]] = {

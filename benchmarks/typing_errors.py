@@ -41,7 +41,7 @@ from shoal.index.building import NO_WORDS, IndexedDocument, Profiles, segment_by
 from shoal.index.forms import TWO_EDITS_FROM, near_forms
 from shoal.index.index import Index
 from shoal.index.segment import Segment
-from shoal.search import near_words
+from shoal.search import synonyms
 from shoal.words.terms import TERMS
 
 SHORTEST = 4
@@ -219,7 +219,7 @@ def measure_large(n_terms: int, seed: int) -> None:
 def choose(cases: Sequence[Case], clean: Sequence[float]) -> None:
     """Print what other weights keep."""
     for replaced, other in itertools.product((0.5, 0.65, 0.8, 1.0), (0.0, 0.2, 0.4)):
-        near_words.REPLACED_WEIGHT, near_words.OTHER_WEIGHT = replaced, other
+        synonyms.REPLACED_WEIGHT, synonyms.OTHER_WEIGHT = replaced, other
         report(f"replaced {replaced}, other {other}", cases, clean, measure(cases, "auto")[0])
 
 

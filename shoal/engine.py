@@ -364,8 +364,8 @@ class Engine:
         `filters` and `filter` are as in `search`. A condition on a facet's own field does not apply to its
         counts. Raises QueryError.
         """
+        from shoal.facets.requests import make_facets
         from shoal.filters.objects import make_filter
-        from shoal.search.facets.requests import make_facets
         from shoal.search.request import make_filters
 
         return self._library.searcher.facets(
@@ -421,7 +421,7 @@ class Engine:
 
         `**search` takes the arguments of `search`. Raises QueryError, NotFoundError.
         """
-        from shoal.search.explain.explanation import explain
+        from shoal.search.explanation import explain
         from shoal.search.request import check_id, make_request
 
         request = make_request(query, settings=self.settings, **search)
@@ -474,7 +474,7 @@ class Engine:
         `**search` takes the arguments of `search`. Without `nearest_sentences`, the encoder does not read the
         sentences of the results; `nearest_sentences` of the engine has them later. Raises QueryError.
         """
-        from shoal.search.explain.explanation import search_and_explain
+        from shoal.search.explanation import search_and_explain
         from shoal.search.request import make_request
 
         request = make_request(query, settings=self.settings, **search)

@@ -39,7 +39,7 @@ from shoal.models.queries import NearWord, QueryInfo
 from shoal.models.responses import Status
 from shoal.models.scores import RerankInfo
 from shoal.models.search import GroupBy
-from shoal.search.near_words import PREFIX, TYPO
+from shoal.search.synonyms import PREFIX, TYPO
 from shoal.settings import Settings
 from shoal.storage.index_records import Lag
 from shoal.support.collection_names import MAIN

@@ -22,7 +22,7 @@ from shoal.models.batches import BatchAnswer, BatchResponse, FusedResult
 from shoal.models.notes import NoteHit, UnitResponse
 from shoal.models.search import DocumentResult, Expand, SearchResponse, SearchResult
 from shoal.notes.unit_search import UNITS
-from shoal.search.selected_fields import SelectedFields
+from shoal.search.answer_texts import SelectedFields
 from shoal_api import access, service
 from shoal_api.openapi import Blueprint
 from shoal_api.problems import field_problem, for_error, unexpected_problem

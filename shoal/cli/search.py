@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from shoal.models.explanations import Explanation
     from shoal.models.notes import UnitResponse
     from shoal.models.search import SearchResponse
-    from shoal.search.selected_fields import SelectedFields
+    from shoal.search.answer_texts import SelectedFields
 
 SHOWN_CHARS = 60
 """Of a value."""
@@ -350,7 +350,7 @@ def _check_combination(
 def _selected_fields(include: str | None, exclude: str | None) -> SelectedFields:
     """The fields of results for --json. Raises QueryError."""
     from shoal.models.search import SearchResult
-    from shoal.search.selected_fields import SelectedFields
+    from shoal.search.answer_texts import SelectedFields
 
     known = {field.name for field in dataclasses.fields(SearchResult)}
     return SelectedFields(split_tags(include) or None, split_tags(exclude) or None, known)

@@ -21,7 +21,7 @@ TermCoverage = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class SharedReef:
-    """A reef that the query and a chunk share (`shoal.search.reasons`)."""
+    """A reef that the query and a chunk share (`shoal.search.why`)."""
 
     reef_id: int
     reef_name: str

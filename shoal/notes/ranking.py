@@ -35,8 +35,8 @@ from shoal.notes.note_index import NoteIndex, Occurrences, parse_list, parse_rel
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.relevance import boost, is_filtered, relevance_in
 from shoal.scorer import Scorer
-from shoal.search.lexical_ranking import PAIR_SHARE
 from shoal.search.query_profile import MAX_REEFS_WITH_WORDS, make_profile
+from shoal.search.signals import PAIR_SHARE
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot
 from shoal.words.terms import TERMS

@@ -31,14 +31,13 @@ from shoal.notes.note_index import PINNED, Block, LiveBlock, NoteIndex, parse_li
 from shoal.notes.note_rows import NoteRows
 from shoal.notes.texts import joined
 from shoal.search.audit import AuditLog, complete_entry, make_entry
-from shoal.search.embedded_query import EmbeddedQuery
 from shoal.search.filters import CompiledFilters
-from shoal.search.lexical_ranking import score_chunks
 from shoal.search.library_index import LibraryIndex, LibraryView
 from shoal.search.matched_terms import TextWords, find_highlights, format_term, make_highlighter
 from shoal.search.ordering import Order
 from shoal.search.query_analysis import AnalyzedQuery, analyze_query
 from shoal.search.query_profile import MAX_REEFS, MAX_REEFS_WITH_WORDS, apply_feedback
+from shoal.search.query_vectors import EmbeddedQuery
 from shoal.search.ranking import Ranked, Ranking, rank
 from shoal.search.relevance import find_evidence, is_relevant_enough, relevance
 from shoal.search.request import SearchRequest, make_request
@@ -51,6 +50,7 @@ from shoal.search.results import (
     scores_of,
 )
 from shoal.search.searcher import Searcher, filter_warnings, milliseconds_since, relevance_warnings
+from shoal.search.signals import score_chunks
 from shoal.settings import Settings
 from shoal.storage.chunk_queries import StoredProfiles
 from shoal.storage.profiles import Profiles

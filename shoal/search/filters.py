@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 
 from shoal.declared.filters import SearchFilters
 from shoal.errors import FilterError, QueryError
+from shoal.facets.counting import FacetCounter
 from shoal.filters.evaluation import FilterState
 from shoal.filters.named_filters import ReefNames, conditions_by_filter
 from shoal.filters.tree import Node, joined
 from shoal.index.matching import Matches
 from shoal.scorer import Scorer
-from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import LibraryIndex
 from shoal.search.order_arguments import Boost
 from shoal.search.query_language import ParsedQuery, Term
+from shoal.search.signals import find_matches
 from shoal.storage.database import Snapshot
 
 PHRASE, TITLE, EXCLUDED = "phrase", "title", "excluded"
@@ -127,6 +128,25 @@ def compile_filters(
         names.check(tree)
     _check_boosts(names, boosts)
     return CompiledFilters(by_filter, tree=tree, names=names)
+
+
+def facet_counter(
+    snapshot: Snapshot,
+    library: LibraryIndex,
+    filters: CompiledFilters,
+    names: ReefNames,
+    is_found: NDArray[np.bool_],
+    is_result: NDArray[np.bool_],
+    matches: Mapping[Term, Matches] | None = None,
+) -> FacetCounter:
+    """Return what counts the facets of a search. `is_found`, `is_result`: as of FacetCounter."""
+
+    def met(by_filter: Mapping[str, Node], tree: Node | None) -> NDArray[np.bool_]:
+        others = dataclasses.replace(filters, by_filter=by_filter, tree=tree, shared=None)
+        return others.met_by(snapshot, library, matches)
+
+    state = FilterState(snapshot, library.index, library.fields, names)
+    return FacetCounter(state, filters.by_filter, filters.tree, is_found, is_result, met)
 
 
 def _check_boosts(names: ReefNames, boosts: Sequence[Boost]) -> None:

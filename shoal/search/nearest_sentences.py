@@ -17,9 +17,9 @@ from lagoon.sentences import sentence_spans
 from shoal.errors import EncoderError
 from shoal.models.scores import NearestSentence
 from shoal.models.search import SearchMode, SearchResult
-from shoal.search.embedded_query import embed_query
-from shoal.search.reasons import describe_nearest
+from shoal.search.query_vectors import embed_query
 from shoal.search.request import make_request
+from shoal.search.why import describe_nearest
 from shoal.settings import Settings
 from shoal.storage.database import Database, listed
 

@@ -13,6 +13,8 @@ A decay by date and boosts by filter add named parts to the score of a hybrid se
 
 Both are added to matches alone: neither makes a result. The age is that of the newest date of the field; a
 date after `now` has the age 0, and a document without a date gets nothing.
+
+Documents that are grouped under others: the attachments of a mail under the mail.
 """
 
 from __future__ import annotations
@@ -37,7 +39,6 @@ from shoal.index import kernels
 from shoal.index.index import Index
 from shoal.models.scores import BoostPart
 from shoal.models.search import SortValue
-from shoal.search.families import Families
 from shoal.search.order_arguments import Boost, Decay, SortKey
 from shoal.storage.database import Snapshot
 
@@ -471,3 +472,43 @@ def decayed_parts(column: Column, decay: Decay) -> Doubles:
     np.maximum.at(newest, column.rows[has_date], moments[has_date])
     ages = np.maximum(decay.now - newest, 0.0) / MICROSECONDS_PER_DAY
     return np.asarray(decay.weight * np.exp2(-ages / decay.half_life_days))
+
+
+PARENTS = "SELECT document_id, MIN(parent_id) FROM document_parents GROUP BY document_id ORDER BY document_id"
+_MAX_STEPS = 16
+"""Attachments of attachments are followed over 2^16 documents; links may form a circle."""
+
+
+@dataclass(frozen=True)
+class Families:
+    """The documents that attached ones are grouped under: the outermost, by the parent that was stored first.
+
+    attached  i64 (n,), ascending
+    heads     i64 (n,)
+    """
+
+    attached: NDArray[np.int64]
+    heads: NDArray[np.int64]
+
+    @classmethod
+    def read(cls, snapshot: Snapshot) -> Families:
+        rows = list(snapshot.tuples(PARENTS))
+        attached, heads = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+        families = cls(attached, heads)
+        for _ in range(_MAX_STEPS):
+            further = families.of(families.heads)
+            if np.array_equal(further, families.heads):
+                break
+            families = cls(attached, further)
+        return families
+
+    def of(self, document_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the head of each document; itself if it is attached to none."""
+        if not len(self.attached):
+            return document_ids
+        at = np.minimum(np.searchsorted(self.attached, document_ids), len(self.attached) - 1)
+        return np.where(self.attached[at] == document_ids, self.heads[at], document_ids)
+
+    def members(self, heads: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the documents of these families, their heads among them."""
+        return np.concatenate([heads, self.attached[np.isin(self.heads, heads)]])

@@ -11,7 +11,7 @@ encoder was not measured. So mode `dense` refuses a threshold of relevance.
     adjacent terms    share of the query's neighbouring terms that stand close together in the passage too
     reef similarity   cosine of the profiles of passage and query, by the query's own words
 
-What must match (`shoal.search.must_match`) bounds it.
+What must match (`shoal.search.query_analysis`) bounds it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ import numpy as np
 from shoal.models.queries import QueryReef
 from shoal.models.scores import RelevancePart
 from shoal.search.matched_terms import Occurrence, TextWords, format_term
-from shoal.search.must_match import NO_BOUNDS, Bounds, MustMatch
-from shoal.search.query_analysis import AnalyzedQuery
+from shoal.search.query_analysis import NO_BOUNDS, AnalyzedQuery, Bounds, MustMatch
 from shoal.search.query_language import Term
 from shoal.search.query_profile import join_words
 from shoal.storage.chunk_queries import StoredProfiles

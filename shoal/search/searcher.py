@@ -16,6 +16,7 @@ import numpy as np
 from shoal.declared.filters import SearchFilters
 from shoal.declared.search import LIKELY
 from shoal.errors import QueryError
+from shoal.facets.counting import find_facets
 from shoal.filters.evaluation import FilterState
 from shoal.filters.named_filters import ReefNames
 from shoal.filters.warnings import find_filter_warnings
@@ -26,37 +27,48 @@ from shoal.models.search import Expand, FoldedResult, GroupBy, SearchMode, Searc
 from shoal.scorer import Scorer
 from shoal.search.answer_texts import answer_texts
 from shoal.search.audit import AuditLog, complete_entry, make_entry, rerank_entry
-from shoal.search.cursors import CHANGED, CHANGED_WITHOUT_ANCHOR, RawScores, cursor_after, state_of
-from shoal.search.document_results import DocumentParts, further_passages, make_parts, parts_queries
-from shoal.search.embedded_query import EmbeddedQuery, embed_query, embedded_query_text
-from shoal.search.facets.counting import FacetCounter, find_facets
-from shoal.search.families import Families
-from shoal.search.filters import CompiledFilters, compile_filters
+from shoal.search.filters import CompiledFilters, compile_filters, facet_counter
 from shoal.search.folding import select
-from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import IndexCache, LibraryIndex, LibraryView
 from shoal.search.matched_terms import format_term
-from shoal.search.must_match import absent_warnings, lacking_warning
 from shoal.search.nearest_sentences import NO_TIME, mark_nearest_sentences
-from shoal.search.ordering import Sorting, find_added_scores
+from shoal.search.ordering import Families, Sorting, find_added_scores
 from shoal.search.query_analysis import (
     IN_NO_PASSAGE,
     AnalyzedQuery,
+    absent_warnings,
     analyze_query,
     first_queries,
     join_terms,
+    lacking_warning,
 )
+from shoal.search.query_vectors import EmbeddedQuery, embed_query, embedded_query_text
 from shoal.search.ranking import Ranked, Ranking, rank
 from shoal.search.relevance import RANKED_BY_VECTORS, is_relevant_enough
-from shoal.search.request import SearchRequest
-from shoal.search.results import build_results, results_queries
+from shoal.search.request import (
+    CHANGED,
+    CHANGED_WITHOUT_ANCHOR,
+    RawScores,
+    SearchRequest,
+    cursor_after,
+    state_of,
+)
+from shoal.search.results import (
+    DocumentParts,
+    build_results,
+    further_passages,
+    make_parts,
+    parts_queries,
+    results_queries,
+)
+from shoal.search.signals import find_matches
 from shoal.settings import Settings
 from shoal.storage import field_values
 from shoal.storage.database import Database, Query, Snapshot
 
 if TYPE_CHECKING:
+    from shoal.facets.requests import FacetRequest
     from shoal.filters.tree import Node
-    from shoal.search.facets.requests import FacetRequest
     from shoal.search.query_vectors import QueryVectors
     from shoal.search.reranking import Reranker, Reranking, StoredVectors
 
@@ -259,7 +271,7 @@ class Searcher:
         ):
             is_found = np.ones(len(library), dtype=np.bool_)
             is_result = compiled.met_by(snapshot, library) if compiled else is_found
-            counter = FacetCounter(snapshot, library, compiled, names, is_found, is_result)
+            counter = facet_counter(snapshot, library, compiled, names, is_found, is_result)
             facets, warnings = find_facets(counter, requests)
             n_documents, n_chunks = counter.all.n_documents, counter.all.n_chunks
             state = FilterState(snapshot, library.index, library.fields, names)
@@ -475,7 +487,7 @@ def filter_warnings(
 def facets_of_ranking(search: RankedSearch) -> tuple[tuple[Facet, ...], list[str]]:
     """Count the facets of everything that a search ranks, on all pages. Return them with their warnings."""
     view, query, request, ranking = search.view, search.analyzed_query, search.request, search.ranking
-    counter = FacetCounter(
+    counter = facet_counter(
         view.snapshot,
         view.library,
         search.filters,

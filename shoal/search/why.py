@@ -2,19 +2,27 @@
 
 1. Names, codes and rare words that query and passage share. Names never are reasons through a reef.
 2. The other words of the query, as the passage writes them, in its text or above it.
-3. Topics: reefs that are reasons (`shoal.search.reasons`) and labels of the passage.
+3. Topics: reefs that are reasons (`shoal.search.why`) and labels of the passage.
 4. Without a topic: related words, a pair of a word of the query and one of the passage, of a reef that is a
    reason without being a label.
 
 A passage with none of these says what it was found by: learned words, the passages that match best, its
 neighbours, its vector, or topics in the background.
+
+Reasons: which of the reefs that a query shares with a passage a person would accept as a reason.
+
+Most shared reefs are background: a query has up to 60 reefs with feedback, and a passage 38. A reef is a
+reason if the passage is about it and the query's own words ask for it. Its probability is a logistic
+function of both probabilities (`lagoon.results`), fitted to judged reasons (`benchmarks/reason_truth.py`).
+The words that show it are those of query and passage with the largest supported contributions to the reef.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,16 +31,22 @@ import numpy as np
 from lagoon.tokens import token_list
 from shoal.index.forms import is_name
 from shoal.models.reasons import Reason, ReasonKind
+from shoal.models.scores import SharedReef
 from shoal.models.vocabulary import Label
 from shoal.scorer import Scorer
-from shoal.search.lexical_ranking import tag_spellings
 from shoal.search.library_index import LibraryIndex
-from shoal.search.matched_terms import Occurrence, find_phrase, is_inflection
-from shoal.search.names import NamedTerm, full_names, is_written_as_name
+from shoal.search.matched_terms import (
+    NamedTerm,
+    Occurrence,
+    find_phrase,
+    full_names,
+    is_inflection,
+    is_written_as_name,
+)
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.query_language import Term
 from shoal.search.ranking import Ranked
-from shoal.search.reasons import LEAST_ASKED, largest_words, reason_probability
+from shoal.search.signals import tag_spellings
 from shoal.storage.chunk_queries import StoredProfiles
 from shoal.storage.profiles import MAX_REEFS
 from shoal.words.typed import folded, stems_of
@@ -324,3 +338,62 @@ def _place(head: str, start: int) -> str:
     """Which line of a head an offset is in: the title, a heading or the path."""
     n_before, n_behind = head.count("\n", 0, start), head.count("\n", start)
     return "its title" if not n_before else "its heading" if n_behind else "its path"
+
+
+INTERCEPT, PASSAGE, QUERY = 0.79, 0.58, 0.62
+"""Coefficients of the log odds of the probabilities of passage and query."""
+LEAST = 0.001
+"""Probabilities are kept this far from 0 and 1."""
+LEAST_ASKED = 0.3
+"""Least probability that the query's words are about the reef of a reason."""
+PROBABILITY_DIGITS = 3
+MOST_WORDS_OF_REEF = 3
+"""Words of query and passage that a reason names."""
+LEAST_SHARE = 0.25
+"""Least contribution of a named word, as a share of the largest."""
+MOST_QUOTED = 120
+"""Characters of a sentence that a reason quotes."""
+QUOTATION_MARKS = '"“”„«» '
+"""Those at the ends of a sentence are left out, since the reason has its own."""
+
+
+def reason_probability(passage: float, query: float) -> float:
+    """Probability that a shared reef is a reason, from those that passage and query are about it.
+
+    0 if the query hardly asks for the reef, or no word of the passage shows it.
+    """
+    if not passage or query < LEAST_ASKED:
+        return 0.0
+    logit = INTERCEPT + PASSAGE * log_odds(passage) + QUERY * log_odds(query)
+    return round(1.0 / (1.0 + math.exp(-logit)), PROBABILITY_DIGITS)
+
+
+def describe_nearest(sentence: str, similarity: float) -> str:
+    """Say in words that a sentence of a passage is near to the query; `similarity` is the cosine."""
+    quoted = " ".join(sentence.split()).strip(QUOTATION_MARKS)
+    if len(quoted) > MOST_QUOTED:
+        quoted = quoted[:MOST_QUOTED].rsplit(" ", 1)[0] + " …"
+    return f"its sentence “{quoted}” is near in meaning ({similarity:.2f})"
+
+
+def log_odds(probability: float) -> float:
+    return math.log((probability + LEAST) / (1.0 - probability + LEAST))
+
+
+def order_reasons(shared: Iterable[SharedReef]) -> tuple[SharedReef, ...]:
+    """Put reasons first, most probable first; the order of the others stays."""
+    return tuple(sorted(shared, key=lambda reef: -reef.probability if reef.is_reason else 0.0))
+
+
+def largest_words(
+    contributions: Mapping[int, Sequence[tuple[str, float]]],
+) -> dict[int, tuple[str, ...]]:
+    """By reef, the first words of `LearningScorer.supporting_words` that contribute enough to be named."""
+    return {
+        reef_id: tuple(
+            dict.fromkeys(
+                word for word, value in pairs[:MOST_WORDS_OF_REEF] if value >= LEAST_SHARE * pairs[0][1]
+            )
+        )
+        for reef_id, pairs in contributions.items()
+    }

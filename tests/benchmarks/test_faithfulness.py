@@ -28,7 +28,7 @@ from benchmarks.faithfulness import (
     words_occluded,
     words_shown,
 )
-from shoal.search.explain.counterfactuals import words_of_passage
+from shoal.search.counterfactuals import words_of_passage
 
 FILLERS = ("orchard", "bridge", "violin", "glacier", "senate", "harbour", "pottery", "copper", "saddle")
 TEXTS = (

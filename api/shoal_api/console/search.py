@@ -11,15 +11,15 @@ from werkzeug.wrappers import Response
 from shoal.declared.search import LIKELY, MAX_OFFSET, is_weak
 from shoal.engine import Engine
 from shoal.errors import FilterError, NotFoundError, QueryError
+from shoal.facets.counting import toggled
+from shoal.facets.requests import make_facets
 from shoal.filters.objects import make_filter
 from shoal.filters.tree import Node, text_of
 from shoal.models.documents import DocFormat
 from shoal.models.explanations import Explanation, Word
 from shoal.models.facets import Facet, FacetValue
 from shoal.models.search import Expand, GroupBy, Pins, SearchMode, SearchResult, Synonyms, Syntax, Typos
-from shoal.search.facets.own_conditions import toggled
-from shoal.search.facets.requests import make_facets
-from shoal.search.near_words import TYPO
+from shoal.search.synonyms import TYPO
 from shoal.support.clock import timestamp
 from shoal.support.presets import DEFAULT as DEFAULT_PRESET
 from shoal.support.presets import all_presets

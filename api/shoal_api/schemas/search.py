@@ -27,8 +27,8 @@ from shoal.models.verdicts import (
 )
 from shoal.notes.unit_search import UNITS
 from shoal.saved_searches.arguments import DEFAULTS as SAVED
+from shoal.search.answer_texts import MAX_NAMES
 from shoal.search.batch import MAX_RESULTS, MAX_SEARCHES
-from shoal.search.selected_fields import MAX_NAMES
 from shoal.support.presets import Weights
 from shoal_api.schemas.arguments import Fields, address_fields, body_field, body_fields, schema_of
 from shoal_api.schemas.common import (

@@ -21,13 +21,12 @@ from shoal.models.documents import DocFormat, ScoredDocument
 from shoal.models.queries import QueryInfo, QueryReef
 from shoal.models.search import Fusion, SearchMode, TagsMatch
 from shoal.search.filters import CompiledFilters
-from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.query_language import parse_query
 from shoal.search.query_profile import QueryProfile
 from shoal.search.ranking import Ranked, Ranking, rank
-from shoal.search.signals import DenseCosines
+from shoal.search.signals import DenseCosines, find_matches
 from shoal.storage import document_writer, migrate
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.opening import open_database

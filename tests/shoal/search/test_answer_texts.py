@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from shoal import Engine
 from shoal.errors import QueryError
 from shoal.models.search import SearchResult
-from shoal.search.answer_texts import HEAD_TOKENS, fit, make_prompt, text_cost
+from shoal.search.answer_texts import HEAD_TOKENS, SelectedFields, fit, make_prompt, text_cost
 from shoal.search.searcher import PASSED_OVER
-from shoal.search.selected_fields import SelectedFields
 from shoal.settings import Settings
 from shoal.support.token_estimate import count_tokens
 

@@ -12,7 +12,7 @@ from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
 from shoal.models.explanations import Counterfactual, Counterfactuals, WordChange
-from shoal.search.explain.counterfactuals import (
+from shoal.search.counterfactuals import (
     MOST_ADDED,
     MOST_OF_PASSAGE,
     MOST_OF_QUERY,
@@ -172,7 +172,7 @@ def test_required_word_is_what_keeps_a_passage_out(engine: Engine) -> None:
 def test_word_goes_with_its_signs(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, query: str, word: str, without: str
 ) -> None:
-    from shoal.search.explain import counterfactuals as module
+    from shoal.search import counterfactuals as module
 
     seen = {}
     original = module.queries_without

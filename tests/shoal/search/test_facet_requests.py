@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal.errors import QueryError
-from shoal.search.facets.requests import make_facets
+from shoal.facets.requests import make_facets
 
 
 @pytest.mark.parametrize("facet", ["created:decade", "created:", "updated:Month"])

@@ -28,6 +28,8 @@ from hypothesis import strategies as st
 from shoal.declared.filters import SearchFilters
 from shoal.declared.search import MAX_FACETS
 from shoal.errors import QueryError
+from shoal.facets.counting import toggled
+from shoal.facets.requests import MAX_FIELD_CHARS, FacetRequest, Interval, make_facets
 from shoal.filters.fields import Field
 from shoal.filters.objects import make_filter
 from shoal.filters.tree import All, Condition, Node, Op, conditions_of, text_of
@@ -35,10 +37,7 @@ from shoal.filters.value_checks import span_of
 from shoal.models.documents import DocFormat
 from shoal.models.facets import Facet, FacetValue
 from shoal.models.search import SearchMode, TagsMatch
-from shoal.search.facets.counting import FacetCounter
-from shoal.search.facets.own_conditions import toggled
-from shoal.search.facets.requests import MAX_FIELD_CHARS, FacetRequest, Interval, make_facets
-from shoal.search.filters import CompiledFilters, compile_filters
+from shoal.search.filters import CompiledFilters, compile_filters, facet_counter
 from shoal.search.library_index import IndexCache
 from shoal.storage.database import Database
 
@@ -160,7 +159,7 @@ def library_facets(database: Database, tree: Node | None, requests: Iterable[Fac
         compiled = CompiledFilters(tree=tree, names=NAMES)
         everything = np.ones(len(library), dtype=np.bool_)
         is_result = compiled.met_by(snapshot, library)
-        counter = FacetCounter(snapshot, library, compiled, NAMES, everything, is_result)
+        counter = facet_counter(snapshot, library, compiled, NAMES, everything, is_result)
         return [counter.facet(request) for request in requests]
 
 
@@ -233,7 +232,7 @@ def test_facets_of_a_search_count_all_of_its_results(
             ), compiled
 
         ranking, compiled = ranked(given_filters)
-        counter = FacetCounter(snapshot, index, compiled, NAMES, ranking.is_found, ranking.order.is_result)
+        counter = facet_counter(snapshot, index, compiled, NAMES, ranking.is_found, ranking.order.is_result)
         own = {
             "tags": {"tags": ()},
             "format": {"format": None},

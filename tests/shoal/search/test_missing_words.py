@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from shoal.engine import Engine
 from shoal.models.search import SearchResult
-from shoal.search.lexical_ranking import find_matches, find_term_statistics
 from shoal.search.query_language import parse_query
+from shoal.search.signals import find_matches, find_term_statistics
 from shoal.settings import Settings
 
 TEXTS = ("Rain falls on Wickham.", "Rain and storm.", "A judge and a jury.", "Lava of 1987.")

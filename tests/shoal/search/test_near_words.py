@@ -17,7 +17,7 @@ from shoal.index.forms import _compared, forms_starting_with, near_forms
 from shoal.index.index import Index
 from shoal.models.queries import NearWord
 from shoal.models.search import SearchResponse
-from shoal.search.near_words import MAX_COMPLETIONS, MAX_CORRECTED, REPLACED_WEIGHT
+from shoal.search.synonyms import MAX_COMPLETIONS, MAX_CORRECTED, REPLACED_WEIGHT
 
 TEXTS = {
     "Bees": "The reproduction of bees happens in the hive. Honey is stored, and a happy queen uses wax.",

@@ -14,7 +14,7 @@ from shoal import Engine
 from shoal.errors import QueryError
 from shoal.models.search import SearchResponse
 from shoal.search.audit import search_arguments
-from shoal.search.cursors import CHANGED
+from shoal.search.request import CHANGED
 from shoal.settings import Settings
 
 QUERY = "lava of a volcano rock"

@@ -17,7 +17,6 @@ from shoal.engine import Engine
 from shoal.index.matching import Matches
 from shoal.models.search import SearchMode
 from shoal.search import filters, query_analysis
-from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import Highlighter, find_highlights, make_highlighter
 from shoal.search.query_language import (
@@ -28,6 +27,7 @@ from shoal.search.query_language import (
     Term,
     parse_query,
 )
+from shoal.search.signals import find_matches
 from shoal.settings import Settings
 from shoal.words.analysis import words_of
 from shoal.words.terms import TERMS

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.search.matched_terms import TextWords
-from shoal.search.names import NamedTerm, full_names, is_written_as_name
+from shoal.search.matched_terms import NamedTerm, TextWords, full_names, is_written_as_name
 from shoal.words.typed import stems_of
 
 LIBRARY = {"steve", "jobs", "darcy", "monday", "apple"}

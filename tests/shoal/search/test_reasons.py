@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal.models.scores import SharedReef
-from shoal.search.reasons import describe_nearest, largest_words, order_reasons, reason_probability
+from shoal.search.why import describe_nearest, largest_words, order_reasons, reason_probability
 
 
 def test_reason_needs_the_passage_and_the_query() -> None:

@@ -34,7 +34,7 @@ from shoal.index.upkeep import update_index
 from shoal.models.documents import DocFormat
 from shoal.models.queries import QueryReef
 from shoal.models.search import Fusion, SearchMode, TagsMatch
-from shoal.search import lexical_ranking, ordering, results, signals
+from shoal.search import ordering, results, signals
 from shoal.search.filters import compile_filters
 from shoal.search.ranking import Ranked
 from shoal.storage import document_writer, staleness
@@ -255,7 +255,7 @@ def test_search_statements_scan_no_table(database: Database) -> None:
         store(database)
     statements: dict[str, dict[str, Any]] = {
         results.CITE.format(ids=":id_0, :id_1"): {"id_0": 1, "id_1": 2},
-        lexical_ranking.TAGGED.format(tags=":tag_0"): {"tag_0": "red"},
+        signals.TAGGED.format(tags=":tag_0"): {"tag_0": "red"},
     }
     with database.snapshot() as snapshot:
         for statement, parameters in statements.items():

@@ -8,7 +8,7 @@ import pytest
 from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
-from shoal.search.explain.explanation import MAX_SUGGESTIONS
+from shoal.search.explanation import MAX_SUGGESTIONS
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,11 @@
 
 The counts of a facet are of what meets all conditions but its own, so that they say what another value would
 find.
+
+Which conditions of a filter belong to a facet, and the filter after a value of it is chosen.
+
+A condition belongs to a facet if it is one of those joined by AND at the top of the filter, and compares with
+the field of the facet alone. `tags = "sea" AND (tags = "wind" OR year > 2000)` has one of the facet `tags`.
 """
 
 from __future__ import annotations
@@ -10,29 +15,23 @@ import dataclasses
 import functools
 import threading
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import FilterError
+from shoal.facets.requests import NO_BUCKET, FacetRequest, Interval
 from shoal.filters.columns import EXACT, FALSE, NO_DATE, NULL, NUMBER, TRUE, Column, Mask
 from shoal.filters.evaluation import FilterState
 from shoal.filters.fields import Field, Kind
 from shoal.filters.named_filters import ReefNames
-from shoal.filters.tree import Node, Op, Scalar, joined, text_of
+from shoal.filters.tree import RANGES, All, Condition, Node, Op, Scalar, conditions_of, joined, text_of
 from shoal.filters.value_checks import Limits, condition
 from shoal.filters.warnings import missing_key
-from shoal.index.matching import Matches
 from shoal.models.facets import Facet, FacetValue
-from shoal.search.facets.own_conditions import is_selected, selected_values, without_own
-from shoal.search.facets.requests import NO_BUCKET, FacetRequest, Interval
-from shoal.search.filters import CompiledFilters
-from shoal.search.library_index import LibraryIndex
-from shoal.search.query_language import Term
-from shoal.storage.database import Snapshot
 
 Ints = NDArray[np.int64]
 Key = tuple[int, Any]
@@ -220,26 +219,25 @@ class Counts:
 class FacetCounter:
     """Counts facets of one snapshot.
 
-    is_found   bool (n,): what there is without filters
-    is_result  bool (n,): what meets the filters
-    matches    of terms of the query that were looked up already
+    by_filter, tree  the conditions of the search
+    is_found         bool (n,): what there is without filters
+    is_result        bool (n,): what meets the filters
+    met              returns which places meet other conditions of the same two forms, and all that the query
+                     itself sets, bool (n,)
     """
 
     def __init__(
         self,
-        snapshot: Snapshot,
-        library: LibraryIndex,
-        filters: CompiledFilters,
-        names: ReefNames,
+        state: FilterState,
+        by_filter: Mapping[str, Node],
+        tree: Node | None,
         is_found: Mask,
         is_result: Mask,
-        matches: Mapping[Term, Matches] | None = None,
+        met: Callable[[Mapping[str, Node], Node | None], Mask],
     ) -> None:
-        self._snapshot, self._library, self._filters = snapshot, library, filters
-        self._matches = matches
-        self._state = FilterState(snapshot, library.index, library.fields, names)
-        self._is_found = is_found
-        self.all = Counted(self._state, is_result & library.index.live())
+        self._state, self._by_filter, self._tree = state, by_filter, tree
+        self._is_found, self._met = is_found, met
+        self.all = Counted(state, is_result & state.index.live())
 
     def facet(self, request: FacetRequest) -> Facet:
         """Return a facet."""
@@ -269,14 +267,13 @@ class FacetCounter:
         return missing_key(self._state, request.field)
 
     def _counted_for(self, field: Field) -> Counted:
-        others = without_own(self._filters, field)
+        others = without_own(self._by_filter, self._tree, field)
         if others is None:
             return self.all
-        met = others.met_by(self._snapshot, self._library, self._matches)
-        return Counted(self._state, self._is_found & met & self._library.index.live())
+        return Counted(self._state, self._is_found & self._met(*others) & self._state.index.live())
 
     def _document_counts(self, request: FacetRequest, counted: Counted) -> Counts:
-        column = self._state.table.column(self._snapshot, request.field)
+        column = self._state.table.column(self._state.snapshot, request.field)
         values = value_rows(column, request.field.kind, request.interval)
         documents, chunks, with_value = values.count(counted.chunks_of)
         n_with_value = _n_different(with_value, len(self._state.table))
@@ -284,7 +281,7 @@ class FacetCounter:
 
     def _without_suffixes(self, counts: Counts) -> Counts:
         """A suffix says again what the type of the file says. One that the filter names is counted."""
-        selected = selected_values(self._filters.tree, FILE_TYPE)
+        selected = selected_values(self._tree, FILE_TYPE)
         is_counted = [not key[1].startswith(SUFFIX) or key[1] in selected for key in counts.keys]
         documents = np.where(np.array(is_counted, dtype=np.bool_), counts.documents, 0)
         return dataclasses.replace(counts, documents=documents)
@@ -338,7 +335,7 @@ class FacetCounter:
             count=int(counts.documents[place]),
             n_chunks=int(counts.chunks[place]),
             filter=None if chosen is None else text_of(chosen),
-            is_selected=chosen is not None and is_selected(self._filters.tree, chosen, (stored,)),
+            is_selected=chosen is not None and is_selected(self._tree, chosen, (stored,)),
         )
 
 
@@ -391,3 +388,87 @@ def find_facets(
     """Return (facets, warnings), in the order of the requests."""
     warnings = [warning for request in requests if (warning := counter.warning(request))]
     return tuple(map(counter.facet, requests)), list(dict.fromkeys(warnings))
+
+
+_EQUALITIES = (Op.eq, Op.any_of)
+
+
+def parts_of(tree: Node | None) -> tuple[Node, ...]:
+    """Return what is joined by AND at the top of a tree."""
+    if isinstance(tree, All):
+        return tuple(part for each in tree.parts for part in parts_of(each))
+    return () if tree is None else (tree,)
+
+
+def is_own(part: Node, field: Field) -> bool:
+    """Whether a part of the top of a tree belongs to the facet of a field."""
+    return all(condition.field == field for condition in conditions_of(part))
+
+
+def without_own(
+    by_filter: Mapping[str, Node], tree: Node | None, field: Field
+) -> tuple[dict[str, Node], Node | None] | None:
+    """Return conditions by their filter, and a tree, without those that belong to a facet; None if there are
+    none."""
+    kept = {name: part for name, part in by_filter.items() if not is_own(part, field)}
+    parts = parts_of(tree)
+    others = tuple(part for part in parts if not is_own(part, field))
+    if len(kept) == len(by_filter) and len(others) == len(parts):
+        return None
+    return kept, joined(others)
+
+
+def selected_values(tree: Node | None, field: Field) -> tuple[Scalar, ...]:
+    """Return the values of a field that a condition at the top of a tree accepts."""
+    asking = (part for part in parts_of(tree) if _asks_for_values(part, field))
+    return tuple(value for part in asking for value in part.values)
+
+
+def _asks_for_values(part: Node, field: Field) -> TypeGuard[Condition]:
+    return isinstance(part, Condition) and part.field == field and part.op in _EQUALITIES
+
+
+def is_selected(tree: Node | None, chosen: Node, also: tuple[Scalar, ...] = ()) -> bool:
+    """Whether the top of a tree has the condition of a facet's value or interval. `also`: other ways to write
+    the value, such as the number of a reef."""
+    if isinstance(chosen, Condition) and chosen.op is Op.eq:
+        wanted = (*chosen.values, *also)
+        return any(_is_among(each, wanted) for each in selected_values(tree, chosen.field))
+    parts = parts_of(tree)
+    return all(part in parts for part in parts_of(chosen))
+
+
+def toggled(tree: Node | None, chosen: Node, also: tuple[Scalar, ...] = ()) -> Node | None:
+    """Return the tree after a value or interval of a facet is chosen, or no longer chosen; `also` as above.
+
+    Values of a field are alternatives: `tags = "sea"` becomes `tags IN ["sea", "wind"]`. An interval replaces
+    the ranges of the field.
+    """
+    parts = parts_of(tree)
+    if not (isinstance(chosen, Condition) and chosen.op is Op.eq):
+        return _with_interval(parts, chosen)
+    before = selected_values(tree, chosen.field)
+    values = tuple(each for each in before if not _is_among(each, (*chosen.values, *also)))
+    if len(values) == len(before):
+        values = (*before, *chosen.values)
+    others = tuple(part for part in parts if not _asks_for_values(part, chosen.field))
+    if not values:
+        return joined(others)
+    op = Op.eq if len(values) == 1 else Op.any_of
+    return joined((*others, Condition(chosen.field, op, values)))
+
+
+def _with_interval(parts: tuple[Node, ...], chosen: Node) -> Node | None:
+    bounds = parts_of(chosen)
+    (field,) = {condition.field for condition in conditions_of(chosen)}
+    others = tuple(
+        part
+        for part in parts
+        if not (isinstance(part, Condition) and part.field == field and part.op in RANGES)
+    )
+    return joined(others if all(bound in parts for bound in bounds) else (*others, *bounds))
+
+
+def _is_among(value: Scalar, others: tuple[Scalar, ...]) -> bool:
+    """Whether a filter takes a value for one of others: 1 is 1.0, but not true."""
+    return any(isinstance(value, bool) is isinstance(each, bool) and value == each for each in others)

@@ -28,10 +28,9 @@ from shoal.models.explanations import (
 from shoal.models.queries import NearWord
 from shoal.models.search import Expand, GroupBy, SearchMode, SearchResponse, SearchResult
 from shoal.scorer import Scorer
-from shoal.search.explain.counterfactuals import find_counterfactuals
+from shoal.search.counterfactuals import find_counterfactuals
 from shoal.search.filters import EXCLUDED, TITLE
 from shoal.search.folding import FOLD_DEPTH, select
-from shoal.search.lexical_ranking import UNIT, find_matches, term_weight
 from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import TextWords, format_term
 from shoal.search.nearest_sentences import NO_TIME, nearest_sentences
@@ -43,7 +42,7 @@ from shoal.search.relevance import describe, find_evidence, is_relevant_enough
 from shoal.search.request import SearchRequest
 from shoal.search.results import build_results, names_of
 from shoal.search.searcher import RankedSearch, Searcher, count_pinned, milliseconds_since
-from shoal.search.signals import COSINE_UNIT
+from shoal.search.signals import COSINE_UNIT, UNIT, find_matches, term_weight
 from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Snapshot
 from shoal.words.typed import folded, stems_of, tokens_of

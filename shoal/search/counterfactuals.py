@@ -21,12 +21,12 @@ from shoal.index.upkeep import ChangedChunk
 from shoal.learning.scorers import scorer_for
 from shoal.models.explanations import Counterfactual, Counterfactuals, WordChange
 from shoal.models.search import SearchMode
-from shoal.search.lexical_ranking import term_weight
 from shoal.search.library_index import LibraryIndex, LibraryView
 from shoal.search.matched_terms import Occurrence, TextWords
 from shoal.search.ranking import Ranked
 from shoal.search.results import find_shared_reefs, reef_part
 from shoal.search.searcher import RankedSearch, Searcher
+from shoal.search.signals import term_weight
 from shoal.storage.chunk_queries import profiles_of
 from shoal.words.typed import folded, stems_of, tokens_of
 
