@@ -16,7 +16,16 @@ from typer.core import TyperGroup
 
 from shoal import __version__
 from shoal.cli.progress import long_work_shown
-from shoal.cli.session import Collection, Db, Debug, InterruptedCommandError, Json, Session, opened
+from shoal.cli.session import (
+    Collection,
+    Db,
+    Debug,
+    InterruptedCommandError,
+    Json,
+    Session,
+    opened,
+    print_json,
+)
 from shoal.cli.terminal import ClosedPipeError, discard_stdout, prepare_streams
 from shoal.errors import (
     CollectionNameError,
@@ -238,7 +247,7 @@ def _report_error(error: Exception, *, as_json: bool) -> int:
 def _print_reason(reason: str, *, as_json: bool, prefix: str = "error: ") -> None:
     reason = plain(reason)
     if as_json:
-        Session(as_json=True).emit({"error": reason})
+        print_json({"error": reason})
     sys.stderr.write(f"{prefix}{reason}\n")
 
 

@@ -102,8 +102,7 @@ def copy(
             restart=restart,
             watch=watch,
         )
-    if session.as_json:
-        session.emit(json_form(result))
+    session.emit(result)
     _say_result(session, result)
     n_others = _count_collections(_database_url(source, "SOURCE")) if name == MAIN else 0
     if n_others:
@@ -139,8 +138,7 @@ def _copy_all(session: Session, source: str, target: str, *, without_jobs: bool,
             else:
                 _say_result(session, copied.result)
     n_keys = _count_keys(source)
-    if session.as_json:
-        session.emit({"collections": json_form(done), "keys_left_out": n_keys})
+    session.emit({"collections": json_form(done), "keys_left_out": n_keys})
     if n_keys:
         session.warn(
             f"{quantity(n_keys, 'key')} of SOURCE left out: `shoal key create` makes others on TARGET"

@@ -440,8 +440,7 @@ def rescore(
         stale = engine.status().n_stale_chunks
     for title, reason in result.failed:
         session.warn(f"failed: {title}: {reason}")
-    if session.as_json:
-        session.emit({**json_form(result), "n_stale_chunks": stale})
+    session.emit({**json_form(result), "n_stale_chunks": stale})
     seconds = time.monotonic() - started
     session.say(
         f"{quantity(result.n_documents - len(result.failed), 'document')} rescored with vocabulary version "
@@ -485,8 +484,7 @@ def export(
             _write_stdout(lines, as_array=session.as_json)
             return
         count = write_file(lines, file)
-    if session.as_json:
-        session.emit({"file": str(file), "lines": count, "bytes": file.stat().st_size})
+    session.emit({"file": str(file), "lines": count, "bytes": file.stat().st_size})
     session.say(f"{quantity(count, 'line')} written to {file}")
 
 
@@ -519,19 +517,18 @@ def _print_totals(
     duplicates = sum(outcome.duplicate is not None for outcome in outcomes)
     stored = len(outcomes) - failed - duplicates
     size = sum(outcome.bytes for outcome in outcomes if outcome.error is None)
-    if session.as_json:
-        session.emit(
-            {
-                "results": json_form(outcomes),
-                "stored": stored,
-                "duplicates": duplicates,
-                "failed": failed,
-                "bytes": size,
-                "seconds": round(seconds, 3),
-                "skipped_files": count_skipped(skipped),
-                "skipped": json_form(skipped),
-            }
-        )
+    session.emit(
+        {
+            "results": json_form(outcomes),
+            "stored": stored,
+            "duplicates": duplicates,
+            "failed": failed,
+            "bytes": size,
+            "seconds": round(seconds, 3),
+            "skipped_files": count_skipped(skipped),
+            "skipped": json_form(skipped),
+        }
+    )
     rate = ""
     if size:
         rate = f", {data_size(size)} in {seconds:.1f} s ({data_size(size / max(seconds, 1e-3))}/s)"

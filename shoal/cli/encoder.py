@@ -58,14 +58,13 @@ def embed(
         status = engine.status()
     for title, reason in result.failed:
         session.warn(f"failed: {title}: {reason}")
-    if session.as_json:
-        session.emit(
-            {
-                **result._asdict(),
-                "n_chunks_to_embed": status.n_chunks_to_embed,
-                "encoder": status.encoder,
-            }
-        )
+    session.emit(
+        {
+            **result._asdict(),
+            "n_chunks_to_embed": status.n_chunks_to_embed,
+            "encoder": status.encoder and [*status.encoder],
+        }
+    )
     seconds = time.monotonic() - started
     session.say(
         f"{quantity(result.n_after - result.n_before, 'passage')} embedded, {result.n_after:,} of "
@@ -175,8 +174,7 @@ def convert(session: Session, output: Output, source: Source = None, int8: Int8 
     from shoal.encoders.conversion import convert as convert_model
 
     converted = convert_model(output, source=source, int8=int8)
-    if session.as_json:
-        session.emit({**dataclasses.asdict(converted), "folder": str(converted.folder)})
+    session.emit({**dataclasses.asdict(converted), "folder": str(converted.folder)})
     session.say(
         f"{converted.name} in {converted.precision}, {data_size(converted.n_bytes)}: "
         f"SHOAL_ENCODER=local:{converted.folder.absolute()}"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from shoal.cli.results import (
     bar,
@@ -14,13 +18,8 @@ from shoal.cli.results import (
     term_coverage,
     why,
 )
-from shoal.cli.vocabulary import evidence_line
+from shoal.cli.tables import evidence_line
 from shoal.support.plain_text import one_line
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
 REEFS_PER_WORD = 3
 PROFILE_SHOWN = 10
@@ -48,8 +47,6 @@ CONTRIBUTIONS = (
 
 def print_explanation(console: Console, answer: Mapping[str, Any]) -> None:
     """Print the query word by word, its profile, and the rank of the target document or passage."""
-    from rich.text import Text
-
     _print_words(console, answer["words"], answer["mode"])
     _print_constraints(console, answer)
     _print_profile(console, answer["reefs"])
@@ -75,8 +72,6 @@ def print_explanation(console: Console, answer: Mapping[str, Any]) -> None:
 
 
 def _print_counterfactuals(console: Console, found: Mapping[str, Any], *, is_of_target: bool) -> None:
-    from rich.text import Text
-
     of_what = "" if is_of_target else f" in the first result, {one_line(found['document_title'])}"
     console.print(Text(f"What one word would change{of_what}:"))
     for change in found["changes"][:COUNTERFACTUALS_SHOWN]:
@@ -85,9 +80,6 @@ def _print_counterfactuals(console: Console, found: Mapping[str, Any], *, is_of_
 
 
 def _print_words(console: Console, words: Sequence[Mapping[str, Any]], mode: str) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("word", no_wrap=True, overflow="ellipsis", max_width=32)
     table.add_column("is", no_wrap=True)
@@ -113,8 +105,6 @@ def _print_words(console: Console, words: Sequence[Mapping[str, Any]], mode: str
 
 def _print_learned(console: Console, words: Sequence[Mapping[str, Any]]) -> None:
     """Print the evidence of each learned word of a query once."""
-    from rich.text import Text
-
     for word in {word["word"]: word for word in words}.values():
         titles = [
             f"{one_line(document['title'])} (document {document['document_id']})"
@@ -127,8 +117,6 @@ def _print_learned(console: Console, words: Sequence[Mapping[str, Any]]) -> None
 
 def _reefs_of(word: Mapping[str, Any], mode: str) -> Text:
     """The reefs of a word, or a note why it has none and how it is searched."""
-    from rich.text import Text
-
     reefs, status = word["reefs"], word["status"]
     if not reefs and word["n_chunks"] == 0:
         suggestions = ", ".join(map(one_line, word["suggestions"]))
@@ -160,9 +148,6 @@ def _print_constraints(console: Console, answer: Mapping[str, Any]) -> None:
 
 
 def _print_profile(console: Console, reefs: Sequence[Mapping[str, Any]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     if not reefs:
         console.print("\nThe query has no reefs to search for.")
         return
@@ -186,8 +171,6 @@ def _print_profile(console: Console, reefs: Sequence[Mapping[str, Any]]) -> None
 
 def _print_feedback(console: Console, feedback: Sequence[Mapping[str, Any]]) -> None:
     """Print the feedback passages, which are part of the profile."""
-    from rich.text import Text
-
     if feedback:
         passages = (
             f"{one_line(passage['document_title'])} "
@@ -199,9 +182,6 @@ def _print_feedback(console: Console, feedback: Sequence[Mapping[str, Any]]) -> 
 
 
 def _relevance_parts(parts: Sequence[Mapping[str, Any]]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(box=None, padding=(0, 1, 0, 0), show_header=False, pad_edge=False)
     table.add_column("adds", no_wrap=True, justify="right")
     table.add_column("reason", overflow="fold")
@@ -211,8 +191,6 @@ def _relevance_parts(parts: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _print_target(console: Console, target: Mapping[str, Any], weights: Mapping[str, float]) -> None:
-    from rich.text import Text
-
     head = Text(one_line(target["document_title"]), style="bold cyan")
     head.append(f" ({passage_reference(target['document_id'], target['chunk_index'])})", style="dim")
     console.print(head)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.session import Session, command, json_form
+from shoal.cli.session import Session, command
 from shoal.cli.terminal import quantity
 from shoal.models.documents import DocFormat
 from shoal.support.plain_text import one_line
@@ -81,7 +81,7 @@ def verify(
             text, references=cited, format=doc_format.value, min_coverage=min_coverage
         )
     if session.as_json:
-        session.emit(json_form(verification))
+        session.emit(verification)
     else:
         for statement in verification.statements:
             if statement.problems or (show_all and statement.evidence):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.session import Limit, Offset, Session, command, json_form
+from shoal.cli.session import Limit, Offset, Session, add_group
 from shoal.errors import InvalidFieldError
+from shoal.models.keys import CreatedKey, KeyDetails, KeyPage
 
 if TYPE_CHECKING:
     from shoal.access.key_store import KeyStore
-    from shoal.models.keys import CreatedKey, KeyDetails
 
 KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="Id of the key, as `shoal key list` shows it.")]
 
@@ -27,14 +27,15 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 def register(app: typer.Typer) -> None:
     """Add the group of this module."""
-    group = typer.Typer(
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        help="Keys that clients send to the service (docs/keys.md).",
+    add_group(
+        app,
+        "key",
+        "Keys that clients send to the service (docs/keys.md).",
+        ("create", create, _say_created),
+        ("list", list_keys, _say_page),
+        ("revoke", revoke, "key {id} ({name}) is revoked"),
+        ("rotate", rotate, _say_created),
     )
-    for name, function in (("create", create), ("list", list_keys), ("revoke", revoke), ("rotate", rotate)):
-        command(group, name)(function)
-    app.add_typer(group, name="key")
 
 
 def create(
@@ -60,7 +61,7 @@ def create(
         float | None,
         typer.Option("--rate", metavar="N", help="Most requests per second, such as 20; 0.001 or more."),
     ] = None,
-) -> None:
+) -> CreatedKey:
     """Create a key and show it this once.
 
     Only its SHA-256 is stored. From its first key on, a service refuses requests without one. A running
@@ -73,14 +74,13 @@ def create(
     """
     now = time.time()
     with _store(session) as store:
-        created = store.create(
+        return store.create(
             name,
             [_scope(scope) for scope in scopes],
             owners=owners or None,
             expires_at=None if expires is None else _moment(expires, now),
             requests_per_second=rate,
         )
-    _say_created(session, created)
 
 
 def list_keys(
@@ -88,7 +88,7 @@ def list_keys(
     active: Annotated[bool, typer.Option("--active", help="Without expired and revoked keys.")] = False,
     limit: Limit = 50,
     offset: Offset = 0,
-) -> None:
+) -> KeyPage:
     """List keys, newest first. The keys themselves are stored nowhere.
 
     The fingerprint is the name of a key in logs and metrics.
@@ -97,9 +97,10 @@ def list_keys(
         shoal key list --active
     """
     with _store(session) as store:
-        page = store.page(limit, offset, only_active=active)
-    if session.as_json:
-        session.emit({**json_form(page), "limit": limit, "offset": offset})
+        return store.page(limit, offset, only_active=active)
+
+
+def _say_page(session: Session, page: KeyPage) -> None:
     for key in page.keys:
         session.say(_line(key))
     if not page.total:
@@ -108,7 +109,7 @@ def list_keys(
         session.say(f"{len(page.keys):,} of {page.total:,} keys; --limit and --offset show others")
 
 
-def revoke(session: Session, key_id: KeyId) -> None:
+def revoke(session: Session, key_id: KeyId) -> KeyDetails:
     """Revoke a key for good.
 
     A running service refuses it within SHOAL_KEY_CACHE_SECONDS.
@@ -117,10 +118,7 @@ def revoke(session: Session, key_id: KeyId) -> None:
         shoal key revoke 0123456789abcdef
     """
     with _store(session) as store:
-        revoked = store.revoke(key_id)
-    if session.as_json:
-        session.emit(json_form(revoked))
-    session.say(f"key {revoked.id} ({revoked.name}) is revoked")
+        return store.revoke(key_id)
 
 
 def rotate(
@@ -129,15 +127,14 @@ def rotate(
     grace: Annotated[
         str, typer.Option("--grace", metavar="TIME", help="How long the old key stays valid, such as 1d.")
     ] = "0s",
-) -> None:
+) -> CreatedKey:
     """Replace a key by another with the same name, rights and limits, and show it this once.
 
     \b
         shoal key rotate 0123456789abcdef --grace 1d
     """
     with _store(session) as store:
-        created = store.rotate(key_id, grace_seconds=_seconds(grace, "--grace"))
-    _say_created(session, created)
+        return store.rotate(key_id, grace_seconds=_seconds(grace, "--grace"))
 
 
 OF_FIELD = {
@@ -166,8 +163,6 @@ def _store(session: Session) -> Iterator[KeyStore]:
 
 
 def _say_created(session: Session, created: CreatedKey) -> None:
-    if session.as_json:
-        session.emit(json_form(created))
     session.say(f"key: {created.key}")
     session.say("It is shown this once. Clients send it as `Authorization: Bearer KEY`.")
     session.say(_line(created.details))

@@ -66,8 +66,7 @@ def doctor(
 
     with closing(CheckContext(settings)) as context:
         report = run_checks(context, repair=repair, quick=quick, watch=watch)
-    if session.as_json:
-        session.emit({"healthy": report.is_healthy, **json_form(report)})
+    session.emit({"healthy": report.is_healthy, **json_form(report)})
     for finding in report.repaired:
         session.say(f"repaired  {finding.check}: {finding.problem}")
     for finding in report.findings:
@@ -123,15 +122,14 @@ def backup(
     check_is_file(settings, "backup")
     with bar(session.err, "backup", bytes_total=0) as progress_bar:
         copy = create_backup(settings.database_path, file, force=force, watch=_follow(progress_bar))
-    if session.as_json:
-        session.emit(
-            {
-                "file": str(copy.path),
-                "bytes": copy.n_bytes,
-                "documents": copy.n_documents,
-                "schema": copy.schema,
-            }
-        )
+    session.emit(
+        {
+            "file": str(copy.path),
+            "bytes": copy.n_bytes,
+            "documents": copy.n_documents,
+            "schema": copy.schema,
+        }
+    )
     session.say(
         f"{quantity(copy.n_documents, 'document')} in {copy.path} ({data_size(copy.n_bytes)}), checked"
     )
@@ -164,16 +162,15 @@ def restore(
     path = settings.database_path
     with bar(session.err, "restore", bytes_total=0) as progress_bar:
         result = restore_copy(path, file, watch=_follow(progress_bar))
-    if session.as_json:
-        session.emit(
-            {
-                "file": str(file),
-                "database": str(result.copy.path),
-                "documents": result.copy.n_documents,
-                "schema_before": result.copy.schema,
-                "aside": None if result.aside is None else str(result.aside),
-            }
-        )
+    session.emit(
+        {
+            "file": str(file),
+            "database": str(result.copy.path),
+            "documents": result.copy.n_documents,
+            "schema_before": result.copy.schema,
+            "aside": None if result.aside is None else str(result.aside),
+        }
+    )
     session.say(f"{result.copy.path} has {quantity(result.copy.n_documents, 'document')}, as in {file}")
     if result.aside is not None:
         session.say(f"the previous library is in {result.aside}; delete it when you no longer need it")
@@ -187,15 +184,14 @@ def _backup_all(session: Session, folder: Path, *, force: bool) -> None:
         copies = backup_all(session.settings(), folder, force=force, watch=_follow(progress_bar))
     n_documents = sum(each.copy.n_documents for each in copies)
     n_bytes = sum(each.copy.n_bytes for each in copies)
-    if session.as_json:
-        session.emit(
-            {
-                "folder": str(folder),
-                "bytes": n_bytes,
-                "documents": n_documents,
-                "collections": {each.name: each.copy.n_documents for each in copies},
-            }
-        )
+    session.emit(
+        {
+            "folder": str(folder),
+            "bytes": n_bytes,
+            "documents": n_documents,
+            "collections": {each.name: each.copy.n_documents for each in copies},
+        }
+    )
     session.say(
         f"{quantity(len(copies), 'collection')} with {quantity(n_documents, 'document')} in {folder} "
         f"({data_size(n_bytes)}), checked"
@@ -219,15 +215,14 @@ def _restore_all(session: Session, folder: Path) -> None:
             )
 
     collections = restore_all(session.settings(), folder, watch=watch)
-    if session.as_json:
-        session.emit(
-            {
-                "folder": str(folder),
-                "collections": [each.name for each in collections],
-                "created": [each.name for each in collections if each.is_new],
-                "aside": {each.name: str(each.aside) for each in collections if each.aside is not None},
-            }
-        )
+    session.emit(
+        {
+            "folder": str(folder),
+            "collections": [each.name for each in collections],
+            "created": [each.name for each in collections if each.is_new],
+            "aside": {each.name: str(each.aside) for each in collections if each.aside is not None},
+        }
+    )
     session.say(f"{quantity(len(collections), 'collection')} restored from {folder}")
 
 
@@ -270,8 +265,7 @@ def import_file(
         session.warn(f"failed: line {bad_line.line}: {one_line(bad_line.reason)}")
     if result.n_bad > BAD_LINES_SHOWN:
         session.warn(f"and {result.n_bad - BAD_LINES_SHOWN:,} more")
-    if session.as_json:
-        session.emit(json_form(result))
+    session.emit(result)
     stored, duplicates = f"{result.stored:,} stored", quantity(result.duplicates, "duplicate")
     notes = f"{quantity(result.notes, 'note')}, " if result.notes or result.duplicate_notes else ""
     notes += f"{quantity(result.pins, 'pin')}, " if result.pins else ""
@@ -306,8 +300,7 @@ def reconvert(
         session.warn(f"failed: {one_line(title)}: {reason}")
     for document in result.without_file:
         session.warn(f"not kept: document {document.id}: {one_line(document.source_path or document.title)}")
-    if session.as_json:
-        session.emit(json_form(result))
+    session.emit(result)
     session.say(
         f"{quantity(result.n_converted, 'document')} converted, "
         f"{quantity(result.n_attachments, 'attachment')}, {len(result.failed):,} failed, "
@@ -360,8 +353,7 @@ def import_index(
             f"{quantity(result.cut, 'document')} with several passages: a given embedding stands for none of "
             "them; `shoal encoder embed` embeds them"
         )
-    if session.as_json:
-        session.emit(json_form(result))
+    session.emit(result)
     session.say(
         f"{result.stored:,} stored, {quantity(result.duplicates, 'duplicate')}, "
         f"{quantity(result.vectors, 'embedding')}, {quantity(result.n_bad, 'bad document')}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.session import Owner, Session, json_form
+from shoal.cli.session import Owner, Session, json_form, print_json
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
@@ -68,7 +68,7 @@ def extract(
             return
         notes = engine.notes.of(owner or engine.settings.note_owner)
         if show_request:
-            session.emit(notes.extraction_request(transcript, session_id=session_id))
+            print_json(notes.extraction_request(transcript, session_id=session_id))
             return
         text = None if answer is None else _read_answer(answer)
         _show(session, [notes.extract(transcript, session_id=session_id, answer=text)])

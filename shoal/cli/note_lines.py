@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from shoal.cli.tables import make_table, print_rest
 from shoal.cli.terminal import quantity
 from shoal.support.plain_text import one_line, plain
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
 
 LIST_CHARS = 200
 """Characters of a text in a list."""
 
 
-def print_notes(console: Console, notes: Sequence[Mapping[str, Any]], *, total: int) -> None:
+def print_notes(console: Console, page: Mapping[str, Any]) -> None:
     """Print notes, one per line if the terminal is wide enough."""
-    from rich.text import Text
-
+    notes = page["notes"]
     if not notes:
-        console.print("no notes" if not total else f"none on this page, {total:,} in all")
+        print_rest(console, 0, page["total"], "no notes")
         return
-    table = _table(header=True)
+    table = make_table(header=True)
     table.add_column("note", justify="right", no_wrap=True)
     table.add_column("kind", no_wrap=True)
     table.add_column("shown", justify="right", no_wrap=True)
@@ -40,14 +40,11 @@ def print_notes(console: Console, notes: Sequence[Mapping[str, Any]], *, total: 
             Text(_named(note)),
         )
     console.print(table)
-    if total > len(notes):
-        console.print(f"{len(notes):,} of {total:,}; --limit and --offset show others", style="dim")
+    print_rest(console, len(notes), page["total"])
 
 
 def print_note(console: Console, note: Mapping[str, Any]) -> None:
     """Print a note with all that is known about it."""
-    from rich.text import Text
-
     if note["title"]:
         console.print(Text(one_line(note["title"]), style="bold cyan"))
     console.print(Text(plain(note["text"])), soft_wrap=True)
@@ -88,9 +85,6 @@ def _facts(note: Mapping[str, Any]) -> Iterator[str]:
 
 def print_found(console: Console, response: Mapping[str, Any]) -> None:
     """Print the results of a search in notes, with their scores if they have any."""
-    from rich.padding import Padding
-    from rich.text import Text
-
     for warning in response["warnings"]:
         console.print(Text(f"warning: {one_line(warning)}", style="yellow"))
     for number, result in enumerate(response["results"], 1):
@@ -112,11 +106,9 @@ def print_found(console: Console, response: Mapping[str, Any]) -> None:
 
 def print_explanation(console: Console, explanation: Mapping[str, Any]) -> None:
     """Print why a note is shown, or not, one step per line."""
-    from rich.text import Text
-
     rank = explanation["rank"]
     console.print(Text(_named(explanation["note"], whole=True), style="bold"), soft_wrap=True)
-    table = _table(header=False)
+    table = make_table(header=False)
     table.add_column("step", no_wrap=True)
     table.add_column("passed", no_wrap=True)
     table.add_column("detail", overflow="fold")
@@ -132,13 +124,10 @@ def print_explanation(console: Console, explanation: Mapping[str, Any]) -> None:
     console.print(f"rank {rank}" if rank else "not shown", style="bold")
 
 
-def print_categories(console: Console, categories: Sequence[Mapping[str, Any]]) -> None:
+def print_categories(console: Console, answer: Mapping[str, Any]) -> None:
     """Print categories as a tree with their numbers of notes."""
-    from rich.text import Text
-
-    if not categories:
-        console.print("no categories")
-    for category in categories:
+    print_rest(console, len(answer["categories"]), 0, "no categories")
+    for category in answer["categories"]:
         *above, name = one_line(category["path"]).split("/")
         counts = f"{category['n_notes']:,}"
         if category["n_with_subcategories"] != category["n_notes"]:
@@ -148,8 +137,6 @@ def print_categories(console: Console, categories: Sequence[Mapping[str, Any]]) 
 
 def print_similar(console: Console, similar: Sequence[Mapping[str, Any]]) -> None:
     """Print a warning for each similar note."""
-    from rich.text import Text
-
     for note in similar:
         relation = "may contradict" if note["is_opposite"] else "says nearly the same as"
         line = f"warning: it {relation} note {note['id']} (similarity {note['similarity']:.2f}): "
@@ -158,8 +145,6 @@ def print_similar(console: Console, similar: Sequence[Mapping[str, Any]]) -> Non
 
 def print_outcomes(console: Console, outcomes: Mapping[str, Any]) -> None:
     """Print what became of several notes, one per line."""
-    from rich.text import Text
-
     for number, outcome in enumerate(outcomes["results"], 1):
         if outcome["error"]:
             line = f"{number}. refused: {one_line(outcome['field'])}: {one_line(outcome['error'])}"
@@ -196,19 +181,9 @@ def _shortened(text: str) -> str:
     return line if len(line) <= LIST_CHARS else f"{line[: LIST_CHARS - 1].rstrip()}…"
 
 
-def _table(*, header: bool) -> Table:
-    from rich.table import Table
-
-    return Table(box=None, padding=(0, 2, 0, 0), show_header=header, header_style="dim", pad_edge=False)
-
-
-def print_proposals(console: Console, proposals: Sequence[Mapping[str, Any]], *, total: int) -> None:
+def print_proposals(console: Console, page: Mapping[str, Any]) -> None:
     """Print proposals with the texts of their notes."""
-    from rich.text import Text
-
-    if not proposals:
-        console.print("no proposals" if not total else f"none on this page, {total:,} in all")
-    for proposal in proposals:
+    for proposal in page["proposals"]:
         facts = [f"proposal {proposal['id']}", f"similarity {proposal['similarity']:.2f}", proposal["status"]]
         if proposal["confidence"] is not None:
             facts.append(f"confidence {proposal['confidence']:.2f}")
@@ -221,22 +196,16 @@ def print_proposals(console: Console, proposals: Sequence[Mapping[str, Any]], *,
             if proposal[name]:
                 label = name.replace("_", " ").removeprefix("canonical ")
                 console.print(Text(f"   {label}: {one_line(proposal[name])}", style="dim"))
-    if proposals and total > len(proposals):
-        console.print(f"{len(proposals):,} of {total:,}; --limit and --offset show others", style="dim")
+    print_rest(console, len(page["proposals"]), page["total"], "no proposals")
 
 
-def print_merges(console: Console, merges: Sequence[Mapping[str, Any]], *, total: int) -> None:
+def print_merges(console: Console, page: Mapping[str, Any]) -> None:
     """Print merges, one in two lines."""
-    from rich.text import Text
-
-    if not merges:
-        console.print("no merges" if not total else f"none on this page, {total:,} in all")
-    for merge in merges:
+    for merge in page["merges"]:
         absorbed = ", ".join(map(str, merge["absorbed_ids"]))
         undone = f", undone {merge['undone_at']}" if merge["undone_at"] else ""
         line = f"{merge['created_at']}  merge {merge['id']}: note {merge['survivor_id']} absorbed {absorbed}"
         console.print(Text(f"{line}, decided by {merge['decided_by']}{undone}"))
         reason = f" ({one_line(merge['reason'])})" if merge["reason"] else ""
         console.print(Text(f"   {_shortened(merge['canonical_text'])}{reason}", style="dim"))
-    if merges and total > len(merges):
-        console.print(f"{len(merges):,} of {total:,}; --limit and --offset show others", style="dim")
+    print_rest(console, len(page["merges"]), page["total"], "no merges")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shoal.cli.jobs import dedup_on
-from shoal.cli.session import Key, Limit, Offset, Session, command, json_form
+from shoal.cli.session import Key, Limit, Offset, Session, command, printed_by
 from shoal.errors import NoteError
-from shoal.models.notes import PROPOSAL_STATUSES
+from shoal.models.notes import PROPOSAL_STATUSES, MergePage, MergeProposal, NoteMerge, ProposalPage
 
 if TYPE_CHECKING:
     from shoal.notes.notes import OwnerNotes
@@ -37,16 +37,16 @@ CanonicalText = Annotated[
 
 def register(group: typer.Typer) -> None:
     """Add the commands of this module to the group `note`."""
-    for name, function in (
-        ("dedup", dedup),
-        ("proposals", proposals),
-        ("accept", accept),
-        ("reject", reject),
-        ("merge", merge),
-        ("merges", merges),
-        ("undo", undo),
+    for name, function, shown in (
+        ("dedup", dedup, ""),
+        ("proposals", proposals, printed_by("note_lines", "print_proposals")),
+        ("accept", accept, ""),
+        ("reject", reject, "proposal {id} is rejected"),
+        ("merge", merge, _say_merge),
+        ("merges", merges, printed_by("note_lines", "print_merges")),
+        ("undo", undo, _say_undo),
     ):
-        command(group, name)(function)
+        command(group, name, shown=shown)(function)
 
 
 @contextmanager
@@ -90,8 +90,7 @@ def dedup(
         return
     with _notes(session, owner) as notes:
         result = notes.dedup(recheck=recheck)
-    if session.as_json:
-        session.emit(json_form(result))
+    session.show(result, "")
     session.say(
         f"{quantity(result.n_compared, 'note')} compared, {result.n_merged:,} merged into others, "
         f"{quantity(result.n_proposed, 'proposal')}"
@@ -115,7 +114,7 @@ def proposals(
     ] = PROPOSAL_STATUSES[0],
     limit: Limit = 50,
     offset: Offset = 0,
-) -> None:
+) -> ProposalPage:
     """List notes that may say the same and wait for a decision.
 
     \b
@@ -123,18 +122,12 @@ def proposals(
         shoal note proposals --status rejected
     """
     with _notes(session, owner) as notes:
-        page = json_form(notes.proposals(status=status, limit=limit, offset=offset))
-    if session.as_json:
-        session.emit({**page, "limit": limit, "offset": offset})
-        return
-    from shoal.cli.note_lines import print_proposals
-
-    print_proposals(session.out, page["proposals"], total=page["total"])
+        return notes.proposals(status=status, limit=limit, offset=offset)
 
 
 def accept(
     session: Session, proposal: ProposalId, owner: Owner = DEFAULT_OWNER, text: CanonicalText = None
-) -> None:
+) -> MergeProposal:
     """Merge the notes of a proposal.
 
     Notes that may contradict each other need --text: the text that holds. `shoal note undo` takes a merge
@@ -147,17 +140,18 @@ def accept(
     with _notes(session, owner) as notes:
         decided = notes.decide(proposal, True, canonical_text=text)
         done = notes.merges(note_id=decided.note_ids[0], limit=1).merges[0]
-    _report(session, decided, _merged(done))
+    _say_merge(session, done)
+    return decided
 
 
-def reject(session: Session, proposal: ProposalId, owner: Owner = DEFAULT_OWNER) -> None:
+def reject(session: Session, proposal: ProposalId, owner: Owner = DEFAULT_OWNER) -> MergeProposal:
     """Reject a proposal: its notes are not proposed together again.
 
     \b
         shoal note reject 3
     """
     with _notes(session, owner) as notes:
-        _report(session, notes.decide(proposal, False), f"proposal {proposal} is rejected")
+        return notes.decide(proposal, False)
 
 
 def merge(
@@ -166,7 +160,7 @@ def merge(
     owner: Owner = DEFAULT_OWNER,
     text: CanonicalText = None,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="For the log.")] = "",
-) -> None:
+) -> NoteMerge:
     """Merge notes that say the same.
 
     One note survives with the evidence of all; the others are deprecated. Notes that may contradict each
@@ -176,8 +170,7 @@ def merge(
         shoal note merge 3 8 --text "Run make migrate before the tests."
     """
     with _notes(session, owner) as owned:
-        done = owned.merge(notes, canonical_text=text, reason=reason)
-    _report(session, done, _merged(done))
+        return owned.merge(notes, canonical_text=text, reason=reason)
 
 
 def merges(
@@ -188,27 +181,21 @@ def merges(
     ] = None,
     limit: Limit = 50,
     offset: Offset = 0,
-) -> None:
+) -> MergePage:
     """List merges of notes, newest first.
 
     \b
         shoal note merges
     """
     with _notes(session, owner) as notes:
-        page = json_form(notes.merges(note_id=note, limit=limit, offset=offset))
-    if session.as_json:
-        session.emit({**page, "limit": limit, "offset": offset})
-        return
-    from shoal.cli.note_lines import print_merges
-
-    print_merges(session.out, page["merges"], total=page["total"])
+        return notes.merges(note_id=note, limit=limit, offset=offset)
 
 
 def undo(
     session: Session,
     merge: Annotated[int, typer.Argument(metavar="MERGE", help="Number of the merge.", min=1)],
     owner: Owner = DEFAULT_OWNER,
-) -> None:
+) -> NoteMerge:
     """Undo a merge of notes.
 
     The absorbed notes are active again, and the survivor is as it was, with the evidence since.
@@ -217,17 +204,13 @@ def undo(
         shoal note undo 2
     """
     with _notes(session, owner) as notes:
-        undone = notes.undo_merge(merge)
-    ids = ", ".join(map(str, undone.absorbed_ids))
-    _report(session, undone, f"merge {merge} is undone; active again: {ids}")
+        return notes.undo_merge(merge)
 
 
-def _merged(done: Any) -> str:
+def _say_undo(session: Session, undone: NoteMerge) -> None:
+    session.say(f"merge {undone.id} is undone; active again: {', '.join(map(str, undone.absorbed_ids))}")
+
+
+def _say_merge(session: Session, done: NoteMerge) -> None:
     ids = ", ".join(map(str, done.absorbed_ids))
-    return f"note {done.survivor_id} has absorbed {ids} (merge {done.id})"
-
-
-def _report(session: Session, value: Any, line: str) -> None:
-    if session.as_json:
-        session.emit(json_form(value))
-    session.say(line)
+    session.say(f"note {done.survivor_id} has absorbed {ids} (merge {done.id})")

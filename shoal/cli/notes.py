@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +14,20 @@ import typer
 
 from shoal.cli import note_extraction, note_merges
 from shoal.cli.search_options import given, options_of, values_of
-from shoal.cli.session import Limit, Offset, Owner, Session, command, json_form, split_tags
+from shoal.cli.session import Limit, Offset, Owner, Session, add_group, json_form, printed_by, split_tags
+from shoal.cli.terminal import quantity
 from shoal.declared.notes import NEW_NOTE, NOTE_CHANGES, NOTE_LIST, NOTE_SEARCH
 from shoal.errors import NoteError
-from shoal.models.notes import NoteOutcomes
+from shoal.models.notes import (
+    AddedNote,
+    CategoryCount,
+    Note,
+    NoteExplanation,
+    NoteOutcomes,
+    NotePage,
+    NoteResponse,
+    Recall,
+)
 
 if TYPE_CHECKING:
     from shoal.notes.environment import Environment
@@ -62,34 +72,32 @@ OPTIONS = {
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    group = typer.Typer(
-        no_args_is_help=True,
-        help="Keep short texts that agents remember.\n\nNotes are lessons, facts and experiences, of one "
+    group = add_group(
+        app,
+        "note",
+        "Keep short texts that agents remember.\n\nNotes are lessons, facts and experiences, of one "
         "owner each. They are found by words and reefs, and judged by feedback.",
+        ("add", add, _say_added),
+        ("list", list_notes, printed_by("note_lines", "print_notes")),
+        ("show", show, printed_by("note_lines", "print_note")),
+        ("search", search, printed_by("note_lines", "print_found")),
+        ("explain", explain, printed_by("note_lines", "print_explanation")),
+        ("update", update, "note {id} is changed"),
+        ("deprecate", deprecate, "note {id} is deprecated"),
+        ("restore", restore, "note {id} is active"),
+        ("purge", purge, _say_purged),
+        ("feedback", feedback, "note {id} is judged"),
+        ("pin", pin, "note {id} is pinned"),
+        ("unpin", unpin, "note {id} is not pinned"),
+        ("categorize", categorize, _say_categories),
+        ("categories", categories, printed_by("note_lines", "print_categories")),
+        ("remember", remember, ""),
+        ("recall", recall, "{response}"),
+        ("extract", note_extraction.extract, ""),
+        ("status", note_extraction.status, ""),
+        declared=OPTIONS,
     )
-    for name, function in (
-        ("add", add),
-        ("list", list_notes),
-        ("show", show),
-        ("search", search),
-        ("explain", explain),
-        ("update", update),
-        ("deprecate", deprecate),
-        ("restore", restore),
-        ("purge", purge),
-        ("feedback", feedback),
-        ("pin", pin),
-        ("unpin", unpin),
-        ("categorize", categorize),
-        ("categories", categories),
-        ("remember", remember),
-        ("recall", recall),
-        ("extract", note_extraction.extract),
-        ("status", note_extraction.status),
-    ):
-        command(group, name, OPTIONS.get(name, ()))(function)
     note_merges.register(group)
-    app.add_typer(group, name="note")
 
 
 @contextmanager
@@ -104,7 +112,7 @@ def add(
     owner: Owner = None,
     requires: Requires = None,
     **options: Any,
-) -> None:
+) -> AddedNote:
     """Add a note.
 
     A text that the owner has already is counted again. Warns of notes that say nearly the same, or the
@@ -119,18 +127,17 @@ def add(
     if requires:
         fields["prerequisites"] = _gates(requires)
     with _notes(session, owner, must_exist=False) as notes:
-        added = notes.add(_read(text), **fields)
-    answer = json_form(added)
-    if session.as_json:
-        session.emit(answer)
-        return
+        return notes.add(_read(text), **fields)
+
+
+def _say_added(session: Session, added: AddedNote) -> None:
     from shoal.cli.note_lines import print_similar
 
     note_id, times = added.note.id, added.note.occurrence_count
     session.say(
         f"note {note_id} has this text; counted {times} times" if added.is_duplicate else f"note {note_id}"
     )
-    print_similar(session.err, answer["similar"])
+    print_similar(session.err, json_form(added.similar))
 
 
 def list_notes(
@@ -139,7 +146,7 @@ def list_notes(
     limit: Limit = 50,
     offset: Offset = 0,
     **options: Any,
-) -> None:
+) -> NotePage:
     """List notes by number.
 
     \b
@@ -147,33 +154,21 @@ def list_notes(
         shoal note list --owner ann --tag python --json | jq -r '.notes[].text'
     """
     with _notes(session, owner) as notes:
-        page = json_form(notes.list(limit=limit, offset=offset, **given(NOTE_LIST, options)))
-    if session.as_json:
-        session.emit({**page, "limit": limit, "offset": offset})
-        return
-    from shoal.cli.note_lines import print_notes
-
-    print_notes(session.out, page["notes"], total=page["total"])
+        return notes.list(limit=limit, offset=offset, **given(NOTE_LIST, options))
 
 
-def show(session: Session, note: NoteId, owner: Owner = None) -> None:
+def show(session: Session, note: NoteId, owner: Owner = None) -> dict[str, Any]:
     """Show a note with its evidence, its judgements and its history.
 
     \b
         shoal note show 7
     """
     with _notes(session, owner) as notes:
-        answer = {
+        return {
             **json_form(notes.get(note)),
-            "feedback": json_form(notes.feedbacks(note)),
-            "history": json_form(notes.history(note)),
+            "feedback": notes.feedbacks(note),
+            "history": notes.history(note),
         }
-    if session.as_json:
-        session.emit(answer)
-        return
-    from shoal.cli.note_lines import print_note
-
-    print_note(session.out, answer)
 
 
 def search(
@@ -182,7 +177,7 @@ def search(
     owner: Owner = None,
     here: Here = False,
     **options: Any,
-) -> None:
+) -> NoteResponse:
     """Find notes for a query, best first.
 
     QUERY has no operators, so that it may be a prompt. --here leaves out notes whose prerequisites do not
@@ -195,30 +190,19 @@ def search(
     arguments = given(OF_SEARCH, options)
     arguments["include_scores"] = options["include_scores"] or session.as_json
     with _notes(session, owner) as notes:
-        response = notes.search(query, environment=_environment(session, here), **arguments)
-    answer = json_form(response)
-    if session.as_json:
-        session.emit(answer)
-        return
-    from shoal.cli.note_lines import print_found
-
-    print_found(session.out, answer)
+        return notes.search(query, environment=_environment(session, here), **arguments)
 
 
-def explain(session: Session, note: NoteId, query: Query, owner: Owner = None, here: Here = False) -> None:
+def explain(
+    session: Session, note: NoteId, query: Query, owner: Owner = None, here: Here = False
+) -> NoteExplanation:
     """Explain step by step why a note is shown for a query, or why not.
 
     \b
         shoal note explain 7 "why do the tests hang" --here
     """
     with _notes(session, owner) as notes:
-        answer = json_form(notes.explain(note, query, environment=_environment(session, here)))
-    if session.as_json:
-        session.emit(answer)
-        return
-    from shoal.cli.note_lines import print_explanation
-
-    print_explanation(session.out, answer)
+        return notes.explain(note, query, environment=_environment(session, here))
 
 
 def update(
@@ -231,7 +215,7 @@ def update(
     requires: Requires = None,
     anywhere: Annotated[bool, typer.Option("--anywhere", help="Remove all prerequisites.")] = False,
     **options: Any,
-) -> None:
+) -> Note:
     """Change fields of a note.
 
     Only the named fields change; tags, prerequisites and metadata replace the old ones.
@@ -250,7 +234,7 @@ def update(
     if not changes:
         raise typer.BadParameter("name a field to change, such as --text or --tags", param_hint="NOTE")
     with _notes(session, owner) as notes:
-        _report(session, notes.update(note, **changes), "is changed")
+        return notes.update(note, **changes)
 
 
 def deprecate(
@@ -258,7 +242,7 @@ def deprecate(
     note: NoteId,
     owner: Owner = None,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")] = "",
-) -> None:
+) -> Note:
     """Hide a note from searches and pins.
 
     `shoal note restore` takes this back, until a purge.
@@ -267,17 +251,17 @@ def deprecate(
         shoal note deprecate 7 --reason "the tests no longer need it"
     """
     with _notes(session, owner) as notes:
-        _report(session, notes.deprecate(note, reason=reason), "is deprecated")
+        return notes.deprecate(note, reason=reason)
 
 
-def restore(session: Session, note: NoteId, owner: Owner = None) -> None:
+def restore(session: Session, note: NoteId, owner: Owner = None) -> Note:
     """Make a deprecated note active again.
 
     \b
         shoal note restore 7
     """
     with _notes(session, owner) as notes:
-        _report(session, notes.restore(note), "is active")
+        return notes.restore(note)
 
 
 def purge(
@@ -287,22 +271,19 @@ def purge(
         datetime | None,
         typer.Option("--before", metavar="DATE", help="Only those deprecated before this date, UTC."),
     ] = None,
-) -> None:
+) -> dict[str, int]:
     """Delete deprecated notes for good.
 
     \b
         shoal note purge --before 2026-01-31
     """
-    from datetime import UTC
-
-    from shoal.cli.terminal import quantity
-
     moment = None if before is None else before.replace(tzinfo=UTC)
     with _notes(session, owner) as notes:
-        n_purged = notes.purge(before=moment)
-    if session.as_json:
-        session.emit({"n_purged": n_purged})
-    session.say(f"{quantity(n_purged, 'note')} deleted")
+        return {"n_purged": notes.purge(before=moment)}
+
+
+def _say_purged(session: Session, purged: dict[str, int]) -> None:
+    session.say(f"{quantity(purged['n_purged'], 'note')} deleted")
 
 
 def feedback(
@@ -320,7 +301,7 @@ def feedback(
     requires: Requires = None,
     session_id: SessionId = None,
     here: Here = False,
-) -> None:
+) -> Note:
     """Judge whether a note was applicable.
 
     Its relevance for the tags of the environment changes, and its pin may. --requires adds prerequisites.
@@ -330,7 +311,7 @@ def feedback(
         shoal note feedback 7 --not-applicable --reason "only on the server" --requires os=linux
     """
     with _notes(session, owner) as notes:
-        judged = notes.feedback(
+        return notes.feedback(
             note,
             applicable=applicable,
             reason=reason,
@@ -339,7 +320,6 @@ def feedback(
             session_id=session_id or "",
             environment=_environment(session, here),
         )
-        _report(session, judged, "is judged")
 
 
 def pin(
@@ -353,7 +333,7 @@ def pin(
         ),
     ] = None,
     requires: Requires = None,
-) -> None:
+) -> Note:
     """Show a note at the start of every session.
 
     --tags limits the pin to environments with all of them. --requires replaces the prerequisites of the note.
@@ -362,20 +342,19 @@ def pin(
         shoal note pin 7 --tags python
     """
     with _notes(session, owner) as notes:
-        pinned = notes.pin(
+        return notes.pin(
             note, tags=None if tags is None else split_tags(tags), prerequisites=_gates(requires)
         )
-        _report(session, pinned, "is pinned")
 
 
-def unpin(session: Session, note: NoteId, owner: Owner = None) -> None:
+def unpin(session: Session, note: NoteId, owner: Owner = None) -> Note:
     """Take the pin of a note back.
 
     \b
         shoal note unpin 7
     """
     with _notes(session, owner) as notes:
-        _report(session, notes.unpin(note), "is not pinned")
+        return notes.unpin(note)
 
 
 def categorize(
@@ -389,7 +368,7 @@ def categorize(
         list[str] | None,
         typer.Option("--remove", metavar="PATH", help="Remove from this category. Repeatable."),
     ] = None,
-) -> None:
+) -> Note:
     """Add a note to categories, and remove it from others.
 
     \b
@@ -398,24 +377,21 @@ def categorize(
     if not (add or remove):
         raise typer.BadParameter("use --add or --remove", param_hint="NOTE")
     with _notes(session, owner) as notes:
-        changed = notes.categorize(note, add=add or (), remove=remove or ())
-        _report(session, changed, f"categories: {', '.join(changed.categories) or 'none'}", separator=": ")
+        return notes.categorize(note, add=add or (), remove=remove or ())
 
 
-def categories(session: Session, owner: Owner = None) -> None:
+def _say_categories(session: Session, note: Note) -> None:
+    session.say(f"note {note.id}: categories: {', '.join(note.categories) or 'none'}")
+
+
+def categories(session: Session, owner: Owner = None) -> dict[str, Sequence[CategoryCount]]:
     """List categories with their numbers of active notes.
 
     \b
         shoal note categories
     """
     with _notes(session, owner) as notes:
-        answer = json_form(notes.categories())
-    if session.as_json:
-        session.emit({"categories": answer})
-        return
-    from shoal.cli.note_lines import print_categories
-
-    print_categories(session.out, answer)
+        return {"categories": notes.categories()}
 
 
 def remember(
@@ -460,12 +436,7 @@ def remember(
     if text is not None and isinstance(stored[0], NoteError):
         raise stored[0]
     outcomes = NoteOutcomes.of(stored)
-    if session.as_json:
-        session.emit(json_form(outcomes))
-    else:
-        from shoal.cli.note_lines import print_outcomes
-
-        print_outcomes(session.out, json_form(outcomes))
+    session.show(outcomes, printed_by("note_lines", "print_outcomes"))
     if outcomes.n_refused:
         raise typer.Exit(1)
 
@@ -478,24 +449,14 @@ def recall(
     threshold: Annotated[
         float, typer.Option("--threshold", min=0.0, max=1.0, help="Lowest similarity of a result.")
     ] = 0.7,
-) -> None:
+) -> Recall:
     """Recall what is known about a question, as text for a prompt.
 
     \b
         shoal note recall "how do I make Python faster" --owner ann
     """
     with _notes(session, owner) as notes:
-        recalled = notes.recall(query, top_k=top_k, threshold=threshold)
-    if session.as_json:
-        session.emit(json_form(recalled))
-    session.say(recalled.response)
-
-
-def _report(session: Session, note: Any, change: str, *, separator: str = " ") -> None:
-    """Print a note as JSON, or what happened to it."""
-    if session.as_json:
-        session.emit(json_form(note))
-    session.say(f"note {note.id}{separator}{change}")
+        return notes.recall(query, top_k=top_k, threshold=threshold)
 
 
 def _given(**values: Any) -> dict[str, Any]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shoal.cli.reference import find_document, find_passage
-from shoal.cli.session import Limit, Offset, Session, command, json_form
+from shoal.cli.session import Limit, Offset, Session, add_group
 from shoal.cli.terminal import quantity
 from shoal.errors import NotFoundError
+from shoal.models.pins import ListedTarget, Pin, PinPage
 from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from shoal.engine import Engine
 
@@ -41,14 +42,16 @@ Contains = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the group of this module."""
-    group = typer.Typer(
-        no_args_is_help=True,
-        help="Put documents or passages first for a query, or hide them from its results.\n\nA pinned result "
+    add_group(
+        app,
+        "pin",
+        "Put documents or passages first for a query, or hide them from its results.\n\nA pinned result "
         "keeps its score. Searches with --pins off show the order by score.",
+        ("list", list_pins, _say_page),
+        ("add", add, _say),
+        ("replace", replace, _say),
+        ("delete", delete, "pin {deleted} deleted"),
     )
-    for name, function in (("list", list_pins), ("add", add), ("replace", replace), ("delete", delete)):
-        command(group, name)(function)
-    app.add_typer(group, name="pin")
 
 
 def list_pins(
@@ -59,20 +62,14 @@ def list_pins(
     ] = None,
     limit: Limit = 50,
     offset: Offset = 0,
-) -> None:
+) -> PinPage:
     """List the pins of the library.
 
     \b
         shoal pin list --containing hours
     """
     with session.engine() as engine:
-        page = json_form(engine.pins.list(q=containing, limit=limit, offset=offset))
-    if session.as_json:
-        session.emit({**page, "limit": limit, "offset": offset})
-        return
-    for pin in page["pins"]:
-        _say(session, pin)
-    session.say_rest(len(page["pins"]), page["total"], "no pins")
+        return engine.pins.list(q=containing, limit=limit, offset=offset)
 
 
 def add(
@@ -81,7 +78,7 @@ def add(
     documents: Targets = None,
     hide: Hide = None,
     contains: Contains = False,
-) -> None:
+) -> Pin:
     """Put documents or passages first for a query, and hide others.
 
     The words are compared without case, accents and punctuation.
@@ -91,13 +88,12 @@ def add(
         shoal pin add tides Tides#2 7 --hide 5 --contains
     """
     with session.engine() as engine:
-        pin = engine.pins.add(
+        return engine.pins.add(
             query,
             _targets(engine, documents),
             hidden=_targets(engine, hide),
             match="contains" if contains else "exact",
         )
-    _show(session, json_form(pin))
 
 
 def replace(
@@ -107,24 +103,23 @@ def replace(
     documents: Targets = None,
     hide: Hide = None,
     contains: Contains = False,
-) -> None:
+) -> Pin:
     """Replace a pin; the arguments are those of `shoal pin add`.
 
     \b
         shoal pin replace 3 "opening hours" visitors.md tickets.md
     """
     with session.engine() as engine:
-        stored = engine.pins.replace(
+        return engine.pins.replace(
             pin,
             query,
             _targets(engine, documents),
             hidden=_targets(engine, hide),
             match="contains" if contains else "exact",
         )
-    _show(session, json_form(stored))
 
 
-def delete(session: Session, pin: PinId) -> None:
+def delete(session: Session, pin: PinId) -> dict[str, int]:
     """Delete a pin.
 
     \b
@@ -132,9 +127,7 @@ def delete(session: Session, pin: PinId) -> None:
     """
     with session.engine() as engine:
         engine.pins.delete(pin)
-    if session.as_json:
-        session.emit({"deleted": pin})
-    session.say(f"pin {pin} deleted")
+    return {"deleted": pin}
 
 
 def _targets(engine: Engine, references: Sequence[str] | None) -> list[dict[str, int | None]]:
@@ -153,25 +146,25 @@ def _target(engine: Engine, reference: str) -> dict[str, int | None]:
     return {"chunk_id": find_passage(engine, document_id, int(passage["index"]))}
 
 
-def _show(session: Session, pin: Mapping[str, Any]) -> None:
-    if session.as_json:
-        session.emit(pin)
-    _say(session, pin)
+def _say_page(session: Session, page: PinPage) -> None:
+    for pin in page.pins:
+        _say(session, pin)
+    session.say_rest(len(page.pins), page.total, "no pins")
 
 
-def _say(session: Session, pin: Mapping[str, Any]) -> None:
-    kind = "searches with" if pin["match"] == "contains" else "the search"
-    session.say(f"{pin['id']:>5}  {kind} “{one_line(pin['query'])}”")
-    for number, target in enumerate(pin["pinned"], start=1):
+def _say(session: Session, pin: Pin) -> None:
+    kind = "searches with" if pin.match == "contains" else "the search"
+    session.say(f"{pin.id:>5}  {kind} “{one_line(pin.query)}”")
+    for number, target in enumerate(pin.pinned, start=1):
         session.say(f"       {number}. {_name(target)}")
-    for target in pin["hidden"]:
+    for target in pin.hidden:
         session.say(f"       hidden: {_name(target)}")
-    if not pin["pinned"] and not pin["hidden"]:
+    if not pin.pinned and not pin.hidden:
         session.say(f"       {quantity(0, 'document')} left")
 
 
-def _name(target: Mapping[str, Any]) -> str:
-    name = f"{one_line(target['document_title'])} (document {target['document_id']}"
-    if target["chunk_id"] is None:
+def _name(target: ListedTarget) -> str:
+    name = f"{one_line(target.document_title)} (document {target.document_id}"
+    if target.chunk_id is None:
         return f"{name})"
-    return f"{name}, its passage is gone)" if target["is_gone"] else f"{name}, #{target['chunk_index']})"
+    return f"{name}, its passage is gone)" if target.is_gone else f"{name}, #{target.chunk_index})"

@@ -8,27 +8,24 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli.session import Limit, Offset, Session, command, json_form
+from shoal.cli.session import Limit, Offset, Session, add_group, json_form
+from shoal.models.queries import ClickedQueries, FrequentQueries, LoggedQueryPage
 
 Empty = Annotated[bool, typer.Option("--empty", help="Only queries without results.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the group of this module."""
-    group = typer.Typer(
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        help="What was searched for and opened, if SHOAL_QUERY_LOG is on (docs/query-log.md).",
+    add_group(
+        app,
+        "queries",
+        "What was searched for and opened, if SHOAL_QUERY_LOG is on (docs/query-log.md).",
+        ("list", list_queries, _say_page),
+        ("frequent", frequent, _say_frequent),
+        ("judged", judged, _say_judged),
+        ("click", click, "logged"),
+        ("clear", clear, "{n_deleted:,} queries deleted"),
     )
-    for name, function in (
-        ("list", list_queries),
-        ("frequent", frequent),
-        ("judged", judged),
-        ("click", click),
-        ("clear", clear),
-    ):
-        command(group, name)(function)
-    app.add_typer(group, name="queries")
 
 
 def list_queries(
@@ -36,16 +33,17 @@ def list_queries(
     empty: Empty = False,
     limit: Limit = 50,
     offset: Offset = 0,
-) -> None:
+) -> LoggedQueryPage:
     """List logged queries, newest first.
 
     \b
         shoal queries list --empty
     """
     with session.engine() as engine:
-        page = engine.queries.list(only_empty=empty, limit=limit, offset=offset)
-    if session.as_json:
-        session.emit({**json_form(page), "limit": limit, "offset": offset})
+        return engine.queries.list(only_empty=empty, limit=limit, offset=offset)
+
+
+def _say_page(session: Session, page: LoggedQueryPage) -> None:
     for query in page.queries:
         best = "" if query.best_relevance is None else f", best {query.best_relevance:.2f}"
         clicks = f", {len(query.clicks)} clicks" if query.clicks else ""
@@ -63,7 +61,7 @@ def frequent(
     ] = None,
     min_searches: Annotated[int, typer.Option("--min-searches", min=1, help="Fewest searches.")] = 2,
     limit: Limit = 50,
-) -> None:
+) -> FrequentQueries:
     """List the most frequent queries.
 
     \b
@@ -71,11 +69,12 @@ def frequent(
         shoal queries frequent --empty
     """
     with session.engine() as engine:
-        found = engine.queries.frequent(
+        return engine.queries.frequent(
             prefix=prefix, days=days, min_searches=min_searches, only_empty=empty, limit=limit
         )
-    if session.as_json:
-        session.emit(json_form(found))
+
+
+def _say_frequent(session: Session, found: FrequentQueries) -> None:
     for query in found.queries:
         counts = f"{query.n_searches:>6}  {query.n_empty:>6} empty  {query.n_clicks:>6} clicks"
         session.say(f"{counts}  {_line(query.query)}")
@@ -86,7 +85,7 @@ def frequent(
 def judged(
     session: Session,
     min_clicks: Annotated[int, typer.Option("--min-clicks", min=1, help="Fewest clicks on a document.")] = 1,
-) -> None:
+) -> ClickedQueries:
     """Print judged queries made from clicks, one JSON object per line, for `shoal evaluate`.
 
     \b
@@ -94,10 +93,10 @@ def judged(
         shoal evaluate queries.jsonl
     """
     with session.engine() as engine:
-        found = engine.queries.judged(min_clicks=min_clicks)
-    if session.as_json:
-        session.emit(json_form(found))
-        return
+        return engine.queries.judged(min_clicks=min_clicks)
+
+
+def _say_judged(session: Session, found: ClickedQueries) -> None:
     for query in found.queries:
         sys.stdout.write(json.dumps(json_form(query), ensure_ascii=True) + "\n")
     if not found.queries:
@@ -111,7 +110,7 @@ def click(
     document: Annotated[
         int | None, typer.Option("--document", metavar="ID", min=1, help="The document as a whole.")
     ] = None,
-) -> None:
+) -> dict[str, str | int | None]:
     """Log that a result of a search was opened.
 
     \b
@@ -119,15 +118,13 @@ def click(
     """
     with session.engine() as engine:
         engine.queries.click(trace, chunk_id=chunk, document_id=document)
-    if session.as_json:
-        session.emit({"trace_id": trace, "chunk_id": chunk, "document_id": document})
-    session.say("logged")
+    return {"trace_id": trace, "chunk_id": chunk, "document_id": document}
 
 
 def clear(
     session: Session,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> None:
+) -> dict[str, int]:
     """Delete all logged queries and clicks.
 
     \b
@@ -136,10 +133,7 @@ def clear(
     if not yes:
         typer.confirm("Delete all logged queries and clicks?", abort=True, err=True)
     with session.engine() as engine:
-        n_deleted = engine.queries.clear()
-    if session.as_json:
-        session.emit({"n_deleted": n_deleted})
-    session.say(f"{n_deleted:,} queries deleted")
+        return {"n_deleted": engine.queries.clear()}
 
 
 def _line(text: str) -> str:

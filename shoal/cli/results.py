@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rich.padding import Padding
+from rich.text import Text
+
 from shoal.cli.terminal import display_path, quantity
 from shoal.declared.search import LIKELY, is_weak
 from shoal.formats.headings import headings_below
@@ -17,9 +20,7 @@ from shoal.support.plain_text import one_line, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.padding import Padding
     from rich.table import Table
-    from rich.text import Text
 
 ELLIPSIS = "…"
 
@@ -143,8 +144,6 @@ def split_weak(results: Sequence[Mapping[str, Any]]) -> tuple[Numbered, Numbered
 
 def print_weak(console: Console, weak: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
     """Print a line for each result, with its number, that hardly answers the query."""
-    from rich.text import Text
-
     if not weak:
         return
     console.print(
@@ -169,8 +168,6 @@ def _count(n_shown: int, answer: Mapping[str, Any]) -> str:
 
 def print_document(console: Console, number: int, document: Mapping[str, Any]) -> None:
     """Print the head of a document whose passages follow."""
-    from rich.text import Text
-
     head = Text(f"{number}. ", style="bold").append(one_line(document["document_title"]), style="bold cyan")
     console.print(head.append(f"  {quantity(document['n_matches'], 'matching passage')}", style="dim"))
     if document["reefs"]:
@@ -202,8 +199,6 @@ def print_result(
 
     `shown`: the evidence that the results before it have shown.
     """
-    from rich.text import Text
-
     note = result.get("note")
     head = Text(f"{number}. ", style="bold")
     head.append(one_line(_note_name(note) if note else result["document_title"]), style="bold cyan")
@@ -264,8 +259,6 @@ def _shown_chunk(chunk: Mapping[str, Any]) -> ShownChunk:
 
 def print_query_info(console: Console, info: Mapping[str, Any]) -> None:
     """Print the reefs of the query with z-scores, the feedback documents, and missing or unknown words."""
-    from rich.text import Text
-
     if reefs := info.get("top_reefs"):
         names = " · ".join(f"{one_line(reef['reef_name'])} {reef['z_score']:.1f}" for reef in reefs[:4])
         console.print(Text(f"Reefs searched for: {names}", style="dim"))
@@ -317,7 +310,6 @@ def score_parts(
     For a search by one signal the table has only the matched terms.
     """
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, padding=(0, 1, 0, 0), show_header=False, pad_edge=False)
     table.add_column("part", no_wrap=True)
@@ -396,7 +388,6 @@ def _stem_note(term: Mapping[str, Any]) -> list[str]:
 def reasons(shared: Sequence[Mapping[str, Any]]) -> Table:
     """A table of the shared reefs that are reasons, with the words that show them; the others in one line."""
     from rich.table import Table
-    from rich.text import Text
 
     named = [reef for reef in shared if reef["is_reason"]]
     background = [reef for reef in shared if not reef["is_reason"]]
@@ -431,8 +422,6 @@ def bar(value: float, top: float, cells: int = BAR_CELLS) -> str:
 
 def highlighted(pieces: Iterable[Piece]) -> Text:
     """A snippet with its highlights in bold."""
-    from rich.text import Text
-
     line = Text()
     for piece in pieces:
         line.append(piece.text, style="bold yellow" if piece.is_highlight else "")
@@ -461,8 +450,6 @@ def passage_reference(document_id: int, chunk_index: int) -> str:
 
 def subject(passage: Mapping[str, Any]) -> Text:
     """The names of the labels, or why there are none."""
-    from rich.text import Text
-
     names = ", ".join(one_line(label["reef_name"]) for label in passage["labels"])
     if names:
         return Text(names, style="magenta")
@@ -470,15 +457,11 @@ def subject(passage: Mapping[str, Any]) -> Text:
 
 
 def _indented(part: Text | Table) -> Padding:
-    from rich.padding import Padding
-
     return Padding(part, (0, 0, 0, INDENT), expand=False)
 
 
 def why(reasons: Iterable[Mapping[str, Any]]) -> Text:
     """Why it is a result, with the words of the passage in bold."""
-    from rich.text import Text
-
     line = Text()
     parts = (Reason(ReasonKind(each["kind"]), each["lead"], tuple(each["items"])) for each in reasons)
     for text, is_word in pieces_of(parts):
@@ -487,8 +470,6 @@ def why(reasons: Iterable[Mapping[str, Any]]) -> Text:
 
 
 def _summary(result: Mapping[str, Any], *, with_scores: bool) -> Text:
-    from rich.text import Text
-
     about = result.get("note") or result
     parts = [Text("about " if about["labels"] else "").append(subject(about))]
     if with_scores or "reasons" not in result:

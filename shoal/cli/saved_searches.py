@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from shoal.cli.search_options import SAVED, options_of, values_of
-from shoal.cli.session import Limit, Offset, Session, command, json_form
+from shoal.cli.session import Limit, Offset, Session, add_group
 from shoal.cli.terminal import quantity
-from shoal.models.saved_searches import DeliveryStatus
-
-if TYPE_CHECKING:
-    from shoal.models.saved_searches import Delivery, DeliveryDetail, SavedSearch
+from shoal.models.saved_searches import (
+    Delivery,
+    DeliveryDetail,
+    DeliveryPage,
+    DeliveryStatus,
+    NewSavedSearch,
+    SavedSearch,
+    SavedSearchPage,
+)
 
 SearchId = Annotated[int, typer.Argument(metavar="SEARCH", help="Number of the saved search.", min=1)]
 DeliveryId = Annotated[str, typer.Argument(metavar="DELIVERY", help="Id of the webhook.")]
@@ -32,25 +37,21 @@ OPTIONS = options_of(SAVED, has_defaults=False)
 
 def register(app: typer.Typer) -> None:
     """Add the group of this module."""
-    group = typer.Typer(
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        help="Searches that report new matches by webhook (docs/saved-searches.md).",
+    add_group(
+        app,
+        "saved-search",
+        "Searches that report new matches by webhook (docs/saved-searches.md).",
+        ("create", create, "saved search {saved_search[id]}; its secret, shown this once: {secret}"),
+        ("list", list_searches, _say_page),
+        ("show", show, _say),
+        ("change", change, _say),
+        ("delete", delete, "saved search {deleted} is deleted"),
+        ("test", test, _say_delivery),
+        ("deliveries", deliveries, _say_deliveries),
+        ("redeliver", redeliver, _say_delivery),
+        ("run", run, "{n_tries:,} tried; {waiting:,} waiting, {failed:,} given up"),
+        declared={"create": OPTIONS, "change": OPTIONS},
     )
-    for name, function in (
-        ("create", create),
-        ("list", list_searches),
-        ("show", show),
-        ("change", change),
-        ("delete", delete),
-        ("test", test),
-        ("deliveries", deliveries),
-        ("redeliver", redeliver),
-        ("run", run),
-    ):
-        declared = OPTIONS if name in ("create", "change") else ()
-        command(group, name, declared)(function)
-    app.add_typer(group, name="saved-search")
 
 
 def create(
@@ -61,7 +62,7 @@ def create(
     secret: Secret = None,
     min_score: MinScore = None,
     **options: Any,
-) -> None:
+) -> NewSavedSearch:
     """Save a search that reports new matches.
 
     When a job ends, those of its new passages that match are sent to the URL. The secret that signs the
@@ -72,37 +73,33 @@ def create(
     """
     search = {"query": query, **_given(options)}
     with session.engine() as engine:
-        created = engine.saved_searches.create(
-            name, search, url=url, secret=secret, min_score=min_score or 0.0
-        )
-    if session.as_json:
-        session.emit(json_form(created))
-    session.say(f"saved search {created.saved_search.id}; its secret, shown this once: {created.secret}")
+        return engine.saved_searches.create(name, search, url=url, secret=secret, min_score=min_score or 0.0)
 
 
-def list_searches(session: Session, limit: Limit = 50, offset: Offset = 0) -> None:
+def list_searches(session: Session, limit: Limit = 50, offset: Offset = 0) -> SavedSearchPage:
     """List saved searches.
 
     \b
         shoal saved-search list
     """
     with session.engine() as engine:
-        page = engine.saved_searches.list(limit=limit, offset=offset)
-    if session.as_json:
-        session.emit({**json_form(page), "limit": limit, "offset": offset})
+        return engine.saved_searches.list(limit=limit, offset=offset)
+
+
+def _say_page(session: Session, page: SavedSearchPage) -> None:
     for search in page.saved_searches:
         session.say(_line(search))
     session.say_rest(len(page.saved_searches), page.total, "no saved searches")
 
 
-def show(session: Session, search: SearchId) -> None:
+def show(session: Session, search: SearchId) -> SavedSearch:
     """Show a saved search, without its secret.
 
     \b
         shoal saved-search show 1
     """
     with session.engine() as engine:
-        _show(session, engine.saved_searches.get(search))
+        return engine.saved_searches.get(search)
 
 
 def change(
@@ -120,7 +117,7 @@ def change(
         bool | None, typer.Option("--active/--inactive", help="Whether new documents are reported.")
     ] = None,
     **options: Any,
-) -> None:
+) -> SavedSearch:
     """Change a saved search.
 
     --query replaces the whole search, with the options of the search; these alone change the search that is
@@ -135,7 +132,7 @@ def change(
         searches = engine.saved_searches
         if given and query is None:
             given = {**searches.get(search).search, **given}
-        changed = searches.change(
+        return searches.change(
             search,
             name=name,
             search=given or None,
@@ -144,10 +141,9 @@ def change(
             min_score=min_score,
             is_active=active,
         )
-    _show(session, changed)
 
 
-def delete(session: Session, search: SearchId) -> None:
+def delete(session: Session, search: SearchId) -> dict[str, int]:
     """Delete a saved search and its webhooks.
 
     \b
@@ -155,12 +151,10 @@ def delete(session: Session, search: SearchId) -> None:
     """
     with session.engine() as engine:
         engine.saved_searches.delete(search)
-    if session.as_json:
-        session.emit({"deleted": search})
-    session.say(f"saved search {search} is deleted")
+    return {"deleted": search}
 
 
-def test(session: Session, search: SearchId) -> None:
+def test(session: Session, search: SearchId) -> DeliveryDetail:
     """Send a test webhook with the best matches of the library.
 
     A worker sends it soon; without one, `shoal saved-search run` does.
@@ -169,7 +163,7 @@ def test(session: Session, search: SearchId) -> None:
         shoal saved-search test 1
     """
     with session.engine() as engine:
-        _show_delivery(session, engine.saved_searches.test(search))
+        return engine.saved_searches.test(search)
 
 
 def deliveries(
@@ -180,32 +174,33 @@ def deliveries(
     ] = None,
     limit: Limit = 50,
     offset: Offset = 0,
-) -> None:
+) -> DeliveryPage:
     """List the webhooks of a saved search with their outcome, newest first.
 
     \b
         shoal saved-search deliveries 1 --status failed
     """
     with session.engine() as engine:
-        page = engine.saved_searches.deliveries(search, status=status, limit=limit, offset=offset)
-    if session.as_json:
-        session.emit({**json_form(page), "limit": limit, "offset": offset})
+        return engine.saved_searches.deliveries(search, status=status, limit=limit, offset=offset)
+
+
+def _say_deliveries(session: Session, page: DeliveryPage) -> None:
     for delivery in page.deliveries:
-        session.say(_delivery_line(delivery))
+        _say_delivery(session, delivery)
     session.say_rest(len(page.deliveries), page.total, "no webhooks")
 
 
-def redeliver(session: Session, search: SearchId, delivery: DeliveryId) -> None:
+def redeliver(session: Session, search: SearchId, delivery: DeliveryId) -> DeliveryDetail:
     """Send a webhook again, under its id.
 
     \b
         shoal saved-search redeliver 1 6f1c2a52-0a57-4a7e-b6a2-7b1f8a0d1c55
     """
     with session.engine() as engine:
-        _show_delivery(session, engine.saved_searches.redeliver(search, delivery))
+        return engine.saved_searches.redeliver(search, delivery)
 
 
-def run(session: Session) -> None:
+def run(session: Session) -> dict[str, int]:
     """Evaluate saved searches and send webhooks that are due, as a worker does.
 
     For a library without a service, after `shoal ingest` or `shoal sync`.
@@ -214,11 +209,7 @@ def run(session: Session) -> None:
         shoal saved-search run
     """
     with session.engine() as engine:
-        n_tries = engine.saved_searches.run()
-        counts = engine.saved_searches.counts()
-    if session.as_json:
-        session.emit({"n_tries": n_tries, **counts})
-    session.say(f"{n_tries:,} tried; {counts['waiting']:,} waiting, {counts['failed']:,} given up")
+        return {"n_tries": engine.saved_searches.run(), **engine.saved_searches.counts()}
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,12 +217,9 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values_of(SAVED, options).items() if value is not None}
 
 
-def _show(session: Session, search: SavedSearch) -> None:
-    if session.as_json:
-        session.emit(json_form(search))
-        return
+def _say(session: Session, search: SavedSearch) -> None:
     session.say(_line(search))
-    session.say(f"  {_arguments(search.search)}")
+    session.say(f"  {json.dumps(dict(search.search), ensure_ascii=False)}")
     session.say(f"  {search.url}")
     if search.error:
         session.say(f"  not evaluated: {search.error}")
@@ -246,20 +234,10 @@ def _line(search: SavedSearch) -> str:
     return f"{search.id}  {search.name}: {search.search['query']} ({', '.join(notes)})"
 
 
-def _arguments(search: Mapping[str, Any]) -> str:
-    return json.dumps(dict(search), ensure_ascii=False)
-
-
-def _show_delivery(session: Session, delivery: DeliveryDetail) -> None:
-    if session.as_json:
-        session.emit(json_form(delivery))
-    session.say(_delivery_line(delivery))
-
-
-def _delivery_line(delivery: Delivery) -> str:
+def _say_delivery(session: Session, delivery: Delivery | DeliveryDetail) -> None:
     tries = f", {quantity(delivery.attempts, 'try', 'tries')}" if delivery.attempts else ""
     error = f": {delivery.error}" if delivery.error else ""
-    return (
+    session.say(
         f"{delivery.delivery_id}  {delivery.created_at}  {delivery.event.value}, "
         f"{quantity(delivery.n_passages, 'passage')}, {delivery.status.value}{tries}{error}"
     )

@@ -447,7 +447,7 @@ def suggest(
     with session.engine() as engine:
         suggestions = engine.suggest(query, limit=limit)
     if session.as_json:
-        session.emit(json_form(suggestions))
+        session.emit(suggestions)
         return
     for suggestion in suggestions.suggestions:
         session.out.print(f"{suggestion.kind:8} {suggestion.text}", markup=False, highlight=False)

@@ -105,8 +105,7 @@ def _run(session: Session, supervisor: Supervisor, settings: Settings) -> None:
             return
         name = reachable(settings.host)
         url = f"http://{f'[{name}]' if ':' in name else name}:{free_port}"
-        if session.as_json:
-            session.emit({"url": url, "pid": os.getpid(), "database": settings.shown_database_url})
+        session.emit({"url": url, "pid": os.getpid(), "database": settings.shown_database_url})
         session.say(f"Shoal listens on {url} (documentation: {url}/docs). Ctrl-C ends it.")
         sys.stdout.flush()
         with announced(settings.database_path, url) if settings.is_sqlite else contextlib.nullcontext():
@@ -137,8 +136,7 @@ def migrate(session: Session) -> None:
     """
     settings = session.library_settings()
     changed = _migrate(settings)
-    if session.as_json:
-        session.emit({"database": settings.shown_database_url, "changed": changed})
+    session.emit({"database": settings.shown_database_url, "changed": changed})
     session.say(f"{settings.database_place} {'is now up to date' if changed else 'was already up to date'}")
 
 
@@ -188,8 +186,7 @@ def new_key(
         raise typer.BadParameter("cannot be used with --admin", param_hint="--read")
     scope = api_keys.Scope.admin if admin else api_keys.Scope.read if read else api_keys.Scope.write
     key = api_keys.new_key()
-    if session.as_json:
-        session.emit({"key": key, "scope": scope, "hashed": f"{scope}:{api_keys.hash_key(key)}"})
+    session.emit({"key": key, "scope": scope, "hashed": f"{scope}:{api_keys.hash_key(key)}"})
     session.say(f"key:                {key}")
     session.say(f"in SHOAL_API_KEYS:  {scope}:{key}")
     session.say(f"or, hashed:         {scope}:{api_keys.hash_key(key)}")
@@ -197,8 +194,7 @@ def new_key(
 
 def version(session: Session) -> None:
     """Print the version of the program."""
-    if session.as_json:
-        session.emit({"shoal": __version__, "python": ".".join(map(str, sys.version_info[:3]))})
+    session.emit({"shoal": __version__, "python": ".".join(map(str, sys.version_info[:3]))})
     session.say(f"shoal {__version__}")
 
 

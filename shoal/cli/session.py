@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import importlib
 import inspect
 import json
 import os
@@ -19,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,6 +52,12 @@ def json_form(value: Any) -> Any:
     if isinstance(value, Sequence | Set):
         return [json_form(item) for item in value]
     return value
+
+
+def print_json(value: Any) -> None:
+    """Print the JSON form of a value on stdout."""
+    # ASCII only: works in any encoding, and no character of a document can control the terminal.
+    sys.stdout.write(json.dumps(json_form(value), indent=2, ensure_ascii=True, default=str) + "\n")
 
 
 Key = Annotated[
@@ -165,10 +173,19 @@ class Session:
         """Progress, warnings and reasons, on stderr."""
         return console(sys.stderr)
 
-    def emit(self, document: Any) -> None:
-        """Print `document` as the only JSON document of this run."""
-        # ASCII only: works in any encoding, and no character of a document can control the terminal.
-        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=True, default=str) + "\n")
+    def emit(self, answer: Any) -> None:
+        """Print the JSON form of an answer, the only JSON of this run; nothing without `--json`."""
+        if self.as_json:
+            print_json(answer)
+
+    def show(self, answer: Any, shown: Shown) -> None:
+        """Print an answer as JSON with `--json`, else by the function `shown` or with its members in it."""
+        if self.as_json:
+            print_json(answer)
+        elif callable(shown):
+            shown(self, answer)
+        elif shown:
+            self.say(shown.format_map(json_form(answer)))
 
     def say(self, text: str) -> None:
         """Print a line for people on stdout; nothing with `--json`."""
@@ -248,15 +265,34 @@ def database_url(path_or_url: str | None) -> str | None:
     return f"{SQLITE}{path}"
 
 
+Shown = str | Callable[[Session, Any], None]
+"""What prints an answer for people: a text with its members in braces, or a function."""
+
+
+def printed_by(module: str, name: str) -> Callable[[Session, Any], None]:
+    """Return what prints the JSON form of an answer by a function of a module that is imported only then."""
+
+    def shown(session: Session, answer: Any) -> None:
+        getattr(importlib.import_module(f"shoal.cli.{module}"), name)(session.out, json_form(answer))
+
+    return shown
+
+
 def command(
-    app: typer.Typer, name: str, declared: Sequence[inspect.Parameter] = (), **options: Any
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    app: typer.Typer,
+    name: str,
+    declared: Sequence[inspect.Parameter] = (),
+    *,
+    shown: Shown = "",
+    **options: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator that registers `function(session, ...)` as the command `name` with the shared options.
 
-    The function takes the `declared` options in `**options`.
+    The function takes the `declared` options in `**options`. What it returns, if anything, is its answer, and
+    printed as JSON or as `shown`. The JSON of a page has its limit and offset.
     """
 
-    def register(function: Callable[..., None]) -> Callable[..., None]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
         of_function = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         own = [p for p in of_function if p.kind is not inspect.Parameter.VAR_KEYWORD] + [*declared]
         shared = [
@@ -270,7 +306,11 @@ def command(
         def run(**arguments: Any) -> None:
             session = _merged(arguments.pop("context").obj, {key: arguments.pop(key) for key in _SHARED})
             try:
-                function(session, **arguments)
+                answer = function(session, **arguments)
+                if session.as_json and hasattr(answer, "total"):
+                    answer = {**json_form(answer), **{name: arguments[name] for name in ("limit", "offset")}}
+                if answer is not None:
+                    session.show(answer, shown)
             except BrokenPipeError as error:  # Typer would report it as a failure
                 raise ClosedPipeError from error
 
@@ -280,6 +320,24 @@ def command(
         return function
 
     return register
+
+
+def add_group(
+    app: typer.Typer,
+    name: str,
+    about: str,
+    *commands: tuple[str, Callable[..., Any], Shown],
+    declared: Mapping[str, Sequence[inspect.Parameter]] = MappingProxyType({}),
+) -> typer.Typer:
+    """Add a group of commands, each with its name, its function and what prints its answer.
+
+    `declared`: options of some of them, by name.
+    """
+    group = typer.Typer(no_args_is_help=True, help=about)
+    for each, function, shown in commands:
+        command(group, each, declared.get(each, ()), shown=shown)(function)
+    app.add_typer(group, name=name)
+    return group
 
 
 def _merged(before: Session, after: Mapping[str, Any]) -> Session:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.reference import Document, find_document, no_passage
-from shoal.cli.session import Offset, Session, command, json_form, split_tags, write_file
+from shoal.cli.session import Offset, Session, command, json_form, printed_by, split_tags, write_file
 from shoal.cli.terminal import may_ask, quantity
 from shoal.errors import NotFoundError
 from shoal.support.plain_text import one_line, plain
@@ -23,9 +23,9 @@ LIMIT = 50
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    command(app, "list")(list_documents)
+    command(app, "list", shown=printed_by("tables", "print_documents"))(list_documents)
     command(app, "show")(show)
-    command(app, "status")(status)
+    command(app, "status", shown=printed_by("tables", "print_status"))(status)
     command(app, "delete")(delete)
     command(app, "tags")(tags)
 
@@ -52,7 +52,7 @@ def list_documents(
     ] = "created",
     limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = LIMIT,
     offset: Offset = 0,
-) -> None:
+) -> dict[str, Any]:
     """List the documents.
 
     In the order in which they were stored, with passages, bytes, tags and path. The case of ASCII letters
@@ -65,15 +65,8 @@ def list_documents(
         shoal list --sort -created  the newest fifty
     """
     with session.engine() as engine:
-        page = json_form(
-            engine.documents.list(tag=tag, q=text, filter=filter, sort=sort, limit=limit, offset=offset)
-        )
-    if session.as_json:
-        session.emit({**page, "limit": limit, "offset": offset})
-        return
-    from shoal.cli.tables import print_documents
-
-    print_documents(session.out, page["documents"], total=page["total"], offset=offset)
+        page = engine.documents.list(tag=tag, q=text, filter=filter, sort=sort, limit=limit, offset=offset)
+    return {**json_form(page), "limit": limit, "offset": offset}
 
 
 def show(
@@ -128,29 +121,21 @@ def _draw(session: Session, document: str, file: Path) -> None:
         document_id = find_document(engine, document)
         picture = ribbon_svg(engine.documents.ribbon(document_id))
     write_file([picture], file)
-    if session.as_json:
-        session.emit({"document_id": document_id, "svg": str(file)})
-    else:
-        session.out.print(f"{file}: the topics of document {document_id}", highlight=False)
+    session.show(
+        {"document_id": document_id, "svg": str(file)}, "{svg}: the topics of document {document_id}"
+    )
 
 
-def status(session: Session) -> None:
+def status(session: Session) -> Any:
     """Count what is stored.
 
     Also shows the versions of the lagoon data and of the vocabulary.
     """
     settings = session.library_settings()
-    if settings.may_exist:
-        with session.engine() as engine:
-            values = json_form(engine.status())
-    else:
-        values = _status_without_database(settings.database_path)
-    if session.as_json:
-        session.emit(values)
-        return
-    from shoal.cli.tables import print_status
-
-    print_status(session.out, values)
+    if not settings.may_exist:
+        return _status_without_database(settings.database_path)
+    with session.engine() as engine:
+        return engine.status()
 
 
 def delete(
@@ -195,8 +180,7 @@ def delete(
             typer.confirm(f"Delete document {document_id}, {title}?", abort=True, err=True)
         if not engine.documents.delete(document_id):
             raise NotFoundError(f"there is no document {document_id}")
-    if session.as_json:
-        session.emit({"id": document_id, "deleted": True})
+    session.emit({"id": document_id, "deleted": True})
     session.say(f"document {document_id} is deleted")
 
 
@@ -205,8 +189,7 @@ def _delete_many(session: Session, engine: Engine, expression: str, *, dry_run: 
     if dry_run:
         deletion = engine.documents.deletion(filter=expression)
         n = len(deletion.document_ids)
-        if session.as_json:
-            session.emit({"n_documents": n, "documents": json_form(deletion.first), "deleted": False})
+        session.emit({"n_documents": n, "documents": json_form(deletion.first), "deleted": False})
         for named in deletion.first:
             session.say(f"{named.id:>6}  {one_line(named.title)}")
         session.say(f"{quantity(n, 'document')} would be deleted")
@@ -215,8 +198,7 @@ def _delete_many(session: Session, engine: Engine, expression: str, *, dry_run: 
         n = len(engine.documents.deletion(filter=expression).document_ids)
         typer.confirm(f"Delete {quantity(n, 'document')}?", abort=True, err=True)
     n = engine.documents.delete_many(filter=expression)
-    if session.as_json:
-        session.emit({"n_documents": n, "deleted": True})
+    session.emit({"n_documents": n, "deleted": True})
     session.say(f"{quantity(n, 'document')} deleted")
 
 
@@ -262,8 +244,7 @@ def tags(
             stored = engine.documents.change_tags(document_id, add=added, remove=removed)
     for tag in missing:
         session.warn(f"warning: document {document_id} has no tag {one_line(tag)!r}")
-    if session.as_json:
-        session.emit({"id": document_id, "tags": list(stored)})
+    session.emit({"id": document_id, "tags": list(stored)})
     session.say(f"document {document_id}: " + (f"tags {', '.join(stored)}" if stored else "no tags"))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selection_of, skipped_lines
-from shoal.cli.session import InterruptedCommandError, Session, command, json_form, split_tags
+from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
 from shoal.cli.terminal import quantity
 from shoal.conversion.folder_listing import Selection, SkipReason, no_texts_line
 from shoal.errors import ShoalError
@@ -122,8 +122,7 @@ def sync(
     result = _sync(session, options)
     for line in _warnings(options, result):
         session.warn(line)
-    if session.as_json:
-        session.emit(json_form(result))
+    session.emit(result)
     _print_changes(session, result)
     session.say(_summary(result))
     n_refused = sum(entry.reason in WITHOUT_TEXT for entry in result.skipped)

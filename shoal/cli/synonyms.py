@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from shoal.cli.session import Limit, Offset, Session, command, json_form
+from shoal.cli.session import Limit, Offset, Session, add_group, print_json
 from shoal.cli.terminal import quantity
 from shoal.errors import SynonymError
+from shoal.models.synonyms import Acronym, AcronymPage, AcronymScan, Synonym, SynonymPage
 from shoal.support.plain_text import one_line
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -29,31 +30,28 @@ AcronymId = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of t
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    synonyms = typer.Typer(
-        no_args_is_help=True,
-        help="Keep words that searches take for each other.\n\nA word of a query also finds its synonyms, "
-        "which count a little less than the word itself. Phrases in quotes and codes stay exact.",
+    add_group(
+        app,
+        "synonyms",
+        "Keep words that searches take for each other.\n\nA word of a query also finds its synonyms, which "
+        "count a little less than the word itself. Phrases in quotes and codes stay exact.",
+        ("list", list_entries, _say_entries),
+        ("add", add, _say_entry),
+        ("replace", replace, _say_entry),
+        ("delete", delete, "entry {deleted} deleted"),
+        ("export", export, lambda _, entries: print_json(entries)),
+        ("import", import_entries, ""),
     )
-    for name, function in (
-        ("list", list_entries),
-        ("add", add),
-        ("replace", replace),
-        ("delete", delete),
-        ("export", export),
-        ("import", import_entries),
-    ):
-        command(synonyms, name)(function)
-    app.add_typer(synonyms, name="synonyms")
-    acronyms = typer.Typer(
-        no_args_is_help=True,
-        help="Find acronyms with their expansions in the documents, and decide on them.\n\nA confirmed one, "
-        "such as WHO and World Health Organization, becomes a synonym.",
+    add_group(
+        app,
+        "acronyms",
+        "Find acronyms with their expansions in the documents, and decide on them.\n\nA confirmed one, such "
+        "as WHO and World Health Organization, becomes a synonym.",
+        ("scan", scan, _say_scan),
+        ("list", list_acronyms, ""),
+        ("confirm", confirm, _say_acronym),
+        ("reject", reject, _say_acronym),
     )
-    command(acronyms, "scan")(scan)
-    command(acronyms, "list")(list_acronyms)
-    command(acronyms, "confirm")(confirm)
-    command(acronyms, "reject")(reject)
-    app.add_typer(acronyms, name="acronyms")
 
 
 def list_entries(
@@ -64,23 +62,23 @@ def list_entries(
     ] = None,
     limit: Limit = 50,
     offset: Offset = 0,
-) -> None:
+) -> SynonymPage:
     """List the synonyms of the library.
 
     \b
         shoal synonyms list --containing car
     """
     with session.engine() as engine:
-        page = json_form(engine.vocabulary.synonyms.list(q=containing, limit=limit, offset=offset))
-    if session.as_json:
-        session.emit({**page, "limit": limit, "offset": offset})
-        return
-    for entry in page["synonyms"]:
-        session.say(_entry_line(entry))
-    session.say_rest(len(page["synonyms"]), page["total"], "no synonyms")
+        return engine.vocabulary.synonyms.list(q=containing, limit=limit, offset=offset)
 
 
-def add(session: Session, words: Words, root: Root = None) -> None:
+def _say_entries(session: Session, page: SynonymPage) -> None:
+    for entry in page.synonyms:
+        _say_entry(session, entry)
+    session.say_rest(len(page.synonyms), page.total, "no synonyms")
+
+
+def add(session: Session, words: Words, root: Root = None) -> Synonym:
     """Add words that find each other; with --root, only that word also finds the others.
 
     \b
@@ -88,22 +86,20 @@ def add(session: Session, words: Words, root: Root = None) -> None:
         shoal synonyms add --root vehicle car lorry
     """
     with session.engine() as engine:
-        entry = json_form(engine.vocabulary.synonyms.add(words, root=root))
-    _show_entry(session, entry)
+        return engine.vocabulary.synonyms.add(words, root=root)
 
 
-def replace(session: Session, entry: EntryId, words: Words, root: Root = None) -> None:
+def replace(session: Session, entry: EntryId, words: Words, root: Root = None) -> Synonym:
     """Replace an entry by other words.
 
     \b
         shoal synonyms replace 3 car automobile
     """
     with session.engine() as engine:
-        stored = json_form(engine.vocabulary.synonyms.replace(entry, words, root=root))
-    _show_entry(session, stored)
+        return engine.vocabulary.synonyms.replace(entry, words, root=root)
 
 
-def delete(session: Session, entry: EntryId) -> None:
+def delete(session: Session, entry: EntryId) -> dict[str, int]:
     """Delete an entry.
 
     \b
@@ -111,20 +107,17 @@ def delete(session: Session, entry: EntryId) -> None:
     """
     with session.engine() as engine:
         engine.vocabulary.synonyms.delete(entry)
-    if session.as_json:
-        session.emit({"deleted": entry})
-    session.say(f"entry {entry} deleted")
+    return {"deleted": entry}
 
 
-def export(session: Session) -> None:
+def export(session: Session) -> dict[str, Any]:
     """Print all entries as JSON, for `shoal synonyms import`.
 
     \b
         shoal synonyms export > synonyms.json
     """
     with session.engine() as engine:
-        entries = engine.vocabulary.synonyms.export()
-    session.emit({"synonyms": entries})
+        return {"synonyms": engine.vocabulary.synonyms.export()}
 
 
 def import_entries(
@@ -142,11 +135,9 @@ def import_entries(
         shoal synonyms import synonyms.json --replace
     """
     with session.engine() as engine:
-        done = json_form(engine.vocabulary.synonyms.import_all(_read(file), replace=replace))
-    if session.as_json:
-        session.emit(done)
-    session.say(f"{done['stored']:,} entries added, {done['duplicates']:,} known")
-    for reason in done["refused"]:
+        done = engine.vocabulary.synonyms.import_all(_read(file), replace=replace)
+    session.show(done, "{stored:,} entries added, {duplicates:,} known")
+    for reason in done.refused:
         session.warn(f"left out: {one_line(reason)}")
 
 
@@ -156,19 +147,20 @@ def scan(
         float | None,
         typer.Option("--max-seconds", metavar="S", min=0, help="Stop after this time; a new scan goes on."),
     ] = None,
-) -> None:
+) -> AcronymScan:
     """Look for acronyms in documents that are new or changed since the last scan.
 
     \b
         shoal acronyms scan
     """
     with session.engine() as engine:
-        done = json_form(engine.vocabulary.acronyms.scan(max_seconds=max_seconds))
-    if session.as_json:
-        session.emit(done)
-    session.say(f"{quantity(done['scanned'], 'document')} read, {done['new']:,} new acronyms")
-    if done["n_unscanned"]:
-        session.say(f"{quantity(done['n_unscanned'], 'document')} left; scan again")
+        return engine.vocabulary.acronyms.scan(max_seconds=max_seconds)
+
+
+def _say_scan(session: Session, done: AcronymScan) -> None:
+    session.say(f"{quantity(done.scanned, 'document')} read, {done.new:,} new acronyms")
+    if done.n_unscanned:
+        session.say(f"{quantity(done.n_unscanned, 'document')} left; scan again")
 
 
 def list_acronyms(
@@ -181,7 +173,7 @@ def list_acronyms(
     ] = None,
     limit: Limit = 50,
     offset: Offset = 0,
-) -> None:
+) -> AcronymPage:
     """List the acronyms that a scan found, those in most documents first.
 
     \b
@@ -189,36 +181,33 @@ def list_acronyms(
         shoal acronyms list --status confirmed
     """
     with session.engine() as engine:
-        found = engine.vocabulary.acronyms.list(status=status, acronym=acronym, limit=limit, offset=offset)
-        page = json_form(found)
-    if session.as_json:
-        session.emit({**page, "limit": limit, "offset": offset})
-        return
-    for each in page["acronyms"]:
-        session.say(_acronym_line(each))
-    session.say_rest(len(page["acronyms"]), page["total"], f"no {status} acronyms")
-    if page["n_unscanned"]:
-        session.say(f"{quantity(page['n_unscanned'], 'document')} not scanned yet: `shoal acronyms scan`")
+        page = engine.vocabulary.acronyms.list(status=status, acronym=acronym, limit=limit, offset=offset)
+    for each in page.acronyms:
+        _say_acronym(session, each)
+    session.say_rest(len(page.acronyms), page.total, f"no {status} acronyms")
+    if page.n_unscanned:
+        session.say(f"{quantity(page.n_unscanned, 'document')} not scanned yet: `shoal acronyms scan`")
+    return page
 
 
-def confirm(session: Session, acronym: AcronymId) -> None:
+def confirm(session: Session, acronym: AcronymId) -> Acronym:
     """Make an acronym and its expansion synonyms.
 
     \b
         shoal acronyms confirm 3
     """
     with session.engine() as engine:
-        _show_acronym(session, json_form(engine.vocabulary.acronyms.confirm(acronym)))
+        return engine.vocabulary.acronyms.confirm(acronym)
 
 
-def reject(session: Session, acronym: AcronymId) -> None:
+def reject(session: Session, acronym: AcronymId) -> Acronym:
     """Reject an acronym: it is not proposed again, and its synonym is deleted.
 
     \b
         shoal acronyms reject 3
     """
     with session.engine() as engine:
-        _show_acronym(session, json_form(engine.vocabulary.acronyms.reject(acronym)))
+        return engine.vocabulary.acronyms.reject(acronym)
 
 
 def _read(file: Path) -> Any:
@@ -240,26 +229,11 @@ def _read(file: Path) -> Any:
     return entries
 
 
-def _show_entry(session: Session, entry: dict[str, Any]) -> None:
-    if session.as_json:
-        session.emit(entry)
-    session.say(_entry_line(entry))
+def _say_entry(session: Session, entry: Synonym) -> None:
+    root = "" if entry.root is None else f"{one_line(entry.root)} → "
+    session.say(f"{entry.id:>5}  {root}{', '.join(map(one_line, entry.synonyms))}")
 
 
-def _show_acronym(session: Session, acronym: dict[str, Any]) -> None:
-    if session.as_json:
-        session.emit(acronym)
-    session.say(_acronym_line(acronym))
-
-
-def _entry_line(entry: dict[str, Any]) -> str:
-    words = ", ".join(map(one_line, entry["synonyms"]))
-    root = "" if entry["root"] is None else f"{one_line(entry['root'])} → "
-    return f"{entry['id']:>5}  {root}{words}"
-
-
-def _acronym_line(acronym: dict[str, Any]) -> str:
-    pair = f"{one_line(acronym['acronym'])}  {one_line(acronym['expansion'])}"
-    return (
-        f"{acronym['id']:>5}  {pair}  ({acronym['status']}, {quantity(acronym['n_documents'], 'document')})"
-    )
+def _say_acronym(session: Session, acronym: Acronym) -> None:
+    pair = f"{one_line(acronym.acronym)}  {one_line(acronym.expansion)}"
+    session.say(f"{acronym.id:>5}  {pair}  ({acronym.status}, {quantity(acronym.n_documents, 'document')})")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from shoal.cli.job_lines import pace, summary, with_reason
 from shoal.cli.results import subject
@@ -12,10 +16,7 @@ from shoal.models.files import how_cut
 from shoal.models.jobs import ItemStatus, JobStatus
 from shoal.support.plain_text import one_line, plain
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
+REEFS_SHOWN = 4
 STATUS_STYLES = {
     JobStatus.succeeded: "green",
     ItemStatus.duplicate: "cyan",
@@ -27,16 +28,15 @@ STATUS_STYLES = {
 }
 
 
-def print_documents(
-    console: Console, documents: Sequence[Mapping[str, Any]], *, total: int, offset: int = 0
-) -> None:
+def print_documents(console: Console, page: Mapping[str, Any]) -> None:
     """Print documents, one per line if the terminal is wide enough."""
-    from rich.text import Text
-
+    documents, total = page["documents"], page["total"]
     if not documents:
-        console.print(f"no documents after the first {total:,}" if offset and total else "no documents")
+        console.print(
+            f"no documents after the first {total:,}" if page["offset"] and total else "no documents"
+        )
         return
-    table = _table(header=True)
+    table = make_table(header=True)
     for name in ("document", "passages", "bytes"):
         table.add_column(name, justify="right", no_wrap=True)
     for name, ratio in (("title", 3), ("tags", 1), ("path", 3)):
@@ -51,7 +51,7 @@ def print_documents(
             Text(display_path(document["source_path"] or ""), style="dim"),
         )
     console.print(table)
-    _print_rest(console, len(documents), total)
+    print_rest(console, len(documents), total)
 
 
 def print_document(
@@ -63,8 +63,6 @@ def print_document(
     with_text: bool = False,
 ) -> None:
     """Print a document with the given passages, section by section."""
-    from rich.text import Text
-
     document, report = detail["document"], detail["report"]
     console.print(Text(one_line(document["title"]), style="bold cyan"))
     facts = [
@@ -95,8 +93,6 @@ def print_document(
 def _print_passages(
     console: Console, chunks: Sequence[Mapping[str, Any]], *, reefs: int, with_text: bool
 ) -> None:
-    from rich.text import Text
-
     section: int | None = None
     table = _passage_table()
     for chunk in chunks:
@@ -125,7 +121,7 @@ def _print_passages(
 
 
 def _passage_table() -> Table:
-    table = _table(header=False)
+    table = make_table(header=False)
     table.add_column("passage", min_width=5)
     table.add_column("lines", min_width=9, justify="right", no_wrap=True)
     table.add_column("about", overflow="fold")
@@ -133,8 +129,6 @@ def _passage_table() -> Table:
 
 
 def _print_left_out(console: Console, counts: Mapping[str, int]) -> None:
-    from rich.text import Text
-
     if counts:
         listed = ", ".join(f"{one_line(reason)} ({count:,})" for reason, count in sorted(counts.items()))
         console.print(Text(f"\nin no passage: {listed}", style="dim"))
@@ -142,8 +136,6 @@ def _print_left_out(console: Console, counts: Mapping[str, int]) -> None:
 
 def _print_account(console: Console, account: Mapping[str, Any] | None) -> None:
     """Print what of the file is not in the document."""
-    from rich.text import Text
-
     if account is None:
         return
     words = f"{account['n_stored']:,} of {quantity(account['n_words'], 'word')} of the file are stored"
@@ -158,7 +150,7 @@ def _print_account(console: Console, account: Mapping[str, Any] | None) -> None:
 
 def print_status(console: Console, state: Mapping[str, Any]) -> None:
     """Print names and values, one per line. Chunks are called passages."""
-    table = _table(header=False)
+    table = make_table(header=False)
     table.add_column("name", style="cyan", no_wrap=True)
     table.add_column("value", overflow="fold")
     for name, value in state.items():
@@ -168,7 +160,7 @@ def print_status(console: Console, state: Mapping[str, Any]) -> None:
 
 
 def print_settings(console: Console, settings: Sequence[Mapping[str, Any]]) -> None:
-    table = _table(header=True)
+    table = make_table(header=True)
     table.add_column("setting", style="cyan", no_wrap=True)
     table.add_column("value", overflow="fold", max_width=32)
     table.add_column("meaning", overflow="fold")
@@ -185,12 +177,10 @@ def print_settings(console: Console, settings: Sequence[Mapping[str, Any]]) -> N
 
 
 def print_jobs(console: Console, jobs: Sequence[Mapping[str, Any]], *, total: int) -> None:
-    from rich.text import Text
-
     if not jobs:
         console.print("no jobs")
         return
-    table = _table(header=True)
+    table = make_table(header=True)
     for name in ("job", "kind", "status", "stage", "done", "failed", "duplicate", "created"):
         table.add_column(name, no_wrap=True)
     for job in jobs:
@@ -206,12 +196,10 @@ def print_jobs(console: Console, jobs: Sequence[Mapping[str, Any]], *, total: in
             one_line(job["created_at"]),
         )
     console.print(table)
-    _print_rest(console, len(jobs), total)
+    print_rest(console, len(jobs), total)
 
 
 def print_job(console: Console, job: Mapping[str, Any]) -> None:
-    from rich.text import Text
-
     console.print(Text(summary(job), style=STATUS_STYLES.get(job["status"], "")))
     times = [
         f"{name} {job[name + '_at']}" for name in ("created", "started", "finished") if job[name + "_at"]
@@ -224,9 +212,7 @@ def print_job(console: Console, job: Mapping[str, Any]) -> None:
 
 
 def print_items(console: Console, items: Sequence[Mapping[str, Any]], *, total: int) -> None:
-    from rich.text import Text
-
-    table = _table(header=True)
+    table = make_table(header=True)
     table.add_column("#", justify="right")
     table.add_column("status", no_wrap=True)
     table.add_column("document", justify="right")
@@ -246,7 +232,7 @@ def print_items(console: Console, items: Sequence[Mapping[str, Any]], *, total: 
             table.add_row("", "", "", "", Text(f"warning: {one_line(warning)}", style="yellow"))
     if items:
         console.print(table)
-    _print_rest(console, len(items), total)
+    print_rest(console, len(items), total)
 
 
 def _item_line(item: Mapping[str, Any]) -> str:
@@ -260,14 +246,16 @@ def _item_line(item: Mapping[str, Any]) -> str:
     return with_reason(name, reason)
 
 
-def _print_rest(console: Console, shown: int, total: int) -> None:
-    if total > shown:
-        console.print(f"{shown:,} of {total:,}; --limit and --offset show others", style="dim")
+def print_rest(console: Console, n_shown: int, total: int, none: str = "") -> None:
+    """Print that there are others than those that were shown; if none were, and `none` is not empty, that."""
+    if none and not n_shown:
+        console.print(f"none on this page, {total:,} in all" if total else none)
+    elif total > n_shown:
+        console.print(f"{n_shown:,} of {total:,}; --limit and --offset show others", style="dim")
 
 
-def _table(*, header: bool) -> Table:
-    from rich.table import Table
-
+def make_table(*, header: bool) -> Table:
+    """Return a table without lines."""
     return Table(box=None, padding=(0, 2, 0, 0), show_header=header, header_style="dim", pad_edge=False)
 
 
@@ -282,3 +270,59 @@ def _value(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return one_line(str(value))
+
+
+def print_words(console: Console, page: Mapping[str, Any]) -> None:
+    """Print words with their strongest reefs, one per line."""
+    words = page["words"]
+    if not words:
+        print_rest(console, 0, page["total"], "no learned words")
+        return
+    table = make_table(header=True)
+    table.add_column("word", overflow="fold", max_width=32, style="cyan")
+    table.add_column("occurrences", justify="right", no_wrap=True)
+    table.add_column("documents", justify="right", no_wrap=True)
+    table.add_column("reefs", overflow="fold")
+    for word in words:
+        table.add_row(
+            Text(one_line(word["word"])),
+            f"{word['n_occurrences']:,}",
+            f"{word['n_documents']:,}",
+            Text(_reef_list(word["reefs"], REEFS_SHOWN)),
+        )
+    console.print(table)
+    print_rest(console, len(words), page["total"])
+
+
+def print_word(console: Console, word: Mapping[str, Any]) -> None:
+    """Print a word with its evidence and all its reefs."""
+    head = Text(one_line(word["word"]), style="bold cyan")
+    kind = "compound" if word["is_compound"] else "word"
+    head.append(f" (learned {kind}, as it is since version {word['from_version']})", style="dim")
+    console.print(head)
+    console.print(evidence_line(word))
+    for document in word["evidence"]["documents"]:
+        times = "" if document["n_occurrences"] is None else quantity(document["n_occurrences"], "occurrence")
+        passages = f"in {quantity(document['n_chunks'], 'passage')}"
+        title = f"  {one_line(document['title'])} (document {document['document_id']})"
+        console.print(Text(f"{title}: {' '.join(part for part in (times, passages) if part)}", style="dim"))
+    console.print(f"{quantity(len(word['reefs']), 'reef')} (specificity {word['specificity']}):")
+    for reef in word["reefs"]:
+        console.print(Text(f"  {reef['strength']:.2f}  {_reef_name(reef)}"))
+
+
+def evidence_line(word: Mapping[str, Any]) -> str:
+    """The evidence of a learned word in one line."""
+    return (
+        f"learned from {quantity(word['n_occurrences'], 'occurrence')} in "
+        f"{quantity(word['n_documents'], 'document')}"
+    )
+
+
+def _reef_list(reefs: Sequence[Mapping[str, Any]], limit: int) -> str:
+    names = " · ".join(f"{_reef_name(reef)} {reef['strength']:.2f}" for reef in reefs[:limit])
+    return names if len(reefs) <= limit else f"{names} and {len(reefs) - limit} more"
+
+
+def _reef_name(reef: Mapping[str, Any]) -> str:
+    return one_line(reef["reef_name"] or f"reef {reef['reef_id']}")
