@@ -9,13 +9,12 @@ from typing import Any
 
 from marshmallow import fields
 
-from shoal.declared.operations.library import (
-    PinOperations,
-    QueryLogOperations,
-    SavedSearchOperations,
-    SynonymOperations,
-    VocabularyOperations,
-)
+from shoal.declared.operations.library import PinOperations as Pins
+from shoal.declared.operations.library import QueryLogOperations as Queries
+from shoal.declared.operations.library import SavedSearchOperations as Saved
+from shoal.declared.operations.library import SynonymOperations as Synonyms
+from shoal.declared.operations.library import VocabularyOperations
+from shoal.engine import Engine
 from shoal.errors import FilterError, QueryError
 from shoal_api.openapi import Blueprint
 from shoal_api.schemas.search import SavedArgumentsSchema
@@ -38,7 +37,7 @@ pins = Blueprint("pins", __name__, description="What comes first for a query")
 vocabulary = Blueprint("vocabulary", __name__, description="Words learned from the documents")
 
 _OWN_FIELDS = frozenset({"name", "url", "secret", "min_score", "is_active", "search"})
-_SEARCH = {"search": functools.partial(fields.Nested, SavedArgumentsSchema)}
+_SEARCH = {"special": {"search": functools.partial(fields.Nested, SavedArgumentsSchema)}}
 
 
 @contextlib.contextmanager
@@ -53,163 +52,62 @@ def _fields_of_body() -> Iterator[None]:
         raise QueryError(field, str(error)) from None
 
 
-@saved_searches.serves(SavedSearchOperations.create_saved_search, special=_SEARCH)
-def create_saved_search(data: Json) -> Any:
-    with _fields_of_body():
-        return engine().saved_searches.create(data.pop("name"), data.pop("search"), **data)
+def _library(*_: Json) -> Engine:
+    return engine()
 
 
-@saved_searches.serves(SavedSearchOperations.saved_searches)
-def list_saved_searches(query: Json) -> Any:
-    return engine().saved_searches.list(**query)
-
-
-@saved_searches.serves(SavedSearchOperations.saved_search)
-def get_saved_search(search_id: int) -> Any:
-    return engine().saved_searches.get(search_id)
-
-
-@saved_searches.serves(SavedSearchOperations.change_saved_search, special=_SEARCH)
-def change_saved_search(data: Json, search_id: int) -> Any:
-    with _fields_of_body():
-        return engine().saved_searches.change(search_id, **data)
-
-
-@saved_searches.serves(SavedSearchOperations.delete_saved_search)
-def delete_saved_search(search_id: int) -> None:
-    engine().saved_searches.delete(search_id)
-
-
-@saved_searches.serves(SavedSearchOperations.test_saved_search)
-def test_saved_search(search_id: int) -> Any:
-    return engine().saved_searches.test(search_id)
-
-
-@saved_searches.serves(SavedSearchOperations.webhook_deliveries)
-def list_webhook_deliveries(query: Json, search_id: int) -> Any:
-    return engine().saved_searches.deliveries(search_id, **query)
-
-
-@saved_searches.serves(SavedSearchOperations.webhook_delivery)
-def get_webhook_delivery(search_id: int, delivery_id: str) -> Any:
-    return engine().saved_searches.delivery(search_id, delivery_id)
-
-
-@saved_searches.serves(SavedSearchOperations.redeliver_webhook)
-def redeliver_webhook(search_id: int, delivery_id: str) -> Any:
-    return engine().saved_searches.redeliver(search_id, delivery_id)
-
-
-@queries.serves(QueryLogOperations.queries)
-def list_queries(query: Json) -> Any:
-    return engine().queries.list(**query)
-
-
-@queries.serves(QueryLogOperations.clear_queries)
-def clear_queries() -> Json:
-    return {"n_deleted": engine().queries.clear()}
-
-
-@queries.serves(QueryLogOperations.frequent_queries)
-def list_frequent_queries(query: Json) -> Any:
-    return engine().queries.frequent(**query)
-
-
-@queries.serves(QueryLogOperations.judged_queries)
-def list_judged_queries(query: Json) -> Any:
-    return engine().queries.judged(**query)
-
-
-@queries.serves(QueryLogOperations.report_click)
-def report_click(data: Json, trace_id: str) -> None:
-    engine().queries.click(trace_id, **data)
-
-
-@synonyms.serves(SynonymOperations.synonyms)
-def list_synonyms(query: Json) -> Any:
-    return engine().vocabulary.synonyms.list(**query)
-
-
-@synonyms.serves(SynonymOperations.add_synonym)
-def add_synonym(data: Json) -> Any:
-    return engine().vocabulary.synonyms.add(**data)
-
-
-@synonyms.serves(SynonymOperations.export_synonyms)
-def export_synonyms() -> Any:
-    return {"synonyms": engine().vocabulary.synonyms.export()}
-
-
-@synonyms.serves(SynonymOperations.import_synonyms)
-def import_synonyms(data: Json) -> Any:
-    return engine().vocabulary.synonyms.import_all(data["synonyms"], replace=data["replace"])
-
-
-@synonyms.serves(SynonymOperations.synonym)
-def get_synonym(synonym_id: int) -> Any:
-    return engine().vocabulary.synonyms.get(synonym_id)
-
-
-@synonyms.serves(SynonymOperations.replace_synonym)
-def replace_synonym(data: Json, synonym_id: int) -> Any:
-    return engine().vocabulary.synonyms.replace(synonym_id, **data)
-
-
-@synonyms.serves(SynonymOperations.delete_synonym)
-def delete_synonym(synonym_id: int) -> None:
-    engine().vocabulary.synonyms.delete(synonym_id)
-
-
-@synonyms.serves(SynonymOperations.acronyms)
-def list_acronyms(query: Json) -> Any:
-    return engine().vocabulary.acronyms.list(**query)
-
-
-@synonyms.serves(SynonymOperations.scan_acronyms)
-def scan_acronyms(data: Json) -> Any:
-    return engine().vocabulary.acronyms.scan(max_seconds=data.get("max_seconds", 10))
-
-
-@synonyms.serves(SynonymOperations.acronym)
-def get_acronym(acronym_id: int) -> Any:
-    return engine().vocabulary.acronyms.get(acronym_id)
-
-
-@synonyms.serves(SynonymOperations.confirm_acronym)
-def confirm_acronym(acronym_id: int) -> Any:
-    return engine().vocabulary.acronyms.confirm(acronym_id)
-
-
-@synonyms.serves(SynonymOperations.reject_acronym)
-def reject_acronym(acronym_id: int) -> Any:
-    return engine().vocabulary.acronyms.reject(acronym_id)
-
-
-@pins.serves(PinOperations.pins)
-def list_pins(query: Json) -> Any:
-    return engine().pins.list(**query)
-
-
-@pins.serves(PinOperations.add_pin)
-def add_pin(data: Json) -> Any:
-    return engine().pins.add(**data)
-
-
-@pins.serves(PinOperations.pin)
-def get_pin(pin_id: int) -> Any:
-    return engine().pins.get(pin_id)
-
-
-@pins.serves(PinOperations.replace_pin)
-def replace_pin(data: Json, pin_id: int) -> Any:
-    return engine().pins.replace(pin_id, **data)
-
-
-@pins.serves(PinOperations.delete_pin)
-def delete_pin(pin_id: int) -> None:
-    engine().pins.delete(pin_id)
-
-
-@vocabulary.serves(VocabularyOperations.vocabulary)
-def get_vocabulary(query: Json) -> Any:
-    return engine().vocabulary.list(**query)
+saved_searches.serves_all(
+    _library,
+    create_saved_search=(
+        Saved.create_saved_search,
+        lambda library: _fields_of_body()(library.saved_searches.create),
+        _SEARCH,
+    ),
+    list_saved_searches=(Saved.saved_searches, "saved_searches.list"),
+    get_saved_search=(Saved.saved_search, "saved_searches.get"),
+    change_saved_search=(
+        Saved.change_saved_search,
+        lambda library: _fields_of_body()(library.saved_searches.change),
+        _SEARCH,
+    ),
+    delete_saved_search=(Saved.delete_saved_search, "saved_searches.delete"),
+    test_saved_search=(Saved.test_saved_search, "saved_searches.test"),
+    list_webhook_deliveries=(Saved.webhook_deliveries, "saved_searches.deliveries"),
+    get_webhook_delivery=(Saved.webhook_delivery, "saved_searches.delivery"),
+    redeliver_webhook=(Saved.redeliver_webhook, "saved_searches.redeliver"),
+)
+queries.serves_all(
+    _library,
+    list_queries=(Queries.queries, "queries.list"),
+    clear_queries=(Queries.clear_queries, "queries.clear"),
+    list_frequent_queries=(Queries.frequent_queries, "queries.frequent"),
+    list_judged_queries=(Queries.judged_queries, "queries.judged"),
+    report_click=(Queries.report_click, "queries.click"),
+)
+synonyms.serves_all(
+    _library,
+    list_synonyms=(Synonyms.synonyms, "vocabulary.synonyms.list"),
+    add_synonym=(Synonyms.add_synonym, "vocabulary.synonyms.add"),
+    export_synonyms=(Synonyms.export_synonyms, "vocabulary.synonyms.export"),
+    import_synonyms=(Synonyms.import_synonyms, "vocabulary.synonyms.import_all"),
+    get_synonym=(Synonyms.synonym, "vocabulary.synonyms.get"),
+    replace_synonym=(Synonyms.replace_synonym, "vocabulary.synonyms.replace"),
+    delete_synonym=(Synonyms.delete_synonym, "vocabulary.synonyms.delete"),
+    list_acronyms=(Synonyms.acronyms, "vocabulary.acronyms.list"),
+    scan_acronyms=(
+        Synonyms.scan_acronyms,
+        lambda library: functools.partial(library.vocabulary.acronyms.scan, max_seconds=10),
+    ),
+    get_acronym=(Synonyms.acronym, "vocabulary.acronyms.get"),
+    confirm_acronym=(Synonyms.confirm_acronym, "vocabulary.acronyms.confirm"),
+    reject_acronym=(Synonyms.reject_acronym, "vocabulary.acronyms.reject"),
+)
+pins.serves_all(
+    _library,
+    list_pins=(Pins.pins, "pins.list"),
+    add_pin=(Pins.add_pin, "pins.add"),
+    get_pin=(Pins.pin, "pins.get"),
+    replace_pin=(Pins.replace_pin, "pins.replace"),
+    delete_pin=(Pins.delete_pin, "pins.delete"),
+)
+vocabulary.serves_all(_library, get_vocabulary=(VocabularyOperations.vocabulary, "vocabulary.list"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -95,97 +95,42 @@ def add_note(query: Json, data: Json) -> Response:
     return response
 
 
-@blueprint.serves(Notes.notes)
-def list_notes(query: Json) -> Any:
-    return notes_of(query).list(**query)
+def _pinned(notes: OwnerNotes) -> Callable[..., Json]:
+    def pinned(environment: Mapping[str, Any] | None = None) -> Json:
+        found = notes.pinned(environment or {})
+        return {"notes": found, "total": len(found)}
+
+    return pinned
 
 
-@blueprint.serves(Notes.note_categories)
-def list_note_categories(query: Json) -> Json:
-    return {"categories": notes_of(query).categories()}
+def _purge(notes: OwnerNotes) -> Callable[..., int]:
+    return lambda before=None: notes.purge(before=before and dt.datetime.fromisoformat(before))
 
 
-@blueprint.serves(Notes.note_status)
-def get_note_status(query: Json) -> Any:
-    return notes_of(query).status()
-
-
-@blueprint.serves(Notes.search_notes, examples=NOTE_SEARCH_EXAMPLES)
-def search_notes(query: Json, data: Json) -> Any:
-    return notes_of(query, data).search(**data)
-
-
-@blueprint.serves(Notes.pinned_notes)
-def list_pinned_notes(query: Json, data: Json) -> Json:
-    pinned = notes_of(query, data).pinned(data.get("environment") or {})
-    return {"notes": pinned, "total": len(pinned)}
-
-
-@blueprint.serves(Notes.record_shown_notes)
-def record_shown_notes(query: Json, data: Json) -> None:
-    notes_of(query, data).record_shown(**{"event": "", **data})
-
-
-@blueprint.serves(Notes.purge_notes)
-def purge_notes(query: Json, data: Json) -> Json:
-    before = data.pop("before", None)
-    notes = notes_of(query, data)
-    return {"n_purged": notes.purge(before=None if before is None else dt.datetime.fromisoformat(before))}
-
-
-@blueprint.serves(Notes.note, examples=NOTE_EXAMPLES)
-def get_note(query: Json, note_id: int) -> Any:
-    return notes_of(query).get(note_id)
-
-
-@blueprint.serves(Notes.update_note)
-def update_note(query: Json, data: Json, note_id: int) -> Any:
-    return notes_of(query, data).update(note_id, **data)
-
-
-@blueprint.serves(Notes.note_history)
-def get_note_history(query: Json, note_id: int) -> Json:
-    return {"history": notes_of(query).history(note_id)}
-
-
-@blueprint.serves(Notes.note_judgements)
-def list_note_feedback(query: Json, note_id: int) -> Json:
-    return {"feedback": notes_of(query).feedbacks(note_id)}
-
-
-@blueprint.serves(Notes.judge_note, special={"tag_scores": _tag_scores})
-def add_note_feedback(query: Json, data: Json, note_id: int) -> Any:
-    return notes_of(query, data).feedback(note_id, **data)
-
-
-@blueprint.serves(Notes.deprecate_note)
-def deprecate_note(query: Json, data: Json, note_id: int) -> Any:
-    return notes_of(query, data).deprecate(note_id, **data)
-
-
-@blueprint.serves(Notes.restore_note)
-def restore_note(query: Json, data: Json, note_id: int) -> Any:
-    return notes_of(query, data).restore(note_id)
-
-
-@blueprint.serves(Notes.pin_note)
-def pin_note(query: Json, data: Json, note_id: int) -> Any:
-    return notes_of(query, data).pin(note_id, **data)
-
-
-@blueprint.serves(Notes.unpin_note)
-def unpin_note(query: Json, note_id: int) -> Any:
-    return notes_of(query).unpin(note_id)
-
-
-@blueprint.serves(Notes.categorize_note)
-def categorize_note(query: Json, data: Json, note_id: int) -> Any:
-    return notes_of(query, data).categorize(note_id, **data)
-
-
-@blueprint.serves(Notes.explain_note)
-def explain_note(query: Json, data: Json, note_id: int) -> Any:
-    return notes_of(query, data).explain(note_id, **data)
+blueprint.serves_all(
+    notes_of,
+    list_notes=(Notes.notes, "list"),
+    list_note_categories=(Notes.note_categories, "categories"),
+    get_note_status=(Notes.note_status, "status"),
+    search_notes=(Notes.search_notes, "search", {"examples": NOTE_SEARCH_EXAMPLES}),
+    list_pinned_notes=(Notes.pinned_notes, _pinned),
+    record_shown_notes=(
+        Notes.record_shown_notes,
+        lambda notes: functools.partial(notes.record_shown, event=""),
+    ),
+    purge_notes=(Notes.purge_notes, _purge),
+    get_note=(Notes.note, "get", {"examples": NOTE_EXAMPLES}),
+    update_note=(Notes.update_note, "update"),
+    get_note_history=(Notes.note_history, "history"),
+    list_note_feedback=(Notes.note_judgements, "feedbacks"),
+    add_note_feedback=(Notes.judge_note, "feedback", {"special": {"tag_scores": _tag_scores}}),
+    deprecate_note=(Notes.deprecate_note, "deprecate"),
+    restore_note=(Notes.restore_note, "restore"),
+    pin_note=(Notes.pin_note, "pin"),
+    unpin_note=(Notes.unpin_note, "unpin"),
+    categorize_note=(Notes.categorize_note, "categorize"),
+    explain_note=(Notes.explain_note, "explain"),
+)
 
 
 @merges.serves(Merges.dedup_notes)
@@ -203,34 +148,21 @@ def dedup_notes(query: Json, data: Json) -> Response:
     return accepted(job)
 
 
-@merges.serves(Merges.merge_proposals)
-def list_merge_proposals(query: Json) -> Any:
-    return notes_of(query).proposals(**query)
-
-
-@merges.serves(Merges.accept_merge_proposal)
-def accept_merge_proposal(query: Json, data: Json, proposal_id: int) -> Any:
-    return notes_of(query, data).decide(proposal_id, accept=True, **data)
-
-
-@merges.serves(Merges.reject_merge_proposal)
-def reject_merge_proposal(query: Json, data: Json, proposal_id: int) -> Any:
-    return notes_of(query, data).decide(proposal_id, accept=False)
-
-
-@merges.serves(Merges.note_merges)
-def list_note_merges(query: Json) -> Any:
-    return notes_of(query).merges(**query)
-
-
-@merges.serves(Merges.merge_notes)
-def merge_notes(query: Json, data: Json) -> Any:
-    return notes_of(query, data).merge(**data)
-
-
-@merges.serves(Merges.undo_note_merge)
-def undo_note_merge(query: Json, data: Json, merge_id: int) -> Any:
-    return notes_of(query, data).undo_merge(merge_id)
+merges.serves_all(
+    notes_of,
+    list_merge_proposals=(Merges.merge_proposals, "proposals"),
+    accept_merge_proposal=(
+        Merges.accept_merge_proposal,
+        lambda notes: functools.partial(notes.decide, accept=True),
+    ),
+    reject_merge_proposal=(
+        Merges.reject_merge_proposal,
+        lambda notes: functools.partial(notes.decide, accept=False),
+    ),
+    list_note_merges=(Merges.note_merges, "merges"),
+    merge_notes=(Merges.merge_notes, "merge"),
+    undo_note_merge=(Merges.undo_note_merge, "undo_merge"),
+)
 
 
 @bulk.serves(Others.add_notes, query=OwnerQuerySchema, describe={"requestBody": BODY})

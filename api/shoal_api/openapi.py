@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import functools
 import http
+import itertools
+import operator
 import threading
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -33,6 +36,7 @@ EVENTS = ", ".join(f"'{event}'" for event in EVENT_NAMES)
 CONVERTERS = {"user_id": "user", "event": f"any({EVENTS})", "name": ""}
 """Converters of parameters of paths that are texts, by name."""
 
+Json = dict[str, Any]
 View = TypeVar("View", bound=Callable[..., Any])
 ResponseSchema = type[ma.Schema] | dict[str, Any] | None
 
@@ -190,6 +194,23 @@ def _checking_query(view: View, operation: str) -> View:
     return cast("View", checked)
 
 
+def _view_of(
+    operation: Operation[..., Any], on: Callable[..., Any], method: Callable[[Any], Callable[..., Any]]
+) -> Callable[..., Any]:
+    """Return the view of an operation whose record a method returns, or what its record has first."""
+    answer = operation.terms.answer
+    first = None if answer is None else next(iter(typing.get_type_hints(answer)))
+
+    def view(*loaded: Json, **in_path: Any) -> Any:
+        does = method(on(*loaded))
+        value = does(*in_path.values(), **dict(itertools.chain.from_iterable(map(dict.items, loaded))))
+        if operation.record is None:
+            return None
+        return value if first is None or isinstance(value, dict) else {first: value}
+
+    return view
+
+
 class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
     """The decorators of flask-smorest, typed so that they keep the types of the views.
 
@@ -247,6 +268,17 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
             return self._typed_route(terms.method, rule, {"parameters": in_path} if in_path else {})(view)
 
         return decorate
+
+    def serves_all(self, on: Callable[..., Any], **views: tuple[Any, ...]) -> None:
+        """Serve operations by methods of the object that `on` returns for what was loaded.
+
+        `views`: by the name of each view the operation, its method with dots or a function of the object, and
+        perhaps options of `serves`. A method gets what the path has, in its order, and what was loaded.
+        """
+        for name, (operation, does, *options) in views.items():
+            view = _view_of(operation, on, operator.attrgetter(does) if isinstance(does, str) else does)
+            view.__name__ = name
+            self.serves(operation, **(options[0] if options else {}))(view)
 
     def get(self, rule: str, **options: Any) -> Callable[[View], View]:
         return self._typed_route("GET", rule, options)

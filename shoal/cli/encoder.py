@@ -62,7 +62,7 @@ def embed(
         {
             **result._asdict(),
             "n_chunks_to_embed": status.n_chunks_to_embed,
-            "encoder": status.encoder and [*status.encoder],
+            "encoder": status.encoder,
         }
     )
     seconds = time.monotonic() - started

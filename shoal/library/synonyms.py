@@ -87,14 +87,14 @@ class SynonymTable:
             for entry in entries
         ]
 
-    def import_all(self, entries: Iterable[Mapping[str, Any]], *, replace: bool = False) -> SynonymImport:
+    def import_all(self, synonyms: Iterable[Mapping[str, Any]], *, replace: bool = False) -> SynonymImport:
         """Add entries, objects with `synonyms` and perhaps `root`, in one transaction.
 
         Entries that are there already are counted, and those that contradict others are refused with the
         reason. With `replace`, all former entries are deleted first. Raises SynonymError if an entry is
         invalid, with its place; nothing is changed then.
         """
-        checked = [_checked_record(number, entry) for number, entry in enumerate(_bounded(entries))]
+        checked = [_checked_record(number, entry) for number, entry in enumerate(_bounded(synonyms))]
         n_stored = n_duplicates = 0
         refused: list[str] = []
         with self._database.write() as transaction:
