@@ -10,7 +10,7 @@ The `code` of a class is stable: programs compare it, never the message. `docs/e
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import ClassVar
+from typing import Any, ClassVar
 
 INTERNAL_ERROR = "internal_error"
 ATTEMPTS_EXHAUSTED = "attempts_exhausted"
@@ -26,45 +26,47 @@ ITEM_CODES = frozenset(
 
 
 class ShoalError(Exception):
-    """Base of every error that Shoal raises on purpose."""
+    """Base of every error that Shoal raises on purpose. A class names its code."""
 
     code: ClassVar[str] = "error"
 
+    def __init_subclass__(cls, *, code: str | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if code is not None:
+            cls.code = code
 
-class SettingsError(ShoalError):
+
+class FieldError(Exception):
+    """A value is wrong. `field` names it as the caller wrote it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+class SettingsError(ShoalError, code="invalid_settings"):
     """A `SHOAL_` variable is unknown or has an invalid value."""
 
-    code = "invalid_settings"
 
-
-class DocumentError(ShoalError):
+class DocumentError(ShoalError, code="invalid_document"):
     """A document cannot be ingested; the message is shown to the user who sent it."""
 
-    code = "invalid_document"
 
-
-class EmptyDocumentError(DocumentError):
+class EmptyDocumentError(DocumentError, code="empty_document"):
     """The document has no text, or none that makes a chunk."""
 
-    code = "empty_document"
 
-
-class DocumentTooLargeError(DocumentError):
+class DocumentTooLargeError(DocumentError, code="document_too_large"):
     """The document is over `max_document_bytes`, or has too many headings, sentences or chunks."""
 
-    code = "document_too_large"
 
-
-class UndecodableDocumentError(DocumentError):
+class UndecodableDocumentError(DocumentError, code="undecodable_document"):
     """The bytes are not text in a recognised encoding."""
 
-    code = "undecodable_document"
 
-
-class UnreadableFileError(UndecodableDocumentError):
+class UnreadableFileError(UndecodableDocumentError, code="unreadable_file"):
     """The operating system refuses to read a file; its text may be valid."""
-
-    code = "unreadable_file"
 
 
 CONVERSION_CODES = frozenset(
@@ -95,10 +97,8 @@ PERMANENT_CODES = frozenset(
 """Codes of items that fail again when they are retried: they depend on the bytes of the file alone."""
 
 
-class FileConversionError(DocumentError):
+class FileConversionError(DocumentError, code="file_unsupported"):
     """A file cannot be converted to text. `code` is one of CONVERSION_CODES and says why."""
-
-    code = "file_unsupported"
 
     def __init__(self, reason: str, message: str) -> None:
         """`reason`: the code of the converter, without `file_`."""
@@ -106,10 +106,8 @@ class FileConversionError(DocumentError):
         self.code = f"file_{reason}"  # type: ignore[misc]
 
 
-class RefusedKindError(FileConversionError):
+class RefusedKindError(FileConversionError, code="file_refused"):
     """The content of a file shows that it is of a kind without text."""
-
-    code = "file_refused"
 
     def __init__(self, reason: str, message: str, kind: str) -> None:
         """`kind`: its name, as in "an image"."""
@@ -121,13 +119,11 @@ FETCH_CODES = frozenset({"url_refused", "url_unreachable", "url_failed", "url_ti
 """Codes of FetchError."""
 
 
-class FetchError(DocumentError):
+class FetchError(DocumentError, code="url_failed"):
     """A page or file cannot be fetched. `code` is one of FETCH_CODES and says why.
 
     `is_temporary`: another try may succeed; `retry_after`: the seconds that the server asks to wait for.
     """
-
-    code = "url_failed"
 
     def __init__(
         self, reason: str, message: str, *, is_temporary: bool = False, retry_after: float | None = None
@@ -139,50 +135,35 @@ class FetchError(DocumentError):
         self.retry_after = retry_after
 
 
-class UnknownFormatError(DocumentError):
+class UnknownFormatError(DocumentError, code="unknown_format"):
     """The format is not one of `DocFormat`, or the file's name does not determine it."""
 
-    code = "unknown_format"
 
-
-class InvalidFieldError(DocumentError):
+class InvalidFieldError(FieldError, DocumentError, code="invalid_field"):
     """A field of a document or query has a wrong type, length or value.
 
     `field` is the name as the caller wrote it.
     """
 
-    code = "invalid_field"
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
-
-
-class DuplicateContentError(DocumentError):
+class DuplicateContentError(DocumentError, code="duplicate_content"):
     """The same content is already stored, as document `document_id`."""
-
-    code = "duplicate_content"
 
     def __init__(self, document_id: int) -> None:
         super().__init__(f"the same content is stored already as document {document_id}")
         self.document_id = document_id
 
 
-class DocumentGoneError(DocumentError):
+class DocumentGoneError(DocumentError, code="document_gone"):
     """The document was deleted before its new content could be stored."""
-
-    code = "document_gone"
 
     def __init__(self, document_id: int) -> None:
         super().__init__(f"document {document_id} was deleted before its new content was stored")
         self.document_id = document_id
 
 
-class AmbiguousPathError(DocumentError):
+class AmbiguousPathError(DocumentError, code="ambiguous_path"):
     """Several stored documents have the source path of a document that should replace the one with it."""
-
-    code = "ambiguous_path"
 
     def __init__(self, source_path: str) -> None:
         super().__init__(
@@ -192,77 +173,46 @@ class AmbiguousPathError(DocumentError):
         self.source_path = source_path
 
 
-class NoteError(ShoalError):
+class NoteError(FieldError, ShoalError, code="invalid_note"):
     """A field of a note, or an argument about one, has a wrong type, length or value.
 
     `field` is the name as the caller wrote it.
     """
 
-    code = "invalid_note"
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
-
-
-class NoteStateError(ShoalError):
+class NoteStateError(ShoalError, code="invalid_note_state"):
     """The state of a note, or of another with its text, does not allow the change."""
 
-    code = "invalid_note_state"
 
-
-class SynonymError(ShoalError):
+class SynonymError(FieldError, ShoalError, code="invalid_synonym"):
     """A field of a synonym has a wrong type, length or value. `field` names it."""
 
-    code = "invalid_synonym"
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
-
-
-class SynonymConflictError(ShoalError):
+class SynonymConflictError(ShoalError, code="synonym_conflict"):
     """Another synonym says the same or the opposite, or the state of an acronym does not allow the change."""
 
-    code = "synonym_conflict"
 
-
-class PinError(ShoalError):
+class PinError(FieldError, ShoalError, code="invalid_pin"):
     """A field of a pin has a wrong type, length or value. `field` names it."""
 
-    code = "invalid_pin"
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
-
-
-class PinConflictError(ShoalError):
+class PinConflictError(ShoalError, code="pin_conflict"):
     """Another pin is for the same words, or the library has as many pins as it may have."""
 
-    code = "pin_conflict"
 
-
-class ChatEndpointError(ShoalError):
+class ChatEndpointError(ShoalError, code="chat_endpoint_failed"):
     """The chat endpoint is not configured, cannot be reached, or gives no usable answer.
 
     `retry_seconds`: when to ask again; None if the endpoint does not say.
     """
-
-    code = "chat_endpoint_failed"
 
     def __init__(self, message: str, retry_seconds: float | None = None) -> None:
         super().__init__(message)
         self.retry_seconds = retry_seconds
 
 
-class QueryError(ShoalError):
+class QueryError(ShoalError, code="invalid_query"):
     """A search request is invalid. `field` names the invalid argument."""
-
-    code = "invalid_query"
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -273,14 +223,12 @@ EXCERPT_CHARS = 60
 """Characters of an expression before, at and after the place of an error."""
 
 
-class FilterError(QueryError):
+class FilterError(QueryError, code="invalid_filter"):
     """A filter expression or object is invalid.
 
     `start` and `end` are the place to blame in an expression, in code points; `blamed` is the number of the
     value among those of a condition.
     """
-
-    code = "invalid_filter"
 
     def __init__(
         self, message: str, start: int | None = None, end: int | None = None, *, blamed: int | None = None
@@ -302,33 +250,20 @@ class FilterError(QueryError):
         return before[-EXCERPT_CHARS:], blamed[:EXCERPT_CHARS], after[:EXCERPT_CHARS]
 
 
-class NotFoundError(ShoalError):
+class NotFoundError(ShoalError, code="not_found"):
     """No document, job or chunk has this id, or the caller has no note with it."""
 
-    code = "not_found"
 
-
-class CollectionNameError(ShoalError):
+class CollectionNameError(FieldError, ShoalError, code="invalid_collection_name"):
     """A name cannot be that of a collection. `field` names the argument."""
 
-    code = "invalid_collection_name"
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.message = message
-
-
-class CollectionNotFoundError(NotFoundError):
+class CollectionNotFoundError(NotFoundError, code="collection_not_found"):
     """There is no collection with this name."""
 
-    code = "collection_not_found"
 
-
-class CollectionExistsError(ShoalError):
+class CollectionExistsError(ShoalError, code="collection_exists"):
     """Another collection has this name."""
-
-    code = "collection_exists"
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -336,34 +271,24 @@ class CollectionExistsError(ShoalError):
         )
 
 
-class CollectionStateError(ShoalError):
+class CollectionStateError(ShoalError, code="invalid_collection_state"):
     """The operation is not possible for this collection, such as deleting `main`."""
 
-    code = "invalid_collection_state"
 
-
-class JobStateError(ShoalError):
+class JobStateError(ShoalError, code="invalid_job_state"):
     """The state of a job does not allow the operation."""
 
-    code = "invalid_job_state"
 
-
-class StorageError(ShoalError):
+class StorageError(ShoalError, code="storage_error"):
     """The database cannot be used right now."""
 
-    code = "storage_error"
 
-
-class DatabaseUnavailableError(StorageError):
+class DatabaseUnavailableError(StorageError, code="database_unavailable"):
     """The database cannot be reached or stayed locked for longer than the busy timeout."""
 
-    code = "database_unavailable"
 
-
-class CommitUnknownError(DatabaseUnavailableError):
+class CommitUnknownError(DatabaseUnavailableError, code="commit_unknown"):
     """The connection to the database ended during a commit, and the server did not say what became of it."""
-
-    code = "commit_unknown"
 
     def __init__(self) -> None:
         super().__init__(
@@ -372,10 +297,8 @@ class CommitUnknownError(DatabaseUnavailableError):
         )
 
 
-class ReadOnlyDatabaseError(DatabaseUnavailableError):
+class ReadOnlyDatabaseError(DatabaseUnavailableError, code="database_read_only"):
     """The database or its folder is read-only."""
-
-    code = "database_read_only"
 
     def __init__(self, place: PurePath | str) -> None:
         """`place`: the file of the database, or the name of one on a server."""
@@ -388,10 +311,8 @@ class ReadOnlyDatabaseError(DatabaseUnavailableError):
             )
 
 
-class DatabaseReplacedError(DatabaseUnavailableError):
+class DatabaseReplacedError(DatabaseUnavailableError, code="database_replaced"):
     """A file of the database was removed or replaced while this process had it open; writes would be lost."""
-
-    code = "database_replaced"
 
     def __init__(self) -> None:
         super().__init__(
@@ -400,10 +321,8 @@ class DatabaseReplacedError(DatabaseUnavailableError):
         )
 
 
-class ReadTimeoutError(StorageError):
+class ReadTimeoutError(StorageError, code="read_timeout"):
     """A read took longer than SHOAL_SEARCH_TIMEOUT and was stopped."""
-
-    code = "read_timeout"
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
@@ -412,22 +331,16 @@ class ReadTimeoutError(StorageError):
         )
 
 
-class DiskFullError(StorageError):
+class DiskFullError(StorageError, code="disk_full"):
     """The disk is full; nothing of the operation was stored."""
 
-    code = "disk_full"
 
-
-class SchemaError(StorageError):
+class SchemaError(StorageError, code="schema_mismatch"):
     """The database was written by a newer Shoal, or is not a Shoal database."""
 
-    code = "schema_mismatch"
 
-
-class DamagedDatabaseError(StorageError):
+class DamagedDatabaseError(StorageError, code="database_damaged"):
     """A value or page of the database is corrupt."""
-
-    code = "database_damaged"
 
     def __init__(self, damage: str | None = None) -> None:
         """`damage`: a value that is damaged."""
@@ -435,11 +348,9 @@ class DamagedDatabaseError(StorageError):
         super().__init__(f"the database is damaged{example}; `shoal doctor` says where, and what to do")
 
 
-class DamagedIndexError(StorageError):
+class DamagedIndexError(StorageError, code="index_damaged"):
     """A segment of the index is corrupt or of another format. Nothing is lost: it is built anew from the
     database."""
-
-    code = "index_damaged"
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -447,10 +358,8 @@ class DamagedIndexError(StorageError):
         )
 
 
-class IndexBehindError(StorageError):
+class IndexBehindError(StorageError, code="index_behind"):
     """The index of this machine is behind the library by more than SHOAL_INDEX_LAG_SECONDS."""
-
-    code = "index_behind"
 
     def __init__(self, n_documents: int, seconds: float) -> None:
         super().__init__(
@@ -458,10 +367,8 @@ class IndexBehindError(StorageError):
         )
 
 
-class ReplicaBehindError(StorageError):
+class ReplicaBehindError(StorageError, code="replica_behind"):
     """A replica did not have what a search must see, after waiting for it."""
-
-    code = "replica_behind"
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
@@ -470,68 +377,48 @@ class ReplicaBehindError(StorageError):
         )
 
 
-class DatabaseInUseError(StorageError):
+class DatabaseInUseError(StorageError, code="database_in_use"):
     """Another process uses the database, and the operation needs it exclusively; nothing was changed."""
 
-    code = "database_in_use"
 
-
-class BackupError(ShoalError):
+class BackupError(ShoalError, code="backup_failed"):
     """A backup cannot be made or cannot be used."""
 
-    code = "backup_failed"
 
-
-class CopyError(ShoalError):
+class CopyError(ShoalError, code="copy_failed"):
     """A library cannot be copied to another database."""
 
-    code = "copy_failed"
 
-
-class EncoderError(ShoalError):
+class EncoderError(ShoalError, code="encoder_failed"):
     """The encoder cannot be used, or what it returned cannot; trying again does not help."""
 
-    code = "encoder_failed"
 
-
-class EncoderUnavailableError(EncoderError):
+class EncoderUnavailableError(EncoderError, code="encoder_unavailable"):
     """The encoder did not answer, or refused for now. `retry_after` are seconds to wait, if it said so."""
-
-    code = "encoder_unavailable"
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
 
 
-class EncoderMismatchError(EncoderError):
+class EncoderMismatchError(EncoderError, code="encoder_mismatch"):
     """The library has vectors of another encoder; they cannot be compared with those of this one."""
 
-    code = "encoder_mismatch"
 
-
-class LeaseLostError(ShoalError):
+class LeaseLostError(ShoalError, code="lease_lost"):
     """Another worker has taken over the work; the result must not be stored."""
 
-    code = "lease_lost"
 
-
-class IdempotencyError(ShoalError):
+class IdempotencyError(ShoalError, code="idempotency_key_reused"):
     """An `Idempotency-Key` was reused with a different body."""
 
-    code = "idempotency_key_reused"
 
-
-class UploadDroppedError(ShoalError):
+class UploadDroppedError(ShoalError, code="upload_dropped"):
     """An upload was dropped before it was complete; nothing of it was accepted."""
 
-    code = "upload_dropped"
 
-
-class BrokerUnavailableError(ShoalError):
+class BrokerUnavailableError(ShoalError, code="broker_unavailable"):
     """A message could not be sent. Not fatal: the reconciler sends it later."""
-
-    code = "broker_unavailable"
 
 
 def refusal_code(error: BaseException | str) -> str:

@@ -46,10 +46,8 @@ ORPHAN_ROUNDS = 300
 """Rounds of CLEAN_SECONDS between two looks for what interrupted creations left."""
 
 
-class ServiceError(ShoalError):
+class ServiceError(ShoalError, code="service_not_started"):
     """The service cannot start. The message says why and what to do."""
-
-    code = "service_not_started"
 
 
 def serve(settings: Settings) -> None:

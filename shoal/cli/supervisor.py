@@ -43,10 +43,8 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 Log = Callable[[str], None]
 
 
-class PortTakenError(ShoalError):
+class PortTakenError(ShoalError, code="port_taken"):
     """Another process listens on the port."""
-
-    code = "port_taken"
 
 
 @dataclass

@@ -78,7 +78,7 @@ class KeyRefusedError(ClientError):
     """401: the key is missing or unknown. 403: the key is read-only."""
 
 
-class NotFoundError(ClientError, errors.NotFoundError):  # type: ignore[misc]
+class NotFoundError(ClientError, errors.NotFoundError):
     """404: there is no such document, chunk or job, or the owner has no such note."""
 
 

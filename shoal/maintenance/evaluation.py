@@ -26,10 +26,8 @@ MAX_GRADE = 10
 NAMES = "SELECT id, title, source_path FROM documents ORDER BY id"
 
 
-class JudgementError(ShoalError):
+class JudgementError(ShoalError, code="invalid_judgements"):
     """The judged queries cannot be used; the message names the line."""
-
-    code = "invalid_judgements"
 
 
 @dataclass(frozen=True, slots=True)

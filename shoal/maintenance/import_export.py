@@ -61,10 +61,8 @@ RECORD_TYPES = (
 )
 
 
-class NotAnExportError(ShoalError):
+class NotAnExportError(ShoalError, code="not_an_export"):
     """The whole file cannot be imported."""
-
-    code = "not_an_export"
 
 
 @dataclass(frozen=True, slots=True)

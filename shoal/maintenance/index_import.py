@@ -60,10 +60,8 @@ MAX_REASON_CHARS = 300
 FIELDS = frozenset({"id", "content", "metadata"})
 
 
-class NotAnIndexError(ShoalError):
+class NotAnIndexError(ShoalError, code="not_an_index"):
     """The whole file cannot be imported."""
-
-    code = "not_an_index"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,10 +58,8 @@ MOUNT_POINT_DOCUMENTS = 5
 it is more likely that the user has emptied it."""
 
 
-class EmptyFolderError(ShoalError):
+class EmptyFolderError(ShoalError, code="empty_folder"):
     """The sync would delete all documents of a folder."""
-
-    code = "empty_folder"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,10 +36,8 @@ MAX_REST_SECONDS = 60.0
 """After each sync, the next one waits as long as the sync took, but not longer than this."""
 
 
-class WatchError(ShoalError):
+class WatchError(ShoalError, code="watch_failed"):
     """The folder cannot be followed."""
-
-    code = "watch_failed"
 
 
 def require_watchfiles() -> None:
