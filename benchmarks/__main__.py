@@ -85,6 +85,7 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield (
         "Calls of the MCP server (needs the extra `mcp`)",
         _module("mcp_calls", database) if find_spec("mcp") else None,
+        _module("agent_tokens", database) if find_spec("mcp") else None,
     )
     yield (
         "Files of every format, and damaged files",

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from mcp.types import CallToolResult
 from pydantic import Field
 
 from shoal.declared.arguments import MAX_ID
-from shoal.declared.search import MAX_PER_DOCUMENT, MAX_RERANK
-from shoal.formats.headings import headings_below
+from shoal.declared.search import LIKELY, MAX_PER_DOCUMENT, MAX_RERANK
 from shoal.mcp.backend import Backend
+from shoal.mcp.passages import dedented, fitting_lines, head, shown_passages
 from shoal.mcp.results import (
+    CUT,
+    DEFAULT_TOKENS,
     NOTICE,
-    Citation,
+    Budget,
     DocumentList,
     ExplainedResult,
     FacetCount,
     FacetCounts,
     FoundPassages,
     ListedDocument,
-    Neighbour,
+    MaxTokens,
+    Page,
+    PassagePlace,
     ReadPassage,
     Reason,
     RelevanceEvidence,
@@ -33,110 +36,17 @@ from shoal.mcp.results import (
     answer,
     clean_value,
     count,
-    quoted,
     shortened,
+    tokens_of,
 )
 from shoal.models.explanations import Explanation, Target
-from shoal.models.recordings import Modality, ShownEvidence
 from shoal.models.retrieval import MAX_TOP_K
-from shoal.models.search import ContextChunk, SearchResponse, SearchResult
-from shoal.models.stored import ChunkDetail, StoredDocument
+from shoal.models.retrieval import Retrieved as Item
+from shoal.models.search import ContextChunk, SearchMode, SearchResponse, SearchResult
+from shoal.models.stored import ChunkDetail, StoredChunk, StoredDocument
 from shoal.search.request import BEST_FIRST
 from shoal.search.retrieval import PLAIN, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments, summary_of
-from shoal.support.plain_text import INDENT, clean, in_line, indented
-
-
-def citations_of(results: Iterable[SearchResult], backend: Backend) -> list[Citation]:
-    """Return results as citations, numbered from 1. A passage of a recording is evidence once."""
-    shown = ShownEvidence()
-    return [_citation(number, result, backend, shown) for number, result in enumerate(results, start=1)]
-
-
-def _citation(number: int, result: SearchResult, backend: Backend, shown: ShownEvidence) -> Citation:
-    evidence = result.evidence.chunks if result.evidence else ()
-    return Citation(
-        number=number,
-        citation=head(
-            result.document_title,
-            result.source_path,
-            result.section_path,
-            lines=(result.start_line, result.end_line),
-            place=result.place.beside_lines if result.place else None,
-            modality=result.modality,
-        ),
-        chunk_id=result.chunk_id,
-        document_id=result.document_id,
-        chunk_index=result.chunk_index,
-        name=name_of(result.document_title, result.source_path),
-        title=in_line(result.document_title),
-        source_path=None if result.source_path is None else in_line(result.source_path),
-        section_path=[in_line(heading) for heading in result.section_path],
-        start_line=result.start_line,
-        end_line=result.end_line,
-        place=in_line(result.place.label) if result.place else None,
-        modality=result.modality.value,
-        time_start=result.time_start,
-        time_end=result.time_end,
-        text=clean(result.text),
-        evidence=shown.lines(number, (chunk.shown(clean(chunk.text)) for chunk in evidence)),
-        why=in_line(result.why),
-        relevance=result.relevance,
-        score=result.match_score,
-        labels=[label.reef_name for label in result.labels],
-        tags=[in_line(tag) for tag in result.tags],
-        uri=backend.address(result.document_id, result.chunk_index),
-    )
-
-
-def head(
-    title: str,
-    source_path: str | None,
-    section_path: Sequence[str],
-    *,
-    lines: tuple[int, int],
-    place: str | None = None,
-    modality: Modality = Modality.text,
-) -> str:
-    """Return the first line of a citation without its number.
-
-    A recording has its kind there, because the times are with its passages.
-    """
-    name = name_of(title, source_path)
-    kind = "" if modality is Modality.text else modality.replace("_", " ")
-    if is_recording(modality):
-        return f"{name} — {kind}"
-    headings = " > ".join(map(in_line, headings_below(name, section_path)))
-    described = ", ".join(part for part in (headings, kind) if part)
-    locator = f"{in_line(place)}, {line_range(*lines)}" if place else line_range(*lines)
-    return f"{name} — {described} ({locator})" if described else f"{name} ({locator})"
-
-
-def name_of(title: str, source_path: str | None) -> str:
-    """Return the file name of a document, or its title if it has no path."""
-    return in_line(PurePosixPath(source_path or "").name) or in_line(title)
-
-
-def line_range(first: int, last: int) -> str:
-    """Return lines for a citation, as `lines 120–170`."""
-    return f"line {first}" if first == last else f"lines {first}–{last}"
-
-
-def is_recording(modality: Modality) -> bool:
-    """Whether passages of this kind have times."""
-    return modality in (Modality.audio_transcript, Modality.video_transcript, Modality.video_frame)
-
-
-def citation_list(citations: Sequence[Citation]) -> str:
-    """Return citations as text, under the notice that they are quotations."""
-    return "\n\n".join([NOTICE, *map(_block, citations)])
-
-
-def _block(citation: Citation) -> str:
-    quotations = citation.evidence or [quoted(citation.text)]
-    why = f"{INDENT}why: {citation.why}"
-    return "\n".join(
-        [f"[{citation.number}] {citation.citation}", why, *(INDENT + line for line in quotations)]
-    )
+from shoal.support.plain_text import clean, in_line, indented
 
 
 def facets_of(response: SearchResponse) -> list[FacetCounts]:
@@ -244,6 +154,7 @@ class DocumentTools:
                 description="Count documents by these: `tags`, `created:year`.",
             ),
         ] = None,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, FoundPassages]:
         """Search the content of the documents. Use it to answer questions about what documents say (what,
         how, why). To discover which documents exist, or to filter them by type, use list_documents instead.
@@ -264,22 +175,17 @@ class DocumentTools:
             rerank=rerank,
             facets=facets or None,
         )
-        citations = citations_of(response.results, self._backend)
-        warnings = [in_line(warning) for warning in response.warnings]
-        found_of = f"{len(citations)} of {count(response.total, 'matching passage')}"
-        message = found_of if citations else nothing_found(query, filters, filter)
+        counted = facets_of(response)
         found = FoundPassages(
-            status="ok" if citations else "no_results",
-            query=clean(query),
-            n_results=len(citations),
+            status=status_of(response.results, is_judged=mode != SearchMode.dense),
+            n_results=0,
             total=response.total,
-            results=citations,
-            message=message,
-            warnings=warnings,
-            facets=(counted := facets_of(response)),
+            results=[],
+            facets=counted,
         )
-        text = citation_list(citations) if citations else message
-        return answer("\n\n".join([text, *facet_lines(counted), *warning_lines(warnings)]), found)
+        return passage_answer(
+            found, response.results, max_tokens, nothing_found(query, filters, filter), response.warnings
+        )
 
     def list_documents(
         self,
@@ -307,65 +213,65 @@ class DocumentTools:
             limit=limit,
             offset=offset,
         )
-        documents = [self._listed(document) for document in page.documents]
-        end = offset + len(documents)
-        next_offset = end if documents and end < page.total else None
-        message = (
-            count(page.total, "document") if page.total else "No document matches. Try fewer conditions."
+        budget, lines = Budget(DEFAULT_TOKENS), []
+        documents: list[ListedDocument] = []
+        for document in page.documents:
+            line, listed = _document_line(document), ListedDocument(document_id=document.id)
+            if not budget.fits(line, listed) and documents:
+                break
+            lines.append(line)
+            documents.append(listed)
+        page_of = Page.of("document", page.total, offset, len(documents))
+        result = DocumentList(
+            status=page_of.status, total=page.total, next_offset=page_of.next_offset, documents=documents
         )
-        if documents:
-            message = f"Documents {offset + 1} to {end} of {page.total}"
-        if next_offset is not None:
-            message += f"; the next page has offset {next_offset}"
-        listed = DocumentList(
-            status="ok" if documents else "no_results",
-            total=page.total,
-            offset=offset,
-            next_offset=next_offset,
-            documents=documents,
-            message=message,
-        )
-        return answer("\n".join([message, *map(_document_line, documents)]), listed)
+        message = page_of.message if page.total else "No document matches. Try fewer conditions."
+        return answer("\n".join([message, *lines]), result)
 
     def read_passage(
         self,
         chunk_id: ChunkId,
         before: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS, description="Passages before it.")] = 1,
         after: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS, description="Passages after it.")] = 1,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, ReadPassage]:
         """Read a passage with the passages around it. Use it after search_chunks, when a passage alone is not
         enough to understand it."""
         detail = self._backend.chunk(chunk_id, context=max(before, after))
         chunk, document = detail.chunk, detail.document
-        earlier = (
-            [_neighbour(other) for other in detail.before[len(detail.before) - before :]] if before else []
-        )
-        later = [_neighbour(other) for other in detail.after[:after]]
+        cited = f"{_head_of(detail)}, passage {chunk.id}"
+        if chunk.time_start:
+            cited += f", {chunk.time_start}–{chunk.time_end}"
+        budget = Budget(max_tokens, NOTICE, cited)
+        needed = max_tokens - budget.left + tokens_of(text := indented(dedented(chunk.text))) + EXTRA_TOKENS
+        is_whole = budget.fits(text)
+        if not is_whole:
+            text = "\n".join(fitting_lines(text.split("\n"), budget.left - EXTRA_TOKENS))
+            text = f"{text}\nmax_tokens of {needed:,} shows the whole passage"
+        # The nearest first, as long as they fit, without gaps.
+        earlier = detail.before[len(detail.before) - before :] if before and is_whole else ()
+        blocks = {
+            -distance: ("before", other) for distance, other in enumerate(reversed(earlier), start=1)
+        } | {distance: ("after", other) for distance, other in enumerate(detail.after[:after], start=1)}
+        shown: dict[int, PassagePlace] = {}
+        texts = {0: text}
+        for distance in sorted(blocks, key=abs) if is_whole else ():
+            side, other = blocks[distance]
+            block = f"{side}, line {other.start_line}:\n{indented(dedented(other.text))}"
+            if not budget.fits(block, place := _place(other)):
+                break
+            shown[distance], texts[distance] = place, block
         passage = ReadPassage(
-            citation=_head_of(detail),
-            chunk_id=chunk.id,
+            **_place(chunk).model_dump(),
             document_id=document.id,
-            chunk_index=chunk.chunk_index,
             n_chunks=document.n_chunks,
-            title=in_line(document.title),
-            source_path=None if document.source_path is None else in_line(document.source_path),
-            section_path=[in_line(heading) for heading in chunk.section_path],
-            start_line=chunk.start_line,
-            end_line=chunk.end_line,
             time_start=chunk.time_start,
             time_end=chunk.time_end,
-            text=clean(chunk.text),
-            before=earlier,
-            after=later,
-            uri=self._backend.address(document.id, chunk.chunk_index),
+            n_tokens_needed=None if is_whole else needed,
+            before=[shown[distance] for distance in sorted(shown) if distance < 0],
+            after=[shown[distance] for distance in sorted(shown) if distance > 0],
         )
-        times = f", {chunk.time_start}–{chunk.time_end}" if chunk.time_start else ""
-        texts = [
-            *(f"before, line {other.start_line}:\n{indented(other.text)}" for other in earlier),
-            f"passage {chunk.id}{times}:\n{indented(passage.text)}",
-            *(f"after, line {other.start_line}:\n{indented(other.text)}" for other in later),
-        ]
-        return answer("\n\n".join([NOTICE, passage.citation, *texts]), passage)
+        return answer("\n\n".join([NOTICE, cited, *(texts[distance] for distance in sorted(texts))]), passage)
 
     def explain_result(self, query: Query, chunk_id: ChunkId) -> Annotated[CallToolResult, ExplainedResult]:
         """Explain why a passage has its rank for a query, or why it is missing. Use it to judge a
@@ -388,6 +294,7 @@ class DocumentTools:
                 "`source` of a result."
             ),
         ] = None,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, RetrievedPassages]:
         """Retrieve passages as plain content with metadata and a similarity, for programs that expect this
         form. To answer questions with citations, use search_chunks instead. `similarity` is the
@@ -402,35 +309,54 @@ class DocumentTools:
                 f"{shortened(item.content, SUMMARY_CHARS)}"
             ),
         )
+        results = _retrieved_in(Budget(max_tokens, NOTICE, summary, summary), retrieval.results)
+        message = in_line(retrieval.message)
+        if n_left_out := len(retrieval.results) - len(results):
+            message += f"; {n_left_out} did not fit in max_tokens of {max_tokens:,}"
         passages = RetrievedPassages(
-            results=[
-                Retrieved(
-                    content=clean(item.content),
-                    metadata=clean_value(item.metadata),
-                    similarity=item.similarity,
-                )
-                for item in retrieval.results
-            ],
+            results=results,
             query=clean(query),
-            total_results=retrieval.total_results,
-            message=in_line(retrieval.message),
+            total_results=len(results),
+            message=message,
             results_summary=summary,
         )
         return answer("\n\n".join([passages.message, *([NOTICE, summary] if summary else [])]), passages)
 
-    def _listed(self, document: StoredDocument) -> ListedDocument:
-        return ListedDocument(
-            document_id=document.id,
-            title=in_line(document.title),
-            name=name_of(document.title, document.source_path),
-            source_path=None if document.source_path is None else in_line(document.source_path),
-            format=document.format.value,
-            tags=[in_line(tag) for tag in document.tags],
-            n_passages=document.n_chunks,
-            n_bytes=document.n_bytes,
-            created_at=document.created_at,
-            uri=self._backend.address(document.id),
-        )
+
+EXTRA_TOKENS = 20
+"""Of the line that says how many tokens show the whole passage."""
+
+
+def status_of(
+    results: Sequence[SearchResult], *, is_judged: bool = True
+) -> Literal["ok", "no_answer", "no_results"]:
+    """Return whether a result is likely to answer. `is_judged`: their relevance says so."""
+    if not results:
+        return "no_results"
+    is_answer = not is_judged or any(result.relevance >= LIKELY for result in results)
+    return "ok" if is_answer else "no_answer"
+
+
+def passage_answer(
+    found: FoundPassages,
+    results: Sequence[SearchResult],
+    max_tokens: int,
+    nothing: str,
+    warnings: Iterable[str],
+) -> CallToolResult:
+    """Return the answer with the results that fit. `nothing`: what it says if there are none."""
+    said = [*facet_lines(found.facets), *warning_lines(list(dict.fromkeys(map(in_line, warnings))))]
+    passages = shown_passages(results, Budget(max_tokens, NOTICE, *said))
+    n_shown, n_left_out = len(passages.texts), len(results) - len(passages.texts)
+    total = "" if found.total is None else f" of {found.total:,}"
+    message = f"{n_shown}{total} matching passage{'' if (found.total or n_shown) == 1 else 's'}"
+    if n_left_out:
+        message += f"; {n_left_out} more did not fit in max_tokens of {max_tokens:,}"
+    texts = [NOTICE, *passages.texts, message] if results else [nothing]
+    found = found.model_copy(
+        update={"n_results": n_shown, "n_left_out": n_left_out, "results": passages.citations}
+    )
+    return answer("\n\n".join([*texts, *said]), found)
 
 
 def nothing_found(query: str, filters: Mapping[str, str | None], expression: str | None) -> str:
@@ -443,10 +369,28 @@ def warning_lines(warnings: Sequence[str]) -> list[str]:
     return ["\n".join(f"Warning: {warning}" for warning in warnings)] if warnings else []
 
 
-def _document_line(document: ListedDocument) -> str:
-    facts = [document.source_path or "", document.format, count(document.n_passages, "passage")]
-    facts += [f"tags {', '.join(document.tags)}"] if document.tags else []
-    return f"{document.document_id}. {document.title} ({', '.join(fact for fact in facts if fact)})"
+def _retrieved_in(budget: Budget, items: Sequence[Item]) -> list[Retrieved]:
+    """The first items whose contents fit. That of the first is cut if need be."""
+    results: list[Retrieved] = []
+    for item in items:
+        view = Retrieved(
+            content=clean(item.content), metadata=clean_value(item.metadata), similarity=item.similarity
+        )
+        if not budget.fits(view):
+            if results:
+                break
+            room = budget.left - tokens_of(view.model_copy(update={"content": ""}))
+            start = "\n".join(fitting_lines(view.content.splitlines(), room)) or CUT
+            view = view.model_copy(update={"content": start})
+        results.append(view)
+    return results
+
+
+def _document_line(document: StoredDocument) -> str:
+    title, path = in_line(document.title), in_line(document.source_path or "")
+    facts = [path, document.format.value, count(document.n_chunks, "passage")]
+    facts += [f"tags {', '.join(map(in_line, document.tags))}"] if document.tags else []
+    return f"{document.id}. {title} ({', '.join(fact for fact in facts if fact)})"
 
 
 def _head_of(detail: ChunkDetail) -> str:
@@ -461,13 +405,12 @@ def _head_of(detail: ChunkDetail) -> str:
     )
 
 
-def _neighbour(chunk: ContextChunk) -> Neighbour:
-    return Neighbour(
-        chunk_id=chunk.chunk_id,
+def _place(chunk: ContextChunk | StoredChunk) -> PassagePlace:
+    return PassagePlace(
+        chunk_id=chunk.chunk_id if isinstance(chunk, ContextChunk) else chunk.id,
         chunk_index=chunk.chunk_index,
         start_line=chunk.start_line,
         end_line=chunk.end_line,
-        text=clean(chunk.text),
     )
 
 

@@ -20,29 +20,34 @@ from shoal.declared.arguments import MAX_ID
 from shoal.errors import NoteError
 from shoal.mcp.backend import Backend
 from shoal.mcp.results import (
+    DEFAULT_TOKENS,
     NOTICE,
     AddedNoteView,
+    Budget,
     CategoryView,
     ChangedNote,
     DecidedProposal,
     FoundNote,
     FoundNotes,
+    MaxTokens,
     NoteList,
+    NotePlace,
     NoteStatus,
     NoteView,
+    Page,
     ProposalList,
     ProposalView,
-    ProposedNoteView,
     RecalledItem,
     RecalledItems,
     RememberedItem,
     RememberedItems,
     SimilarNoteView,
     answer,
-    clean_value,
     count,
     quoted,
     shortened,
+    start_of,
+    tokens_of,
 )
 from shoal.models.notes import (
     AddedNote,
@@ -50,14 +55,13 @@ from shoal.models.notes import (
     Note,
     NoteOutcome,
     NotePage,
-    NoteResult,
     RecalledNote,
 )
 from shoal.notes.drafts import checked_categories
 from shoal.notes.environment import Environment
 from shoal.notes.merging import AGENT
 from shoal.notes.note_rows import FORGOTTEN
-from shoal.support.plain_text import clean, in_line
+from shoal.support.plain_text import in_line
 
 NOTE_ID = "note_id"
 PREFIX = "note"
@@ -109,32 +113,36 @@ class NoteTools:
         category: Category = None,
         tags: Annotated[list[str] | None, Field(description="Only notes with all of these tags.")] = None,
         top_k: TopK = 3,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, FoundNotes]:
         """Search the notes: lessons that were learned earlier. Use it before a task that may have been done
         before, and when something fails. For questions about documents, use search_chunks instead."""
         response = self._notes.search(
             query, top_k=top_k, category=category or None, tags=tags or None, environment=self._environment
         )
-        results = [
-            FoundNote(
-                note=_view(result.note),
-                score=result.score,
-                similarity=result.similarity,
-                matched_words=list(map(in_line, result.matched_words)),
-                shared_topics=_shared_topics(result),
+        warnings = [f"Warning: {in_line(warning)}" for warning in response.warnings]
+        budget, lines, results = Budget(max_tokens, NOTICE, *warnings), [], []
+        for result in response.results:
+            line = _line(result.note, budget.left)
+            found = FoundNote(
+                id=result.note.id, score=round(result.score, 3), similarity=round(result.similarity, 2)
             )
-            for result in response.results
-        ]
-        found = FoundNotes(
-            status="ok" if results else "no_results",
-            query=clean(query),
-            n_results=len(results),
-            results=results,
-            message=count(len(results), "note") if results else "No note matches.",
-            warnings=list(map(in_line, response.warnings)),
+            if not budget.fits(line, found):
+                break
+            lines.append(line)
+            results.append(found)
+        n_left_out = len(response.results) - len(results)
+        left_out = [f"{n_left_out} more did not fit in max_tokens of {max_tokens:,}"] if n_left_out else []
+        texts = [NOTICE, "", *lines, *left_out] if response.results else ["No note matches."]
+        return answer(
+            "\n".join([*texts, *warnings]),
+            FoundNotes(
+                status="ok" if response.results else "no_results",
+                n_results=len(results),
+                n_left_out=n_left_out,
+                results=results,
+            ),
         )
-        lines = [_line(result.note) for result in results]
-        return answer("\n".join([NOTICE, "", *lines] if lines else [found.message]), found)
 
     def add_note(
         self,
@@ -155,14 +163,14 @@ class NoteTools:
             prerequisites=prerequisites,
             source=source or "agent",
         )
-        view = _added(added)
+        view, message = _added(added)
         opposite = " It may contradict a similar note." if any(n.is_opposite for n in view.similar) else ""
         lines = [
             f"similar ({other.similarity:.2f}{', maybe opposite' if other.is_opposite else ''}): "
-            f"[{other.id}] {quoted(other.text)}"
-            for other in view.similar
+            f"[{other.id}] {shortened_quote(other.text, SIMILAR_TOKENS)}"
+            for other in added.similar
         ]
-        return answer("\n".join([view.message + opposite, *lines]), view)
+        return answer("\n".join([message + opposite, *lines]), view)
 
     def update_note(
         self,
@@ -289,17 +297,19 @@ class NoteTools:
     ) -> Annotated[CallToolResult, ProposalList]:
         """List notes that may say the same and wait for a decision. Read both texts before you decide."""
         page = self._notes.proposals(limit=limit, offset=offset)
-        end = offset + len(page.proposals)
-        views = [_proposal(each) for each in page.proposals]
+        budget, lines = Budget(DEFAULT_TOKENS, NOTICE), []
+        views: list[ProposalView] = []
+        for each in page.proposals:
+            view, described = _proposal(each), _proposal_lines(each)
+            if not budget.fits(*described, view) and views:
+                break
+            lines += described
+            views.append(view)
+        page_of = Page.of("proposal", page.total, offset, len(views))
         listed = ProposalList(
-            status="ok" if views else "no_results",
-            total=page.total,
-            next_offset=end if views and end < page.total else None,
-            proposals=views,
-            message=f"{count(page.total, 'proposal')} to decide" if views else "No proposals.",
+            status=page_of.status, total=page.total, next_offset=page_of.next_offset, proposals=views
         )
-        lines = [line for each in views for line in _proposal_lines(each)]
-        return answer("\n".join([listed.message, *([NOTICE, "", *lines] if lines else [])]), listed)
+        return answer("\n".join([page_of.message, *([NOTICE, "", *lines] if lines else [])]), listed)
 
     def decide_proposal(
         self,
@@ -314,10 +324,10 @@ class NoteTools:
         decided = self._notes.decide(
             proposal_id, accept, canonical_text=canonical_text or None, decided_by=AGENT
         )
-        view = _proposal(decided)
-        message = f"Merged the notes of proposal {view.id}." if accept else f"Rejected proposal {view.id}."
+        done = "Merged the notes of" if accept else "Rejected"
         return answer(
-            "\n".join([message, *_proposal_lines(view)]), DecidedProposal(proposal=view, message=message)
+            "\n".join([f"{done} proposal {decided.id}.", *_proposal_lines(decided)]),
+            DecidedProposal(proposal=_proposal(decided)),
         )
 
     def recall(
@@ -326,23 +336,32 @@ class NoteTools:
         user_id: User,
         top_k: TopK = 3,
         threshold: Annotated[float, Field(ge=0, le=1, description="Lowest similarity of an item.")] = 0.7,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, RecalledItems]:
         """Recall what earlier conversations with a user taught. Only the memory of this user is searched. For
         documents, use search_chunks; for lessons about tools and code, search the notes."""
         recalled = self._backend.notes(user_id).recall(query, top_k=top_k, threshold=threshold)
-        results = list(map(_recalled, recalled.results))
-        response = _recall_text(query, results, recalled.nearest)
+        budget, lines, results = Budget(max_tokens, NOTICE, query[:QUERY_SHOWN]), [], []
+        near = recalled.nearest
+        for number, item in enumerate(recalled.results or ([] if near is None else [near]), start=1):
+            line, found = _recalled_line(item, budget.left), _recalled(item)
+            if not budget.fits(f"{number}. ", line, found):
+                break
+            lines.append(line)
+            results.append(found)
+        response = _recall_text(query, lines, is_answer=bool(recalled.results))
+        n_left_out = max(len(recalled.results) - len(results), 0)
+        if n_left_out:
+            response += f"\n{n_left_out} more did not fit in max_tokens of {max_tokens:,}"
+        answers = results if recalled.results else []
         items = RecalledItems(
-            response=response,
-            count=len(results),
-            results=results,
-            topics=list(map(in_line, recalled.topics)),
-            similarities=[item.similarity for item in results],
-            nearest=None if recalled.nearest is None else _recalled(recalled.nearest),
+            status="ok" if answers else "no_answer" if results else "no_results",
+            count=len(answers),
+            n_left_out=n_left_out,
+            results=answers,
+            nearest=results[0] if results and not recalled.results else None,
         )
-        return answer(
-            "\n\n".join([response, *([NOTICE] if recalled.results or recalled.nearest else [])]), items
-        )
+        return answer("\n\n".join([response, *([NOTICE] if lines else [])]), items)
 
     def list_memories(
         self,
@@ -421,35 +440,23 @@ def with_id_name(function: Callable[..., Any], prefix: str) -> Callable[..., Any
 
 
 def _listed(page: NotePage, offset: int) -> CallToolResult:
-    end = offset + len(page.notes)
-    next_offset = end if page.notes and end < page.total else None
-    message = f"Notes {offset + 1} to {end} of {page.total}" if page.notes else "No notes."
-    if next_offset is not None:
-        message += f"; the next page has offset {next_offset}"
-    listed = NoteList(
-        status="ok" if page.notes else "no_results",
-        total=page.total,
-        offset=offset,
-        next_offset=next_offset,
-        notes=[_view(note) for note in page.notes],
-        message=message,
-    )
-    lines = [_line(note) for note in listed.notes]
-    return answer("\n".join([message, *([NOTICE, "", *lines] if lines else [])]), listed)
-
-
-def _shared_topics(result: NoteResult) -> list[str]:
-    """The labels of a note among the reefs that it shares with the query; the others are background."""
-    labels = {label.reef_name for label in result.note.labels}
-    return [reef.reef_name for reef in result.shared_reefs if reef.reef_name in labels]
+    budget, lines = Budget(DEFAULT_TOKENS, NOTICE), []
+    notes: list[NotePlace] = []
+    for note in page.notes:
+        line, place = _line(note, budget.limit // 2), NotePlace(id=note.id)
+        if not budget.fits(line, place) and notes:
+            break
+        lines.append(line)
+        notes.append(place)
+    page_of = Page.of("note", page.total, offset, len(notes))
+    listed = NoteList(status=page_of.status, total=page.total, next_offset=page_of.next_offset, notes=notes)
+    return answer("\n".join([page_of.message, *([NOTICE, "", *lines] if lines else [])]), listed)
 
 
 def _view(note: Note) -> NoteView:
     return NoteView(
         id=note.id,
         kind=note.kind,
-        title=in_line(note.title),
-        text=clean(note.text),
         domain=in_line(note.domain),
         tags=list(map(in_line, note.tags)),
         categories=list(map(in_line, note.categories)),
@@ -470,87 +477,102 @@ def _view(note: Note) -> NoteView:
     )
 
 
-def _line(note: NoteView) -> str:
-    """A note on one line, its text in quotation marks."""
+SIMILAR_TOKENS = 100
+"""Most tokens of each note that is similar to a new one, and of those of a proposal."""
+
+
+def shortened_quote(text: str, max_tokens: int) -> str:
+    """Clean text on one line in quotation marks; of one with more tokens, the start."""
+    return quoted(start_of(in_line(text), max(max_tokens, LEAST_OF_NOTE)))
+
+
+LEAST_OF_NOTE = 20
+
+
+def _line(note: Note, max_tokens: int) -> str:
+    """A note on one line, its text in quotation marks, cut to about `max_tokens`."""
     facts = [
-        *note.categories,
-        f"tags {', '.join(note.tags)}" if note.tags else "",
+        *map(in_line, note.categories),
+        f"tags {', '.join(map(in_line, note.tags))}" if note.tags else "",
         "pinned" if note.pinned_by else "",
         "verified" if note.verified else "unverified",
-        "deprecated" if note.deprecated else "",
+        "" if note.is_active else "deprecated",
     ]
-    title = f"{note.title}: " if note.title else ""
-    return f"[{note.id}] {title}{quoted(note.text)} ({'; '.join(fact for fact in facts if fact)})"
+    title = f"{in_line(note.title)}: " if note.title else ""
+    described = f"({'; '.join(fact for fact in facts if fact)})"
+    text = shortened_quote(note.text, max_tokens - tokens_of(title, described) - ID_TOKENS)
+    return f"[{note.id}] {title}{text} {described}"
+
+
+ID_TOKENS = 40
+"""Of the id of a note in the text, and of its id and scores beside it."""
 
 
 def _proposal(proposal: MergeProposal) -> ProposalView:
     return ProposalView(
         id=proposal.id,
-        notes=[ProposedNoteView(id=note.id, text=clean(note.text)) for note in proposal.notes],
+        notes=[NotePlace(id=note.id) for note in proposal.notes],
         similarity=proposal.similarity,
         is_opposite=proposal.is_opposite,
-        canonical_text=clean(proposal.canonical_text),
-        reason=in_line(proposal.reason),
         status=proposal.status,
     )
 
 
-def _proposal_lines(proposal: ProposalView) -> list[str]:
+def _proposal_lines(proposal: MergeProposal) -> list[str]:
     opposite = ", may contradict each other" if proposal.is_opposite else ""
     head = f"proposal {proposal.id} ({proposal.status}, similarity {proposal.similarity:.2f}{opposite}):"
-    return [head, *(f"  [{note.id}] {quoted(note.text)}" for note in proposal.notes)]
+    proposed = [
+        f"  {name}: {shortened_quote(text, SIMILAR_TOKENS)}"
+        for name, text in (("proposed text", proposal.canonical_text), ("reason", proposal.reason))
+        if text
+    ]
+    notes = [f"  [{note.id}] {shortened_quote(note.text, SIMILAR_TOKENS)}" for note in proposal.notes]
+    return [head, *notes, *proposed]
 
 
-def _added(added: AddedNote) -> AddedNoteView:
+def _added(added: AddedNote) -> tuple[AddedNoteView, str]:
     note = added.note
     message = (
         f"Note {note.id} has this text already; it was submitted {count(note.occurrence_count, 'time')}."
         if added.is_duplicate
         else f"Added note {note.id}."
     )
-    return AddedNoteView(
-        note=_view(note),
-        is_duplicate=added.is_duplicate,
-        similar=[
-            SimilarNoteView(
-                id=other.id,
-                text=clean(other.text),
-                similarity=other.similarity,
-                is_opposite=other.is_opposite,
-            )
-            for other in added.similar
-        ],
-        message=message,
-    )
+    similar = [
+        SimilarNoteView(id=other.id, similarity=other.similarity, is_opposite=other.is_opposite)
+        for other in added.similar
+    ]
+    return AddedNoteView(note=_view(note), is_duplicate=added.is_duplicate, similar=similar), message
 
 
 def _changed(note: Note, verb: str) -> CallToolResult:
-    view = _view(note)
-    changed = ChangedNote(note=view, message=f"{verb} note {note.id}.")
-    return answer(f"{changed.message}\n{_line(view)}", changed)
-
-
-def _recalled(item: RecalledNote) -> RecalledItem:
-    return RecalledItem(
-        content=clean(item.content), metadata=clean_value(item.metadata), similarity=item.similarity
+    return answer(
+        f"{verb} note {note.id}.\n{_line(note, DEFAULT_TOKENS // 2)}", ChangedNote(note=_view(note))
     )
 
 
-def _recalled_line(item: RecalledItem) -> str:
+def _recalled(item: RecalledNote) -> RecalledItem:
+    return RecalledItem(note_id=item.metadata["note_id"], similarity=item.similarity)
+
+
+def _recalled_line(item: RecalledNote, max_tokens: int) -> str:
     topic = in_line(str(item.metadata.get("topic") or "note"))
-    note_id = item.metadata.get("note_id")
-    return f"**{topic}**: {quoted(item.content)} (note {note_id}, similarity {item.similarity:.2f})"
+    facts = f"(note {item.metadata.get('note_id')}, similarity {item.similarity:.2f})"
+    text = shortened_quote(item.content, max_tokens - tokens_of(topic, facts) - ID_TOKENS)
+    return f"**{topic}**: {text} {facts}"
 
 
-def _recall_text(query: str, results: Sequence[RecalledItem], nearest: RecalledNote | None) -> str:
-    if not results:
-        found = f"No relevant knowledge found for '{shortened(query, 200)}'."
-        if nearest is None:
-            return found
-        return f"{found} Nothing here answers this; the nearest is {_recalled_line(_recalled(nearest))}"
-    lines = [f"{number}. {_recalled_line(item)}" for number, item in enumerate(results, start=1)]
-    found = count(len(results), "relevant knowledge item")
-    return "\n".join([f"## 🧠 Memory Recall: '{shortened(query, 200)}'", f"Found {found}:", *lines])
+QUERY_SHOWN = 200
+"""Characters of a query that an answer repeats."""
+
+
+def _recall_text(query: str, lines: Sequence[str], *, is_answer: bool) -> str:
+    shown = shortened(query, QUERY_SHOWN)
+    if not is_answer:
+        found = f"No relevant knowledge found for '{shown}'."
+        return f"{found} Nothing here answers this; the nearest is {lines[0]}" if lines else found
+    numbered = [f"{number}. {line}" for number, line in enumerate(lines, start=1)]
+    found = count(len(lines), "relevant knowledge item")
+    return "\n".join([f"## 🧠 Memory Recall: '{shown}'", f"Found {found}:", *numbered])
 
 
 def _remembered(outcome: NoteOutcome) -> RememberedItem:

@@ -18,19 +18,19 @@ from shoal.mcp.backend import Backend
 from shoal.mcp.document_tools import (
     MAX_LISTED,
     TopK,
-    citation_list,
-    citations_of,
-    line_range,
-    name_of,
     nothing_found,
-    warning_lines,
+    passage_answer,
+    status_of,
 )
+from shoal.mcp.passages import line_range, name_of
 from shoal.mcp.results import (
+    DEFAULT_TOKENS,
     NOTICE,
     FetchedPage,
     FoundPage,
     FoundPages,
     FoundPassages,
+    MaxTokens,
     SynonymEntry,
     SynonymList,
     answer,
@@ -155,6 +155,7 @@ class QueryTools:
         filter: Annotated[  # noqa: A002 - the name of the argument
             str | None, Field(description="As in search_chunks.")
         ] = None,
+        max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, FoundPassages]:
         """Search for several queries at once and get one list of passages, those that most queries find
         first. Use it for a question of several parts; for one query, use search_chunks."""
@@ -166,25 +167,18 @@ class QueryTools:
             if each.error is not None:
                 raise each.error
         fused = [each.result for each in response.fused or ()]
-        citations = citations_of(fused, self._backend)
         warnings = [
-            in_line(warning)
+            warning
             for each in response.answers
             for warning in (each.response.warnings if each.response else ())
         ]
-        warnings = list(dict.fromkeys(warnings))
-        shown = " · ".join(queries)
-        message = count(len(citations), "passage") if citations else nothing_found(shown, {}, filter)
-        found = FoundPassages(
-            status="ok" if citations else "no_results",
-            query=clean(shown),
-            n_results=len(citations),
-            results=citations,
-            message=message,
-            warnings=warnings,
+        return passage_answer(
+            FoundPassages(status=status_of(fused), n_results=0, results=[]),
+            fused,
+            max_tokens,
+            nothing_found(" · ".join(queries), {}, filter),
+            warnings,
         )
-        text = citation_list(citations) if citations else message
-        return answer("\n\n".join([text, *warning_lines(warnings)]), found)
 
     def list_synonyms(
         self,

@@ -1,4 +1,5 @@
-"""Results of tools: quoted text for the model, and the same as structured content with its schemas.
+"""Results of tools: quoted text for the model, which suffices alone, and ids, places and scores beside it as
+structured content.
 
 The author of a document or a note does not speak to the agent. In the text of a result, a quotation stays
 within its lines: it is on one line, or each of its lines is indented. So no stored text can imitate the head
@@ -7,13 +8,15 @@ of another result or an instruction of the server.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from shoal.support.plain_text import clean, in_line
+from shoal.support.token_estimate import count_tokens
 
 READS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -33,9 +36,50 @@ def writes(*, destructive: bool = False, idempotent: bool = False) -> ToolAnnota
 
 def answer(text: str, result: BaseModel) -> CallToolResult:
     """Return a result with its text."""
-    return CallToolResult(
-        content=[TextContent(type="text", text=text)], structured_content=result.model_dump(mode="json")
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=_dumped(result))
+
+
+def _dumped(result: BaseModel) -> dict[str, Any]:
+    # What is absent costs no tokens; stored metadata keep their nulls.
+    return result.model_dump(mode="json", exclude_none=not isinstance(result, Quoting))
+
+
+def tokens_of(*parts: str | BaseModel) -> int:
+    """Return the tokens that texts, and results as structured content, cost an agent (`count_tokens`)."""
+    texts = (
+        part
+        if isinstance(part, str)
+        else json.dumps(_dumped(part), separators=(",", ":"), ensure_ascii=False)
+        for part in parts
     )
+    return sum(count_tokens(text) + 1 for text in texts)
+
+
+DEFAULT_TOKENS = 1_200
+LEAST_TOKENS = 300
+MaxTokens = Annotated[int, Field(ge=LEAST_TOKENS, le=100_000, description="Most tokens of the answer.")]
+"""Counted by `shoal.support.token_estimate`, which finds more tokens than current models do."""
+
+
+class Budget:
+    """The tokens that an answer may still cost."""
+
+    def __init__(self, max_tokens: int, *fixed: str) -> None:
+        """`fixed`: texts that the answer has whatever fits besides."""
+        self.limit = max_tokens
+        self.left = max_tokens - ENVELOPE_TOKENS - tokens_of(*fixed)
+
+    def fits(self, *parts: str | BaseModel) -> bool:
+        """Whether an item fits; if it does, its tokens are spent."""
+        cost = tokens_of(*parts)
+        if cost > self.left:
+            return False
+        self.left -= cost
+        return True
+
+
+ENVELOPE_TOKENS = 60
+"""Of the structured content around its items, and of the line with the number of results."""
 
 
 NOTICE = (
@@ -62,6 +106,18 @@ def shortened(text: str, n_chars: int) -> str:
     return line if len(line) <= n_chars else f"{line[: n_chars - 1].rstrip()}…"
 
 
+CUT = "…"
+
+
+def start_of(text: str, max_tokens: int) -> str:
+    """Return a text, or as much of its start as costs at most `max_tokens`, with a sign that it goes on."""
+    shown, n_kept = text, len(text)
+    while n_kept and tokens_of(shown) > max_tokens:
+        n_kept = n_kept * 3 // 4
+        shown = text[:n_kept].rstrip() + CUT
+    return shown
+
+
 def count(number: int, noun: str) -> str:
     """`1 passage`, `1,200 passages`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
@@ -82,9 +138,28 @@ def clean_value(value: Any, depth: int = 0) -> Any:
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Status = Annotated[
-    Literal["ok", "no_results"],
-    Field(description="`no_results`: nothing matches; `message` says what to try"),
+    Literal["ok", "no_answer", "no_results"],
+    Field(description="`no_answer`: nothing here answers this, only related texts are there"),
 ]
+
+
+class Page(NamedTuple):
+    """A page of a list: what it says of itself, and where the next one begins; None on the last one."""
+
+    status: Literal["ok", "no_results"]
+    message: str
+    next_offset: int | None
+
+    @classmethod
+    def of(cls, noun: str, total: int, offset: int, n_shown: int) -> Page:
+        """Return the page with `n_shown` of `total` items, the first of them at `offset`."""
+        if not n_shown:
+            return cls("no_results", f"No {noun}s." if not total else count(total, noun), None)
+        end = offset + n_shown
+        message = f"{noun.capitalize()}s {offset + 1} to {end} of {total}"
+        if end >= total:
+            return cls("ok", message, None)
+        return cls("ok", f"{message}; the next page has offset {end}", end)
 
 
 class Result(BaseModel):
@@ -100,33 +175,16 @@ class Quoting(Result):
 
 
 class Citation(Result):
-    """A passage with its place. Lines count from 1 and include both ends."""
+    """The place of a passage. Lines count from 1 and include both ends."""
 
-    number: int = Field(description="Cite the passage by this number, as [1].")
-    citation: str = Field(description="Name, headings and lines in one line; of a recording, its kind.")
-    chunk_id: int = Field(description="For read_passage and explain_result.")
+    chunk_id: int
     document_id: int
-    chunk_index: int = Field(description="Position in the document, from 0.")
-    name: str = Field(description="File name, or the title of a document without a file.")
-    title: str
-    source_path: str | None
-    section_path: list[str] = Field(description="Headings, outermost first.")
     start_line: int
     end_line: int
-    place: str | None = Field(description="Place in the original file, as `page 12`.")
-    modality: str
-    time_start: str | None = Field(description="Of a recording, HH:MM:SS.")
-    time_end: str | None
-    text: str = Field(description="The passage as stored, quoted.")
-    evidence: list[str] = Field(
-        description='Of a recording: what is said and seen around it, as `00:01:05–00:01:18 (Audio): "…"`.'
-    )
-    why: str = Field(description="Why it was found; words of the passage stand between asterisks.")
+    time_start: str | None = Field(default=None, description="Of a recording, HH:MM:SS.")
+    time_end: str | None = None
     relevance: Fraction = Field(description="Probability that the passage answers the query.")
     score: float = Field(description="Relative to the best passage for this query.")
-    labels: list[str] = Field(description="What the passage is about.")
-    tags: list[str]
-    uri: str
 
 
 class FacetCount(Result):
@@ -157,76 +215,55 @@ class SynonymList(Quoting):
     entries: list[SynonymEntry]
 
 
-class FoundPassages(Quoting):
-    """What search_chunks found."""
+class FoundPassages(Result):
+    """What search_chunks found: the passages of its text, in their order."""
 
     status: Status
-    query: str
     n_results: int
     total: int | None = Field(
-        default=None, description="Passages that match in all, exactly; null: not of several queries."
+        default=None, description="Passages that match in all, exactly; absent: of several queries."
     )
+    n_left_out: int = Field(default=0, description="Results that did not fit in `max_tokens`.")
     results: list[Citation]
-    message: str
-    warnings: list[str]
     facets: list[FacetCounts] = Field(default=[], description="With `facets`.")
 
 
 class ListedDocument(Result):
-    """A document without its text."""
+    """A document of the text."""
 
     document_id: int
-    title: str
-    name: str
-    source_path: str | None
-    format: str
-    tags: list[str]
-    n_passages: int
-    n_bytes: int
-    created_at: str
-    uri: str
 
 
-class DocumentList(Quoting):
+class DocumentList(Result):
     """A page of documents."""
 
     status: Status
     total: int = Field(description="Number of documents on all pages.")
-    offset: int
-    next_offset: int | None = Field(description="Offset of the next page; null on the last one.")
+    next_offset: int | None = Field(default=None, description="Offset of the next page; absent on the last.")
     documents: list[ListedDocument]
-    message: str
 
 
-class Neighbour(Result):
-    """A passage before or after another."""
+class PassagePlace(Result):
+    """A passage of the text."""
 
     chunk_id: int
-    chunk_index: int
+    chunk_index: int = Field(description="Position in the document, from 0.")
     start_line: int
     end_line: int
-    text: str
 
 
-class ReadPassage(Quoting):
-    """A passage with its neighbours."""
+class ReadPassage(PassagePlace):
+    """A passage with the neighbours that fit."""
 
-    citation: str
-    chunk_id: int
     document_id: int
-    chunk_index: int
     n_chunks: int = Field(description="Number of passages of the document.")
-    title: str
-    source_path: str | None
-    section_path: list[str]
-    start_line: int
-    end_line: int
-    time_start: str | None
-    time_end: str | None
-    text: str
-    before: list[Neighbour]
-    after: list[Neighbour]
-    uri: str
+    time_start: str | None = Field(default=None, description="Of a recording, HH:MM:SS.")
+    time_end: str | None = None
+    n_tokens_needed: int | None = Field(
+        default=None, description="`max_tokens` that shows the whole; absent: everything is shown."
+    )
+    before: list[PassagePlace]
+    after: list[PassagePlace]
 
 
 class ScorePart(Result):
@@ -336,120 +373,106 @@ class FetchedPage(Result):
 
 
 class NoteView(Result):
-    """A note as agents see it."""
+    """A note without its text."""
 
     id: int
     kind: str
-    title: str
-    text: str = Field(description="The note as stored, quoted.")
     domain: str
     tags: list[str]
     categories: list[str]
     prerequisites: dict[str, list[str]] = Field(description="Where the note applies.")
     source: str
     verified: bool = Field(description="Whether a person or a second source confirmed it.")
-    pinned_by: str | None = Field(description="`person`, `tags` or `relevance`; null: not pinned.")
+    pinned_by: str | None = Field(
+        default=None, description="`person`, `tags` or `relevance`; absent: not pinned."
+    )
     pin_tags: list[str]
     occurrence_count: int = Field(description="How often the text was submitted.")
     times_matched: int
     deprecated: bool
-    deprecated_reason: str | None
-    merged_into: int | None
+    deprecated_reason: str | None = None
+    merged_into: int | None = None
     created_at: str
     updated_at: str
 
 
 class FoundNote(Result):
-    """A note that matches a query, and why."""
+    """A note of the text, by its id."""
 
-    note: NoteView
+    id: int
     score: float
     similarity: Fraction
-    matched_words: list[str]
-    shared_topics: list[str]
 
 
-class FoundNotes(Quoting):
-    """What a search in notes found, best first."""
+class FoundNotes(Result):
+    """The notes that a search found, best first."""
 
     status: Status
-    query: str
     n_results: int
+    n_left_out: int = Field(default=0, description="Results that did not fit in `max_tokens`.")
     results: list[FoundNote]
-    message: str
-    warnings: list[str]
 
 
 class SimilarNoteView(Result):
     """A note that says nearly the same as a new one, or the opposite."""
 
     id: int
-    text: str
     similarity: Fraction
     is_opposite: bool = Field(description="The two may contradict each other.")
 
 
-class AddedNoteView(Quoting):
+class AddedNoteView(Result):
     """A submitted note."""
 
     note: NoteView
     is_duplicate: bool = Field(description="The text was stored already; its count went up.")
     similar: list[SimilarNoteView]
-    message: str
 
 
-class ChangedNote(Quoting):
+class ChangedNote(Result):
     """A note after a change."""
 
     note: NoteView
-    message: str
 
 
-class NoteList(Quoting):
+class NotePlace(Result):
+    """A note of the text."""
+
+    id: int
+
+
+class NoteList(Result):
     """A page of notes."""
 
     status: Status
     total: int = Field(description="Number of notes on all pages.")
-    offset: int
-    next_offset: int | None = Field(description="Offset of the next page; null on the last one.")
-    notes: list[NoteView]
-    message: str
-
-
-class ProposedNoteView(Result):
-    """A note that may say the same as others."""
-
-    id: int
-    text: str = Field(description="The note as stored, quoted; empty if it was deleted.")
+    next_offset: int | None = Field(default=None, description="Offset of the next page; absent on the last.")
+    notes: list[NotePlace]
 
 
 class ProposalView(Result):
     """Notes that may say the same, for a decision."""
 
     id: int
-    notes: list[ProposedNoteView]
+    notes: list[NotePlace]
     similarity: Fraction = Field(description="Of the least similar pair.")
     is_opposite: bool = Field(description="They may contradict each other; to merge them, give the text.")
-    canonical_text: str = Field(description="Proposed text; empty: that of the surviving note.")
-    reason: str
     status: str = Field(description="`open`, `merged`, `rejected` or `outdated`.")
 
 
-class ProposalList(Quoting):
+class ProposalList(Result):
     """A page of open proposals."""
 
     status: Status
     total: int = Field(description="Number of proposals on all pages.")
-    next_offset: int | None = Field(description="Offset of the next page; null on the last one.")
+    next_offset: int | None = Field(default=None, description="Offset of the next page; absent on the last.")
     proposals: list[ProposalView]
-    message: str
 
 
-class DecidedProposal(Quoting):
+class DecidedProposal(Result):
     """A proposal after the decision."""
 
     proposal: ProposalView
-    message: str
 
 
 class CategoryView(Result):
@@ -471,33 +494,33 @@ class NoteStatus(Quoting):
 
 
 class RecalledItem(Result):
-    """An item of memory."""
+    """A memory of the text, by its id."""
 
-    content: str
-    metadata: dict[str, Any]
+    note_id: int
     similarity: Fraction
 
 
-class RecalledItems(Quoting):
-    """What the memory of a user says about a query."""
+class RecalledItems(Result):
+    """The memories of a user that answer a query, best first."""
 
-    response: str
+    status: Status
     count: int
+    n_left_out: int = Field(default=0, description="Results that did not fit in `max_tokens`.")
     results: list[RecalledItem]
-    topics: list[str]
-    similarities: list[Fraction]
-    nearest: RecalledItem | None = Field(description="Without results, the memory that comes nearest.")
+    nearest: RecalledItem | None = Field(
+        default=None, description="Without results, the memory that comes nearest."
+    )
 
 
 class RememberedItem(Result):
     """What became of a submitted item."""
 
-    note_id: int | None
+    note_id: int | None = None
     is_duplicate: bool
-    error: str | None = Field(description="Why the item was refused.")
+    error: str | None = Field(default=None, description="Why the item was refused.")
 
 
-class RememberedItems(Quoting):
+class RememberedItems(Result):
     """What became of the submitted items, in their order."""
 
     n_stored: int

@@ -74,7 +74,8 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "console": {
         **reasons("a `filter` expression says the same", *(FILTERS - OF_FORM)),
         **reasons("ten results a page, with links to the others", "top_k", "cursor", "max_per_document"),
-        **reasons("for programs", "context", "text", "max_tokens", "prompt"),
+        **reasons("for programs", "context", "text", "prompt"),
+        "max_tokens": "that of the tool counts the whole answer; test_mcp_tools.py",
         **reasons("on every page", "expand", "include_scores", "facet_limit"),
         **reasons("presets are for people", "weights", "fusion"),
         "prefix": "the search box suggests whole words",

@@ -188,6 +188,8 @@ def by_saved_search_command(world: World, query: str, arguments: Arguments) -> A
 
 # Agents
 
+OWN_OF_TOOL = {"max_tokens"}
+"""Arguments of a tool with another meaning than those of a search: it counts the whole answer."""
 IN_TOOL = {"filters.file_type": "file_type_filter", "filters.name_contains": "doc_name_filter"}
 
 
@@ -217,7 +219,7 @@ def tool_members(tool: str) -> Callable[[World], Iterable[str]]:
 
         (schema,) = [each.input_schema for each in asyncio.run(main()).tools if each.name == tool]
         names = {renamed: name for name, renamed in IN_TOOL.items()}
-        return {names.get(name, name) for name in schema["properties"]}
+        return {names.get(name, name) for name in schema["properties"]} - OWN_OF_TOOL
 
     return read
 
@@ -227,17 +229,14 @@ def by_tool(world: World, query: str, arguments: Arguments) -> Any:
     flat |= {
         IN_TOOL.get(f"filters.{name}", name): each for name, each in arguments.get("filters", {}).items()
     }
-    found = call(world, "search_chunks", query=query, **flat)
-    passages = [[each["chunk_id"], each["text"], len(each["evidence"])] for each in found["results"]]
+    found = call(world, "search_chunks", query=query, max_tokens=100_000, **flat)
+    passages = [[each["chunk_id"], each["start_line"], each["end_line"]] for each in found["results"]]
     facets = [[each["field"], [value["n_documents"] for value in each["values"]]] for each in found["facets"]]
     return passages, facets
 
 
 def as_of_tool(world: World, query: str, arguments: Arguments) -> Any:
     response = world.engine.search(query, **{**arguments, "expand": "time"})
-    passages = [
-        [each.chunk_id, each.text, len(each.evidence.chunks) if each.evidence else 0]
-        for each in response.results
-    ]
+    passages = [[each.chunk_id, each.start_line, each.end_line] for each in response.results]
     facets = [[facet.field, [each.count for each in facet.values]] for facet in response.facets or ()]
     return passages, facets

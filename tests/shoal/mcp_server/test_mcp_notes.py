@@ -21,10 +21,11 @@ from shoal import client as shoal_client
 from shoal.engine import Engine
 from shoal.errors import NoteError
 from shoal.mcp.backend import Backend, ClientBackend, EngineBackend
-from shoal.mcp.results import NOTICE
+from shoal.mcp.results import DEFAULT_TOKENS, LEAST_TOKENS, NOTICE
 from shoal.mcp.server import ServerOptions, make_server
 from shoal.notes.environment import Environment
 from shoal.settings import Settings
+from shoal.support.token_estimate import count_tokens
 
 Call = Callable[..., Any]
 WRITERS = {"add", "update", "deprecate", "feedback", "categorize", "pin", "unpin", "decide"}
@@ -94,7 +95,7 @@ def test_read_only_servers_have_no_tool_that_changes_something(engine: Engine, c
 def test_the_prefix_engrammar_gives_names_and_parameters_of_that_system(engine: Engine, call: Call) -> None:
     tools = names(engine, prefix="engrammar")
     assert {name: tools[name] for name in tools if name.startswith("engrammar_")} == {
-        "engrammar_search": {"query", "category", "tags", "top_k"},
+        "engrammar_search": {"query", "category", "tags", "top_k", "max_tokens"},
         "engrammar_add": {"text", "category", "tags", "prerequisites", "source"},
         "engrammar_update": {"engram_id", "text", "category", "prerequisites"},
         "engrammar_deprecate": {"engram_id", "reason"},
@@ -158,8 +159,9 @@ def test_an_update_leaves_what_is_not_given(call: Call) -> None:
     assert (note["tags"], note["prerequisites"]) == (["hot", "rock"], {"os": ["linux"]})
     _, changed = call("note_update", {"note_id": note["id"], "category": "b/c"})
     assert changed["note"] == note | {"categories": ["b/c"], "updated_at": changed["note"]["updated_at"]}
-    _, changed = call("note_update", {"note_id": note["id"], "text": "Magma is hot."})
-    assert (changed["note"]["text"], changed["note"]["categories"]) == ("Magma is hot.", ["b/c"])
+    text, changed = call("note_update", {"note_id": note["id"], "text": "Magma is hot."})
+    assert changed["note"]["categories"] == ["b/c"]
+    assert '"Magma is hot."' in text
     _, changed = call("note_update", {"note_id": note["id"], "prerequisites": {"tags": "new"}})
     assert (changed["note"]["tags"], changed["note"]["prerequisites"]) == (["hot", "new", "rock"], {})
     assert "give what to change" in call("note_update", {"note_id": note["id"]}, fails=True)
@@ -174,7 +176,7 @@ def test_deprecated_notes_are_listed_only_on_request(call: Call) -> None:
     _, page = call("note_list", {"include_deprecated": True, "limit": 2})
     assert ([note["id"] for note in page["notes"]], page["total"], page["next_offset"]) == ([1, 2], 3, 2)
     _, page = call("note_list", {"include_deprecated": True, "limit": 2, "offset": 2})
-    assert ([note["id"] for note in page["notes"]], page["next_offset"]) == ([3], None)
+    assert ([note["id"] for note in page["notes"]], page.get("next_offset")) == ([3], None)
     text, empty = call("note_list", {"category": "none"})
     assert (empty["status"], text) == ("no_results", "No notes.")
     _, status = call("note_status")
@@ -202,27 +204,28 @@ def test_owners_do_not_reach_each_others_notes(call: Call) -> None:
                 "99", str(note_id)
             )
         )
-    assert (
-        call("note_search", {"query": "lava"}, owner="ada")[1]["results"][0]["note"]["text"] == "Lava is hot."
-    )
+    text, found = call("note_search", {"query": "lava"}, owner="ada")
+    assert [result["id"] for result in found["results"]] == [note_id]
+    assert '"Lava is hot."' in text
 
 
 def test_users_do_not_recall_each_others_memory(call: Call) -> None:
     item = {"content": "The secret volcano lava lies under the rock.", "topic": "lava", "confidence": 0.9}
     call("remember", {"user_id": "ada", "items": [item]})
     text, other = call("recall", {"query": "secret volcano lava", "user_id": "bob", "threshold": 0})
-    assert (other["count"], other["results"], other["topics"], other["similarities"]) == (0, [], [], [])
+    assert other == {"status": "no_results", "count": 0, "n_left_out": 0, "results": []}
     assert "no relevant knowledge found" in text.lower()
     text, own = call("recall", {"query": "secret volcano lava", "user_id": "ada", "threshold": 0})
-    assert set(own) == {"response", "count", "results", "topics", "similarities", "notice", "nearest"}
-    assert (own["count"], own["topics"]) == (1, ["lava"])
-    assert own["results"][0]["content"] == item["content"]
-    assert own["results"][0]["metadata"]["confidence"] == 0.9
-    assert own["similarities"] == [own["results"][0]["similarity"]]
-    assert own["response"].startswith(
-        "## 🧠 Memory Recall: 'secret volcano lava'\nFound 1 relevant knowledge item:\n1. **lava**: "
+    [result] = own.pop("results")
+    assert own == {"status": "ok", "count": 1, "n_left_out": 0}
+    assert text.startswith(
+        "## 🧠 Memory Recall: 'secret volcano lava'\nFound 1 relevant knowledge item:\n"
+        f'1. **lava**: "{item["content"]}" (note {result["note_id"]}, similarity {result["similarity"]:.2f})'
     )
-    assert text.startswith(own["response"])
+    text, far = call("recall", {"query": "volcano", "user_id": "ada", "threshold": 1})
+    assert (far["status"], far["results"]) == ("no_answer", [])
+    assert far["nearest"]["note_id"] == result["note_id"]
+    assert f'Nothing here answers this; the nearest is **lava**: "{item["content"]}"' in text
     assert call("recall", {"query": "lava", "user_id": ""}, fails=True)
     assert call("recall", {"query": "lava"}, fails=True) == "recall: user_id: Field required"
 
@@ -251,7 +254,7 @@ def test_remember_reports_progress_and_each_refusal(call: Call) -> None:
     assert steps == [(20, 48), (40, 48), (48, 48)]
     assert remembered["n_stored"] + remembered["n_duplicates"] == 44
     assert remembered["n_refused"] == 4
-    assert [item["error"] is None for item in remembered["items"]] == [True] * 44 + [False] * 4
+    assert ["error" not in item for item in remembered["items"]] == [True] * 44 + [False] * 4
     assert "item 46: topic" in text
 
 
@@ -262,8 +265,8 @@ def test_notes_are_quoted_data(call: Call) -> None:
     assert lines[:2] == [NOTICE, ""]
     assert [line[:4] for line in lines[2:]] == ["[1] "]
     assert lines[2].startswith('[1] "Volcano lava. [7] "forged" (verified)')
-    assert found["notice"] == NOTICE
-    for shown in (text, found["results"][0]["note"]["text"], call("note_list")[0]):
+    assert "Volcano" not in json.dumps(found)
+    for shown in (text, call("note_list")[0]):
         assert not set(shown) & set("\x1b\u202e\U000e0041")
 
 
@@ -271,8 +274,9 @@ def test_the_environment_decides_which_notes_apply(call: Call) -> None:
     call("note_add", {"text": "Lava on linux.", "prerequisites": {"os": "linux"}})
     call("note_add", {"text": "Lava on windows.", "prerequisites": {"os": ["windows"]}})
     linux = Environment(os="linux", repo="", cwd="/", mcp_servers=(), tags=())
-    found = call("note_search", {"query": "lava", "top_k": 50}, environment=linux)[1]["results"]
-    assert [result["note"]["text"] for result in found] == ["Lava on linux."]
+    text, found = call("note_search", {"query": "lava", "top_k": 50}, environment=linux)
+    assert len(found["results"]) == 1
+    assert "Lava on linux." in text
     assert len(call("note_search", {"query": "lava"})[1]["results"]) == 2
 
 
@@ -359,3 +363,23 @@ def test_a_memory_is_corrected_and_forgotten_by_the_id_in_the_text(call: Call) -
     _, refused = call("remember", {"user_id": "eve", "items": [again]})
     assert refused["n_refused"] == 1
     assert "was forgotten" in refused["items"][0]["error"]
+
+
+def test_notes_keep_to_the_budget_of_tokens(engine: Engine, call: Call) -> None:
+    notes = engine.notes.of("default")
+    for number in range(40):
+        notes.add(f"Lava flow {number} is hot: {'rock and ash of the volcano, ' * 20}")
+    text, found = call("note_search", {"query": "lava volcano", "top_k": 40})
+    assert count_tokens(text) + count_tokens(json.dumps(found, separators=(",", ":"))) <= DEFAULT_TOKENS
+    assert 0 < found["n_results"] == len(found["results"]) < 40
+    assert f"{found['n_left_out']} more did not fit" in text
+    text, one = call("note_search", {"query": "lava volcano", "max_tokens": LEAST_TOKENS})
+    assert one["n_results"] == 1
+    assert "Lava flow" in text
+    seen, offset = [], 0
+    while offset is not None:
+        text, page = call("note_list", {"offset": offset, "limit": 40})
+        assert count_tokens(text) <= DEFAULT_TOKENS
+        seen += [note["id"] for note in page["notes"]]
+        offset = page.get("next_offset")
+    assert seen == list(range(1, 41))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from mcp_library import run, server_of, stdio
 
 from shoal.engine import Engine
 from shoal.mcp.backend import Backend, EngineBackend
-from shoal.mcp.results import NOTICE
+from shoal.mcp.results import DEFAULT_TOKENS, LEAST_TOKENS, NOTICE
 from shoal.mcp.server import make_server
+from shoal.support.token_estimate import count_tokens
 
 QUESTION = "what do bees want from flowers"
 CALLS: dict[str, dict[str, Any]] = {
@@ -195,57 +197,87 @@ def test_descriptions_say_which_tool_is_for_what(library: Engine) -> None:
         assert "search" in descriptions[name]
 
 
-def test_citations_have_name_headings_and_lines(backend: Backend) -> None:
+def heads_of(result: Any) -> list[str]:
+    """The first lines of the passages of an answer."""
+    return [line for line in text_of(result).splitlines() if line.startswith("[")]
+
+
+def test_citations_have_path_headings_lines_and_passage(backend: Backend) -> None:
     result = call(backend, "search_chunks", query="fruit nuts cereals wind", top_k=1)
-    total = result.structured_content["total"]
-    assert result.structured_content["message"].startswith(f"1 of {total} matching passage")
+    body = result.structured_content
+    total, [citation] = body["total"], body["results"]
+    assert f"1 of {total} matching passage" in text_of(result)
     everything = found(
-        backend, "search_chunks", query="fruit nuts cereals wind", top_k=100, max_per_document=0
+        backend,
+        "search_chunks",
+        query="fruit nuts cereals wind",
+        top_k=100,
+        max_per_document=0,
+        max_tokens=50_000,
     )
     assert (everything["total"], everything["n_results"]) == (total, min(total, 100))
-    [citation] = result.structured_content["results"]
-    assert citation["citation"] == "bees.md — Bees and flowers > Crops (line 11)"
-    assert (citation["start_line"], citation["end_line"], citation["number"]) == (11, 11, 1)
-    expected = (
-        f"{NOTICE}\n\n[1] bees.md — Bees and flowers > Crops (line 11)\n    why: {citation['why']}\n"
-        '    "Fruit and nuts need insects. Cereals need none, because the wind moves their pollen."'
+    assert set(citation) == {"chunk_id", "document_id", "start_line", "end_line", "relevance", "score"}
+    assert (citation["start_line"], citation["end_line"]) == (11, 11)
+    lines = text_of(result).splitlines()
+    assert lines[:2] == [NOTICE, ""]
+    head = f"[1] notes/bees.md — Bees and flowers > Crops (line 11), passage {citation['chunk_id']}"
+    assert lines[2] == head
+    assert lines[3].startswith("    why: ")
+    assert lines[4] == (
+        "    Fruit and nuts need insects. Cereals need none, because the wind moves their pollen."
     )
-    assert text_of(result).startswith(expected)
-    assert citation["text"] in text_of(result)
 
 
-def test_every_result_has_a_name_and_a_place(backend: Backend) -> None:
-    results = found(backend, "search_chunks", query="ship bees volcano judge", top_k=50)["results"]
-    assert {result["document_id"] for result in results} == {1, 2, 3, 4}
-    for result in results:
-        assert result["name"]
-        assert result["citation"].startswith(result["name"])
-        assert result["evidence"] if result["time_start"] else f"{result['start_line']}" in result["citation"]
+def test_every_result_has_a_path_and_a_place(backend: Backend) -> None:
+    result = call(backend, "search_chunks", query="ship bees volcano judge", top_k=50, max_tokens=50_000)
+    results, heads = result.structured_content["results"], heads_of(result)
+    assert {each["document_id"] for each in results} == {1, 2, 3, 4}
+    for number, (each, head) in enumerate(zip(results, heads, strict=True), start=1):
+        assert head.startswith(f"[{number}] ")
+        assert head.endswith(f", passage {each['chunk_id']}")
+        assert "time_start" in each or f"{each['start_line']}" in head
 
 
 def test_a_recording_is_cited_with_its_times(backend: Backend) -> None:
     result = call(backend, "search_chunks", query="lava and ash", file_type_filter="video")
     [citation] = result.structured_content["results"]
-    assert citation["citation"] == "lecture.vtt — video transcript"
     assert (citation["time_start"], citation["time_end"]) == ("00:01:05", "00:01:31")
     said = '"A volcano throws lava and ash into the air. The magma below is hot rock."'
-    assert text_of(result).splitlines()[2:5] == [
-        "[1] lecture.vtt — video transcript",
-        f"    why: {citation['why']}",
-        f"    00:01:05–00:01:31 (Audio): {said}",
-    ]
+    head, why, shown = text_of(result).splitlines()[2:5]
+    assert head.endswith(f"lecture.vtt — video transcript, passage {citation['chunk_id']}")
+    assert why.startswith("    why: ")
+    assert shown == f"    00:01:05–00:01:31 (Audio): {said}"
+
+
+def test_an_answer_keeps_to_its_budget_of_tokens(backend: Backend) -> None:
+    def answered(**arguments: Any) -> tuple[Any, int]:
+        result = call(backend, "search_chunks", query="ship bees volcano judge", top_k=50, **arguments)
+        data = json.dumps(result.structured_content, separators=(",", ":"), ensure_ascii=False)
+        return result.structured_content, count_tokens(text_of(result)) + count_tokens(data)
+
+    usual, n_tokens = answered()
+    assert n_tokens <= DEFAULT_TOKENS
+    more, n_more = answered(max_tokens=2 * DEFAULT_TOKENS)
+    assert n_tokens < n_more <= 2 * DEFAULT_TOKENS
+    assert more["results"][: usual["n_results"]] == usual["results"]
+    for body in (usual, more):
+        assert body["n_results"] == len(body["results"]) > 0
+        assert body["n_results"] + body["n_left_out"] == 50
+    least, _ = answered(max_tokens=LEAST_TOKENS)
+    assert least["n_results"] == 1
+    refused(backend, "search_chunks", query="bees", max_tokens=LEAST_TOKENS - 1)
 
 
 def test_filters_choose_the_documents(backend: Backend) -> None:
-    def names(**filters: str) -> set[str]:
-        results = found(backend, "search_chunks", query="ship bees volcano judge", top_k=50, **filters)[
-            "results"
-        ]
-        return {result["name"] for result in results}
+    def ids(**filters: str) -> set[int]:
+        results = found(
+            backend, "search_chunks", query="ship bees volcano judge", top_k=50, max_tokens=50_000, **filters
+        )["results"]
+        return {result["document_id"] for result in results}
 
-    assert names(doc_name_filter="NOTES/") == {"bees.md"}
-    assert names(file_type_filter="markdown") == {"bees.md", "Voyage"}
-    assert names(file_type_filter="", doc_name_filter="") == names()
+    assert ids(doc_name_filter="NOTES/") == {1}
+    assert ids(file_type_filter="markdown") == {1, 4}
+    assert ids(file_type_filter="", doc_name_filter="") == ids()
 
 
 def test_facets_batches_and_synonyms(backend: Backend, library: Engine) -> None:
@@ -257,7 +289,7 @@ def test_facets_batches_and_synonyms(backend: Backend, library: Engine) -> None:
     assert found(backend, "search_chunks", query="bees")["facets"] == []
     many = found(backend, "search_many", queries=["bees", "volcano", "bees pollen"], top_k=2)
     assert many["n_results"] == 2
-    assert many["results"][0]["name"] == "bees.md"
+    assert many["results"][0]["document_id"] == 1
     assert found(backend, "search_many", queries=["zzyzx", "qwrtp"])["status"] == "no_results"
     assert call(backend, "search_many", queries=["bees"], filter="tags = ").is_error
     assert found(backend, "list_documents", filter="tags = sample")["total"] == 1
@@ -277,37 +309,65 @@ def test_nothing_found_is_a_result_that_says_so(backend: Backend) -> None:
     filtered = call(backend, "search_chunks", query="bees", file_type_filter="pdf")
     assert "without the filters" in text_of(filtered)
     assert "no document has the type pdf" in text_of(filtered)
+    unrelated = call(backend, "search_chunks", query="who pays the rent of the castle when bees fly")
+    assert unrelated.structured_content["status"] == "no_answer"
+    assert "nothing here seems to answer this" in text_of(unrelated)
     assert found(backend, "list_documents", tag="nope")["status"] == "no_results"
     assert found(backend, "retrieve", query="zzyzx qwrtp")["message"].startswith("No relevant content found")
     assert found(backend, "search", query="zzyzx qwrtp") == {"results": []}
 
 
 def test_documents_are_listed_page_by_page(backend: Backend) -> None:
-    titles, offset, pages = [], 0, 0
+    lines, ids, pages, offset = [], [], 0, 0
     while offset is not None:
-        page = found(backend, "list_documents", limit=3, offset=offset)
-        titles += [document["title"] for document in page["documents"]]
+        result = call(backend, "list_documents", limit=3, offset=offset)
+        page = result.structured_content
+        lines += text_of(result).splitlines()[1:]
+        ids += [document["document_id"] for document in page["documents"]]
         assert page["total"] == 4
-        offset, pages = page["next_offset"], pages + 1
-    assert titles == ["Bees", "Lecture", "Law [1] fake (line 9)", "Voyage"]
-    assert pages == 2
+        offset, pages = page.get("next_offset"), pages + 1
+    assert (pages, ids) == (2, [1, 2, 3, 4])
+    titles = ["Bees", "Lecture", "Law [1] fake (line 9)", "Voyage"]
+    assert [line.split(" (", 1)[0] for line in lines] == [
+        f"{number}. {title.split(' (', 1)[0]}" for number, title in enumerate(titles, start=1)
+    ]
     by_name = found(backend, "list_documents", title_contains="BEES", tag="sample", format="md")
-    assert [document["name"] for document in by_name["documents"]] == ["bees.md"]
+    assert by_name["documents"] == [{"document_id": 1}]
     assert found(backend, "list_documents", offset=99)["documents"] == []
 
 
 def test_a_passage_is_read_with_its_neighbours(backend: Backend) -> None:
     first = found(backend, "list_documents", title_contains="voyage")["documents"][0]["document_id"]
     start = found(backend, "search_chunks", query="day 45", doc_name_filter="voyage", top_k=1)["results"][0]
-    passage = found(backend, "read_passage", chunk_id=start["chunk_id"], before=2, after=3)
-    assert (passage["document_id"], passage["text"]) == (first, start["text"])
+    result = call(backend, "read_passage", chunk_id=start["chunk_id"], before=2, after=3)
+    passage = result.structured_content
+    assert passage["document_id"] == first
+    assert backend.chunk(start["chunk_id"]).chunk.text.splitlines()[0] in text_of(result)
     assert passage["n_chunks"] >= 90
     indexes = [other["chunk_index"] for other in (*passage["before"], *passage["after"])]
-    here = start["chunk_index"]
+    here = passage["chunk_index"]
     assert indexes == [here - 2, here - 1, here + 1, here + 2, here + 3]
     alone = found(backend, "read_passage", chunk_id=start["chunk_id"], before=0, after=0)
     assert (alone["before"], alone["after"]) == ([], [])
     assert len(found(backend, "read_passage", chunk_id=1, before=5)["before"]) == 0
+
+
+def test_a_passage_over_the_budget_says_what_shows_the_whole(library: Engine, backend: Backend) -> None:
+    long = "\n".join(f"The {number}th valley has a lake of {number} fathoms." for number in range(60))
+    (stored,) = library.ingest_many([{"content": long, "title": "Lakes"}])
+    chunk_id = backend.chunk_id(stored.id, 0)
+    try:
+        cut = call(backend, "read_passage", chunk_id=chunk_id, max_tokens=LEAST_TOKENS)
+        needed = cut.structured_content["n_tokens_needed"]
+        assert f"max_tokens of {needed:,} shows the whole passage" in text_of(cut)
+        assert "The 0th valley" in text_of(cut)
+        whole = call(backend, "read_passage", chunk_id=chunk_id, max_tokens=needed)
+        assert "n_tokens_needed" not in whole.structured_content
+        last = backend.chunk(chunk_id).chunk.text.splitlines()[-1]
+        assert last in text_of(whole)
+        assert last not in text_of(cut)
+    finally:
+        library.documents.delete(stored.id)
 
 
 def test_an_explanation_adds_up(backend: Backend) -> None:
@@ -315,8 +375,9 @@ def test_an_explanation_adds_up(backend: Backend) -> None:
     assert result["rank"] == 1
     assert sum(part["contribution"] for part in result["parts"]) == pytest.approx(result["score"], abs=1e-3)
     assert "bees" in result["matched_words"]
-    results = found(backend, "search_chunks", query=QUESTION)["results"]
-    assert result["why"] == next(each["why"] for each in results if each["chunk_id"] == 1)
+    lines = text_of(call(backend, "search_chunks", query=QUESTION)).splitlines()
+    (at,) = [number for number, line in enumerate(lines) if line.endswith(", passage 1")]
+    assert lines[at + 1] == f"    why: {result['why']}"
     # The query is text: a minus excludes nothing.
     with_minus = found(backend, "explain_result", query="bees flowers -nectar", chunk_id=1)
     assert with_minus["rank"] == 1
