@@ -31,6 +31,7 @@ from shoal.index.kernels import (
     Formula,
     Kernels,
     Listed,
+    PhraseField,
     Spread,
 )
 from shoal.index.segment import POSITION_BITS
@@ -58,6 +59,29 @@ def _compile(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Any
             return numba.njit(signatures, nogil=True, error_model="numpy")(function)
 
     return decorate
+
+
+@_compile(types.int64, _U8, _U32, _U8)
+def _number_loop(content: U8, starts: U32, term: U8) -> int:
+    n, size = len(starts) - 1, len(term)
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        start, end = np.int64(starts[middle]), np.int64(starts[middle + 1])
+        if start > end or end > len(content):
+            return -2
+        is_less, is_same = end - start < size, end - start == size
+        for i in range(min(int(end - start), size)):
+            if content[start + i] != term[i]:
+                is_less, is_same = content[start + i] < term[i], False
+                break
+        if is_same:
+            return middle
+        if is_less:
+            low = middle + 1
+        else:
+            high = middle
+    return -1
 
 
 @_compile(
@@ -178,16 +202,12 @@ def _add_dense(final, is_found, raw, has_vector, best, weight, estimate):  # typ
             is_found[i] = True
 
 
-@_compile(
-    types.int64,
-    *[_TOTALS, types.int64],
-    *[_U16, _U8, _U32, _U32],
-    *[_U8, _U8, _U32, _U8],
-    *[types.int64] * 5,
-)
-def _keep_neighbours_loop(  # type: ignore[no-untyped-def]  # noqa: C901 - called functions would be compiled apart
+_FIELD = (_U16, _U8, _U32, _U32, _U8, _U8, _U32, _U8)
+
+
+@_compile(types.int64, _TOTALS, *_FIELD, types.int64[::1])
+def _starts_loop(  # type: ignore[no-untyped-def]
     starts,
-    offset,
     ordinals,
     frequencies,
     long_places,
@@ -196,24 +216,64 @@ def _keep_neighbours_loop(  # type: ignore[no-untyped-def]  # noqa: C901 - calle
     is_far,
     far_starts,
     far_pages,
-    posting,
-    last_posting,
-    position,
-    last_position,
-    long,
+    term,
 ):
+    """Write where a phrase would start by the occurrences of one of its terms; their number, or -1."""
+    offset, first, end, position, last_position = term
+    long, n, far = np.searchsorted(long_places, np.uint32(first)), 0, np.int64(0)
+    if len(is_far) and position < last_position:
+        far = np.int64(far_starts[position // FAR_BLOCK])
+        for place in range(position // FAR_BLOCK * FAR_BLOCK, position):
+            far += is_far[place >> 3] >> (place & 7) & 1
+    for i in range(first, end):
+        count = np.int64(frequencies[i])
+        if long < len(long_places) and long_places[long] == i:
+            count = np.int64(long_frequencies[long])
+            long += 1
+        if position + count > last_position:
+            return -1
+        for place in range(position, position + count):
+            found = np.int64(positions[place])
+            if len(is_far) and is_far[place >> 3] >> (place & 7) & 1:
+                if far >= len(far_pages):
+                    return -1
+                found += np.int64(far_pages[far]) << 8
+                far += 1
+            if found != BEYOND:
+                starts[n] = ((np.int64(ordinals[i]) << POSITION_BITS) | found) - offset
+                n += 1
+        position += count
+    return n if position == last_position else -1
+
+
+@_compile(types.int64, _TOTALS, *_FIELD, types.int64[::1])
+def _keep_neighbours_loop(  # type: ignore[no-untyped-def]  # noqa: C901 - called functions would be compiled apart
+    starts,
+    ordinals,
+    frequencies,
+    long_places,
+    long_frequencies,
+    positions,
+    is_far,
+    far_starts,
+    far_pages,
+    term,
+):
+    """Move to the front those starts that a term follows at its offset; their number, or -1."""
+    offset, first, end, position, last_position = term
     at, n_kept = 0, 0
+    long = np.searchsorted(long_places, np.uint32(first))
     # Far occurrences before the place `counted`.
     far, counted = np.int64(0), np.int64(-1)
-    for i in range(posting, last_posting):
+    for i in range(first, end):
         if at == len(starts):
             break
         count = np.int64(frequencies[i])
         if long < len(long_places) and long_places[long] == i:
             count = np.int64(long_frequencies[long])
             long += 1
-        end = position + count
-        if end > last_position:
+        stop = position + count
+        if stop > last_position:
             return -1
         unit = np.int64(ordinals[i])
         while at < len(starts) and (starts[at] + offset) >> POSITION_BITS < unit:
@@ -222,7 +282,7 @@ def _keep_neighbours_loop(  # type: ignore[no-untyped-def]  # noqa: C901 - calle
         while at < len(starts) and (starts[at] + offset) >> POSITION_BITS == unit:
             wanted = (starts[at] + offset) & BEYOND
             found = np.int64(-1)
-            while place < end:
+            while place < stop:
                 found = np.int64(positions[place])
                 if len(is_far) and is_far[place >> 3] >> (place & 7) & 1:
                     block = place // FAR_BLOCK * FAR_BLOCK
@@ -241,8 +301,54 @@ def _keep_neighbours_loop(  # type: ignore[no-untyped-def]  # noqa: C901 - calle
                 starts[n_kept] = starts[at]
                 n_kept += 1
             at += 1
-        position = end
+        position = stop
     return n_kept
+
+
+_PHRASE: Any = types.Tuple((types.int64, types.uint16[::1], types.uint8[::1]))  # type: ignore[no-untyped-call]
+
+
+@_compile(_PHRASE, *_FIELD, types.int64[:, ::1])
+def _phrase_loop(  # type: ignore[no-untyped-def]
+    ordinals, frequencies, long_places, long_frequencies, positions, is_far, far_starts, far_pages, terms
+):
+    starts = np.empty(terms[0, 4] - terms[0, 3], dtype=np.int64)
+    n = _starts_loop(
+        starts,
+        ordinals,
+        frequencies,
+        long_places,
+        long_frequencies,
+        positions,
+        is_far,
+        far_starts,
+        far_pages,
+        terms[0],
+    )
+    for number in range(1, len(terms)):
+        if n <= 0:
+            break
+        n = _keep_neighbours_loop(
+            starts[:n],
+            ordinals,
+            frequencies,
+            long_places,
+            long_frequencies,
+            positions,
+            is_far,
+            far_starts,
+            far_pages,
+            terms[number],
+        )
+    units, counts, n_units = np.empty(max(n, 0), dtype=np.uint16), np.empty(max(n, 0), dtype=np.uint8), 0
+    for i in range(n):
+        unit = np.uint16(starts[i] >> POSITION_BITS)
+        if n_units and units[n_units - 1] == unit:
+            counts[n_units - 1] = min(counts[n_units - 1] + 1, 255)
+        else:
+            units[n_units], counts[n_units] = unit, 1
+            n_units += 1
+    return min(n, 0), units[:n_units].copy(), counts[:n_units].copy()
 
 
 @_compile(types.int64, _U16, _U8, *[_U16, _U8, _U32] * 2, types.uint16[::1], *[_COUNTS] * 3)
@@ -379,25 +485,24 @@ def _blend(
     _blend_loop(final, is_found, *signals, n_shared, *best, *weights)
 
 
-def _keep_neighbours(
-    starts: I64,
-    offset: int,
-    postings: tuple[U16, U8, U32, U32],
-    positions: tuple[U8, U8, U32, U8],
-    bounds: tuple[int, int, int, int],
-) -> int:
-    long = int(np.searchsorted(postings[2], np.uint32(bounds[0])))
-    return int(_keep_neighbours_loop(starts, offset, *postings, *positions, *bounds, long))
+def _number(content: U8, starts: U32, term: bytes) -> int:
+    return int(_number_loop(content, starts, np.frombuffer(term, dtype=np.uint8)))
+
+
+def _phrase(field: PhraseField, terms: I64) -> Listed | None:
+    state, ordinals, frequencies = _phrase_loop(*field, terms)
+    return None if state < 0 else (ordinals, frequencies)
 
 
 KERNELS = Kernels(
+    _number,
     _unite,
     _add_impacts,
     _add_blocks,
     _add_overlaps,
     _blend,
     _add_dense,
-    _keep_neighbours,
+    _phrase,
     _best_of_runs,
     _add_cosines,
     is_compiled=True,

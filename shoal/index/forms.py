@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lagoon.tokens import STOP_WORDS
 from shoal.index.index import Index
-from shoal.index.segment import NO_TERM, Forms, letter_bits
+from shoal.index.segment import NO_TERM, letter_bits
 from shoal.words.terms import MAX_LETTERS
 
 ONE_EDIT_FROM, TWO_EDITS_FROM = 4, 8
@@ -32,6 +32,8 @@ NAME_SHARE = 0.8
 """Share of the occurrences of a name that begin with a capital letter."""
 MAX_OF_TERM = 10_000
 """Forms that begin like a term and are looked at."""
+KEPT_FORMS = 4_096
+"""Forms whose numbers are kept for an index: words of some hundred searches."""
 _ONE, _MANY = np.int8(1), np.int8(MAX_LETTERS // 2)
 
 
@@ -61,14 +63,13 @@ def max_edits(word: str) -> int:
 
 def count_form(index: Index, form: str) -> int:
     """Return how often a form occurs in an index; occurrences in deleted documents may count."""
-    return sum(int(forms.counts(number, number + 1)[0]) for forms, number in _places(index, form))
+    return _counts(index, form)[0]
 
 
 def is_name(index: Index, form: str) -> bool:
     """Return whether an index has a form mostly with a capital letter."""
-    places = list(_places(index, form))
-    n = sum(int(forms.counts(number, number + 1)[0]) for forms, number in places)
-    return sum(int(forms.capitals(number, number + 1)[0]) for forms, number in places) > NAME_SHARE * n
+    n, n_capitals = _counts(index, form)
+    return n_capitals > NAME_SHARE * n
 
 
 def near_codes(index: Index, code: str, limit: int) -> list[str]:
@@ -139,13 +140,22 @@ def count_edits(texts: Sequence[str], word: str) -> list[int]:
     return _compared(texts, word).tolist() if texts else []
 
 
-def _places(index: Index, form: str) -> Iterator[tuple[Forms, int]]:
-    """The dictionaries that have a form, and its number there."""
-    encoded = form.encode()
-    for part in index.parts:
-        number = part.segment.forms.number(encoded)
-        if number != NO_TERM:
-            yield part.segment.forms, number
+def _counts(index: Index, form: str) -> tuple[int, int]:
+    """How often a form occurs in an index, and how often with a capital letter."""
+    kept: dict[str, tuple[int, int]] = index.cached.setdefault(_counts, {})
+    counts = kept.get(form)
+    if counts is None:
+        encoded, n, n_capitals = form.encode(), 0, 0
+        for part in index.parts:
+            forms = part.segment.forms
+            number = forms.number(encoded)
+            if number != NO_TERM:
+                n += int(forms.counts(number, number + 1)[0])
+                n_capitals += int(forms.capitals(number, number + 1)[0])
+        if len(kept) >= KEPT_FORMS:
+            kept.clear()
+        kept[form] = counts = n, n_capitals
+    return counts
 
 
 def _near(index: Index, word: str, allowed: int, start: str, *, are_codes: bool = False) -> list[NearForm]:

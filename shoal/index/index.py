@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,13 +118,17 @@ class Index:
 
     def split(self, places: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
         """Yield (part, which of the places are in it, their ordinals there); nothing for `NOWHERE`."""
-        if not len(places):
-            return
-        parts = np.searchsorted(self.starts, places, side="right") - 1
-        for number in range(max(int(parts.min()), 0), int(parts.max()) + 1):
-            which = np.flatnonzero(parts == number)
-            if len(which):
+        order = np.argsort(places)
+        cuts = np.searchsorted(places[order], self.starts).tolist()
+        for number, (start, end) in enumerate(pairwise(cuts)):
+            if start < end:
+                which = order[start:end]
                 yield number, which, places[which] - self.starts[number]
+
+    def located(self, places: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+        """Yield the part of each of a few places and its ordinal there; part `NOWHERE` for `NOWHERE`."""
+        parts = np.searchsorted(self.starts, places, side="right") - 1
+        return zip(parts.tolist(), (places - self.starts[parts]).tolist(), strict=True)
 
     def chunk_ids(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the ids of the chunks at some places."""

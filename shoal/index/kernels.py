@@ -81,6 +81,16 @@ Spread = tuple[U16, U8, U32]
 """Postings whose units have several chunks, and the first chunk of each unit, with the end."""
 
 
+class Number(Protocol):
+    def __call__(self, content: U8, starts: U32, term: bytes) -> int:
+        """Return the number of a text in a dictionary, -1 if it is not there.
+
+        content  the texts in ascending order; text i is content[starts[i] : starts[i + 1]]
+
+        Return -2 if texts are out of range.
+        """
+
+
 class Unite(Protocol):
     def __call__(
         self, n_chunks: int, text: Listed, headings: Spread, title: Spread
@@ -132,23 +142,27 @@ class AddOverlaps(Protocol):
         """
 
 
-class KeepNeighbours(Protocol):
-    def __call__(
-        self,
-        starts: I64,
-        offset: int,
-        postings: tuple[U16, U8, U32, U32],
-        positions: tuple[U8, U8, U32, U8],
-        bounds: tuple[int, int, int, int],
-    ) -> int:
-        """Move to the front of `starts` those that a term follows at a distance, and return their number.
+class PhraseField(NamedTuple):
+    """The postings and positions of a field (`shoal.index.segment.Field`)."""
 
-        starts     occurrences, ascending (`shoal.index.segment`)
-        postings   ordinals, frequencies, long places and long frequencies of a field
-        positions  positions, far bits, their starts and far pages of a field
-        bounds     of the term: first posting, end of the postings, first position, end of the positions
+    ordinals: U16
+    frequencies: U8
+    long_places: U32
+    long_frequencies: U32
+    positions: U8
+    is_far: U8
+    far_starts: U32
+    far_pages: U8
 
-        Return -1 if the frequencies do not match the positions, or a far position has no page.
+
+class Phrase(Protocol):
+    def __call__(self, field: PhraseField, terms: I64) -> Listed | None:
+        """Return the units where two or more terms are side by side, and how often, at most 255.
+
+        terms  i64 (n, 5), the rarest first: of each its place in the phrase, first posting, end of the
+               postings, first position, end of the positions
+
+        Return None if the frequencies do not match the positions, or a far position has no page.
         """
 
 
@@ -351,21 +365,23 @@ def _add_cosines(raw: I64, codes: U8, scales: F32, query: I16, total: int, facto
 
 
 class Kernels(NamedTuple):
-    """`keep_neighbours` is None where arrays do it."""
+    """`number` and `phrase` are None where arrays do it."""
 
+    number: Number | None
     unite: Unite
     add_impacts: AddImpacts
     add_blocks: AddBlocks
     add_overlaps: AddOverlaps
     blend: Blend
     add_dense: AddDense
-    keep_neighbours: KeepNeighbours | None
+    phrase: Phrase | None
     best_of_runs: BestOfRuns
     add_cosines: AddCosines
     is_compiled: bool
 
 
 NUMPY = Kernels(
+    None,
     _unite,
     _add_impacts,
     _add_blocks,

@@ -5,6 +5,7 @@ A term is one stem, or several side by side (a phrase). Positions decide phrases
 
 from __future__ import annotations
 
+import bisect
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError
 from shoal.index import kernels
-from shoal.index.index import Index, Part
+from shoal.index.format import FIELDS
+from shoal.index.index import NOWHERE, Index, Part
 from shoal.index.ragged import firsts_of_runs, joined
 from shoal.index.segment import NO_TERM, POSITION_BITS, Field, Postings, Segment
 
-TEXT, HEADINGS, TITLE = "text", "headings", "title"
+TEXT, HEADINGS, TITLE = FIELDS
 EVERYWHERE, IN_TEXT = frozenset({TEXT, HEADINGS, TITLE}), frozenset({TEXT})
 
 _MAX_FREQUENCY = 255
@@ -49,6 +51,9 @@ class PartMatches(NamedTuple):
     text: NDArray[np.uint8]
     headings: NDArray[np.uint8]
     title: NDArray[np.uint8]
+
+
+_NO_MATCHES = PartMatches(*_NO_POSTINGS, _NO_BYTES, _NO_BYTES)
 
 
 @dataclass(frozen=True)
@@ -89,15 +94,12 @@ class Matches:
                 own[matches.ordinals[is_placed]] += 1
 
     def are_in(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return whether the chunk at each of some places (`Index.places_of`) contains the term."""
-        contains = np.zeros(len(places), dtype=np.bool_)
-        for number, which, ordinals in self.index.split(places):
-            found = self.parts[number].ordinals
-            if len(found):
-                wanted = ordinals.astype(found.dtype)
-                at = np.searchsorted(found, wanted)
-                contains[which] = found[np.minimum(at, len(found) - 1)] == wanted
-        return contains
+        """Return whether the chunk at each of a few places (`Index.places_of`) contains the term."""
+        contains = [
+            part != NOWHERE and _holds(self.parts[part].ordinals.data, ordinal)
+            for part, ordinal in self.index.located(places)
+        ]
+        return np.array(contains, dtype=np.bool_)
 
     def count_by_document(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the ids of the live documents that contain the term, ascending, and in how many chunks."""
@@ -110,13 +112,45 @@ class Matches:
         return np.unique(joined(found), return_counts=True)
 
 
+def _holds(ordinals: memoryview, ordinal: int) -> bool:
+    """Whether an ordinal is among ascending ones."""
+    at = bisect.bisect_left(ordinals, ordinal)
+    return at < len(ordinals) and ordinals[at] == ordinal
+
+
 def find(index: Index, terms: Iterable[IndexTerm]) -> list[Matches]:
     """Return the matches of each term."""
+    return [Matches(index, _matches_in_parts(index, term)) for term in terms]
+
+
+def _matches_in_parts(index: Index, term: IndexTerm) -> list[PartMatches]:
+    if not term.stems:
+        return [_NO_MATCHES] * len(index.parts)
+    numbers = zip(*(_numbers(index, stem) for stem in term.stems), strict=True)
+    searched = [name in term.fields for name in FIELDS]
     return [
-        Matches(index, [_matches(part.segment, encoded, term.fields) for part in index.parts])
-        for term in terms
-        for encoded in [[stem.encode() for stem in term.stems]]
+        _matches(part.segment, of_part, searched) for part, of_part in zip(index.parts, numbers, strict=True)
     ]
+
+
+KEPT_STEMS = 2_048
+"""Stems whose numbers are kept for an index: with 16 segments, in 700 KB."""
+
+
+def _numbers(index: Index, stem: str) -> Sequence[Sequence[int]]:
+    """For each part, the number of a stem in each field."""
+    kept: dict[str, NDArray[np.int32]] = index.cached.setdefault(_numbers, {})
+    numbers = kept.get(stem)
+    if numbers is None:
+        encoded = stem.encode()
+        numbers = np.array(
+            [[field.number(encoded) for field in part.segment.fields] for part in index.parts], dtype=np.int32
+        )
+        if len(kept) >= KEPT_STEMS:
+            kept.clear()
+        kept[stem] = numbers
+    found: list[list[int]] = numbers.tolist()
+    return found
 
 
 def count_roughly(index: Index, stem: str) -> int:
@@ -124,19 +158,21 @@ def count_roughly(index: Index, stem: str) -> int:
     encoded, total = stem.encode(), 0
     for part in index.parts:
         field = part.segment.text
-        number = field.terms.number(encoded)
+        number = field.number(encoded)
         if number != NO_TERM:
             total += int(field.posting_starts[number + 1]) - int(field.posting_starts[number])
     return total
 
 
-def _matches(segment: Segment, stems: Sequence[bytes], fields: frozenset[str]) -> PartMatches:
+def _matches(segment: Segment, numbers: Sequence[Sequence[int]], searched: Sequence[bool]) -> PartMatches:
+    """The matches of a term in a segment. `numbers`: of each stem in each field; `searched`: which fields."""
+    of_fields = zip(segment.fields, searched, zip(*numbers, strict=True), strict=True)
     text, headings, title = (
-        _postings(field, stems) if name in fields else _NO_POSTINGS
-        for name, field in ((TEXT, segment.text), (HEADINGS, segment.headings), (TITLE, segment.title))
+        _postings(field, of_field) if is_searched and NO_TERM not in of_field else _NO_POSTINGS
+        for field, is_searched, of_field in of_fields
     )
-    if not len(headings.ordinals) and not len(title.ordinals):
-        return PartMatches(text.ordinals, text.frequencies, _NO_BYTES, _NO_BYTES)
+    if headings is title is _NO_POSTINGS:
+        return PartMatches(*text, _NO_BYTES, _NO_BYTES)
     ordinals, in_text, in_headings, in_title = kernels.active().unite(
         segment.n_chunks, text, (*headings, segment.section_starts), (*title, segment.document_starts)
     )
@@ -148,15 +184,7 @@ def _matches(segment: Segment, stems: Sequence[bytes], fields: frozenset[str]) -
     )
 
 
-def _postings(field: Field, stems: Sequence[bytes]) -> Postings:
-    numbers = []
-    for stem in stems:
-        number = field.terms.number(stem)
-        if number == NO_TERM:
-            return _NO_POSTINGS
-        numbers.append(number)
-    if not numbers:
-        return _NO_POSTINGS
+def _postings(field: Field, numbers: Sequence[int]) -> Postings:
     if len(numbers) == 1:
         return field.postings(numbers[0])
     return _phrase_postings(field, numbers)
@@ -164,22 +192,15 @@ def _postings(field: Field, stems: Sequence[bytes]) -> Postings:
 
 def _phrase_postings(field: Field, numbers: Sequence[int]) -> Postings:
     """The units where the terms are side by side, in order."""
-    keep_neighbours = kernels.active().keep_neighbours
-    if keep_neighbours is None:
+    phrase = kernels.active().phrase
+    if phrase is None:
         return _counted(_starts_by_arrays(field, numbers))
-    # Where the phrase would start, by its rarest term; the others must be at their distance.
-    sizes = [len(field.postings(number).ordinals) for number in numbers]
-    offsets = sorted(range(len(numbers)), key=lambda offset: sizes[offset])
-    everywhere = np.ones(len(field.lengths), dtype=np.bool_)
-    starts = field.occurrences(numbers[offsets[0]], everywhere) - offsets[0]
-    postings = field.ordinals, field.frequencies, field.long_places, field.long_frequencies
-    positions = field.positions, field.is_far, field.far_starts, field.far_pages
-    for offset in offsets[1:]:
-        n_kept = keep_neighbours(starts, offset, postings, positions, field.range_of(numbers[offset]))
-        if n_kept < 0:
-            raise DamagedIndexError("its frequencies or far pages do not match its positions")
-        starts = starts[:n_kept]
-    return _counted(starts)
+    terms = [(offset, *field.range_of(number)) for offset, number in enumerate(numbers)]
+    terms.sort(key=lambda term: term[2] - term[1])
+    found = phrase(field.arrays, np.array(terms, dtype=np.int64))
+    if found is None:
+        raise DamagedIndexError("its frequencies or far pages do not match its positions")
+    return Postings(*found)
 
 
 def _counted(starts: NDArray[np.int64]) -> Postings:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError
+from shoal.index import kernels
 from shoal.index.format import (
     BEYOND,
     FAR_BLOCK,
@@ -218,6 +219,20 @@ class Field:
         self._check()
 
     @functools.cached_property
+    def arrays(self) -> kernels.PhraseField:
+        """What phrases are found in."""
+        return kernels.PhraseField(
+            self.ordinals,
+            self.frequencies,
+            self.long_places,
+            self.long_frequencies,
+            self.positions,
+            self.is_far,
+            self.far_starts,
+            self.far_pages,
+        )
+
+    @functools.cached_property
     def distinct_lengths(self) -> Lengths:
         """The lengths of the units: few different ones, so that what depends on them is computed once for
         each."""
@@ -227,13 +242,25 @@ class Field:
         distinct, places = np.unique(self.lengths, return_inverse=True)
         return Lengths(distinct, places.astype(np.uint32))
 
+    def number(self, term: bytes) -> int:
+        """Return the number of a term, or `NO_TERM`. Its postings are in range."""
+        look_up = kernels.active().number
+        if look_up is None:
+            number = self.terms.number(term)
+        else:
+            number = look_up(self.terms.content, self.terms.starts, term)
+        if number < NO_TERM:
+            raise DamagedIndexError("its terms are not in order")
+        if number != NO_TERM:
+            start, end = self._range(self.posting_starts, number, len(self.ordinals))
+            if start < end and int(self.ordinals[start:end].max()) >= len(self.lengths):
+                raise DamagedIndexError("a posting is out of range")
+        return number
+
     def postings(self, number: int) -> Postings:
         """Return the postings of a term, without copying."""
         start, end = self._range(self.posting_starts, number, len(self.ordinals))
-        ordinals = self.ordinals[start:end]
-        if start < end and int(ordinals.max()) >= len(self.lengths):
-            raise DamagedIndexError("a posting is out of range")
-        return Postings(ordinals, self.frequencies[start:end])
+        return Postings(self.ordinals[start:end], self.frequencies[start:end])
 
     def counts(self, first: int, end: int) -> NDArray[np.int64]:
         """Return the frequencies of the postings `first:end`, without limit."""
