@@ -43,6 +43,7 @@ from shoal.search.relevance import find_evidence, is_relevant_enough, relevance
 from shoal.search.request import SearchRequest, make_request
 from shoal.search.results import (
     build_results,
+    count_shared_reefs,
     find_shared_reefs,
     name_words,
     provenance_of,
@@ -332,7 +333,7 @@ def _hits(
     """The results for notes, with what results for passages have."""
     if not ranked:
         return []
-    snapshot, library, scorer, settings = view
+    snapshot, _, scorer, settings = view
     threshold = settings.label_threshold
     numbers = [each.chunk_id for each in ranked]
     notes = rows.get_many([number - FIRST_NOTE for number in numbers], label_threshold=threshold)
@@ -341,18 +342,19 @@ def _hits(
     checksums = [stored[number].data_checksum for number in numbers]
     comparable = StoredProfiles(numbers, profiles, checksums).scored_with(scorer.data_checksum)
     shared = {}
-    if request.include_scores or not request.mode.uses("reef"):
+    if request.include_scores:
         parts = {each.chunk_id: reef_part(each, request.mode, analyzed) for each in ranked}
         shared = find_shared_reefs(comparable, parts, analyzed, threshold)
     if request.include_scores:
         texts = {note.id + FIRST_NOTE: joined(note.title, note.text) for note in notes}
         shared = name_words(snapshot, shared, texts, analyzed, scorer)
-    coverage = analyzed.term_statistics.term_coverage(library, analyzed.matches, numbers)
+    n_shared = count_shared_reefs(comparable, ranked, request.mode, analyzed)
+    places = np.array([each.place for each in ranked])
+    coverage = analyzed.term_statistics.term_coverage(analyzed.matches, numbers, places)
     words, heads = TextWords([note.text for note in notes], [note.title for note in notes]).by_group()
     highlighter = make_highlighter(analyzed.parsed, request.mode)
     highlights = find_highlights([note.text for note in notes], highlighter, words)
     evidence = find_evidence(comparable, analyzed, numbers, coverage, words, heads)
-    places = library.index.places_of(numbers)
     is_matched = {term: found.are_in(places) for term, found in analyzed.matches.items()}
     return [
         NoteHit(
@@ -360,7 +362,7 @@ def _hits(
             match_score=each.score,
             relevance=relevance(evidence[i]),
             scores=scores_of(each, request.mode, None, analyzed),
-            n_shared_reefs=each.n_shared if request.mode.uses("reef") else len(shared.get(each.chunk_id, ())),
+            n_shared_reefs=n_shared.get(each.chunk_id, 0),
             provenance=provenance_of(each),
             term_coverage=coverage.get(each.chunk_id),
             matched_words=tuple(format_term(term) for term, found in is_matched.items() if found[i]),

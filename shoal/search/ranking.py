@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from shoal.index import kernels
 from shoal.index.building import FIRST, LAST
-from shoal.index.index import Index, Part
+from shoal.index.index import NOWHERE, Index, Part
 from shoal.index.lexical import BM25, WeightedTerm, idf
 from shoal.index.matching import HEADINGS, TITLE, IndexTerm, Matches, PartMatches, find
 from shoal.models.scores import BoostPart
@@ -155,7 +155,7 @@ class Ranked:
     None without a vector, and then `dense` is an estimate. `decay` and `boosts` are what the request adds to
     the score, `sort_values` what it sorts by; None if it does neither. `is_pinned`: a pin put it first.
     `is_further`: the best of its document come first (`ordering.BestFirst`), and it is none of them.
-    `exact_name`, `identifiers`: what exact matches add to the score.
+    `exact_name`, `identifiers`: what exact matches add to the score. `place`: in the index.
     """
 
     chunk_id: int
@@ -177,6 +177,7 @@ class Ranked:
     is_further: bool = False
     exact_name: float = 0.0
     identifiers: float = 0.0
+    place: int = NOWHERE
 
 
 class Signals(NamedTuple):
@@ -377,6 +378,7 @@ class Ranking:
             is_further,
             exact_name=exact_name,
             identifiers=identifiers,
+            place=place,
         )
 
     def _dense(self, place: int, others: tuple[float, float, float]) -> tuple[float, float | None, bool]:

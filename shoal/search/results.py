@@ -77,8 +77,7 @@ def build_results(
     comparable = stored.scored_with(scorer.data_checksum)
     tags = tags_of(snapshot, _document_ids(ranked))
     shared: dict[int, tuple[SharedReef, ...]] = {}
-    # A search without reefs has not read the reefs of its results so far.
-    if request.include_scores or not request.mode.uses("reef"):
+    if request.include_scores:
         parts = {chunk.chunk_id: reef_part(chunk, request.mode, analyzed_query) for chunk in ranked}
         shared = find_shared_reefs(comparable, parts, analyzed_query, label_threshold)
     if request.include_scores:
@@ -90,7 +89,9 @@ def build_results(
         else [None] * len(ranked)
     )
     labels = stored.labels(snapshot, label_threshold, scorer)
-    coverage = analyzed_query.term_statistics.term_coverage(library, analyzed_query.matches, chunk_ids)
+    n_shared = count_shared_reefs(comparable, ranked, request.mode, analyzed_query)
+    places = np.array([chunk.place for chunk in ranked])
+    coverage = analyzed_query.term_statistics.term_coverage(analyzed_query.matches, chunk_ids, places)
     texts = [row["text"] for row in in_order]
     words, heads = TextWords(texts, [names_of(row) for row in in_order]).by_group()
     highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode), words)
@@ -130,6 +131,7 @@ def build_results(
             tags,
             labels.get(chunk.chunk_id, ()),
             shared.get(chunk.chunk_id, ()),
+            n_shared.get(chunk.chunk_id, 0),
             terms,
             coverage.get(chunk.chunk_id),
             each,
@@ -237,6 +239,19 @@ def scores_of(
     )
 
 
+def count_shared_reefs(
+    stored: StoredProfiles, ranked: Sequence[Ranked], mode: SearchMode, analyzed_query: AnalyzedQuery
+) -> dict[int, int]:
+    """Return how many reefs chunks share with the query, by chunk id. `stored` are the profiles by the same
+    data as the query's; a ranking by reefs has counted."""
+    if mode.uses("reef"):
+        return {chunk.chunk_id: chunk.n_shared for chunk in ranked}
+    profiles = stored.profiles
+    in_query = np.isin(profiles.reef_ids, [reef.reef_id for reef in analyzed_query.reefs])
+    counts = np.bincount(profiles.chunks[in_query], minlength=len(profiles))
+    return dict(zip(stored.chunk_ids, counts.tolist(), strict=True))
+
+
 def find_shared_reefs(
     stored: StoredProfiles,
     parts: Mapping[int, float],
@@ -334,6 +349,7 @@ def _result(
     tags: Mapping[int, tuple[str, ...]],
     labels: tuple[Label, ...],
     shared: tuple[SharedReef, ...],
+    n_shared: int,
     terms: tuple[MatchedTerm, ...] | None,
     term_coverage: float | None,
     evidence: Evidence,
@@ -355,7 +371,7 @@ def _result(
         text=row["text"],
         match_score=ranked.score,
         relevance=relevance(evidence),
-        n_shared_reefs=ranked.n_shared if request.mode.uses("reef") else len(shared),
+        n_shared_reefs=n_shared,
         document_id=ranked.document_id,
         document_title=row["title"],
         source_path=row["source_path"],

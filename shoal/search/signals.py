@@ -313,14 +313,13 @@ class TermStatistics:
         return {term: idf / total for term, idf in idfs.items()}
 
     def term_coverage(
-        self, library: LibraryIndex, matches: Mapping[Term, Matches], chunk_ids: Sequence[int]
+        self, matches: Mapping[Term, Matches], chunk_ids: Sequence[int], places: NDArray[np.int64]
     ) -> dict[int, float]:
         """Return the term coverage of each chunk over title, headings and text, 0..1; empty for a query
-        without terms."""
+        without terms. `places`: of the chunks in the index."""
         if not self.counts or not chunk_ids:
             return {}
         coverage = np.zeros(len(chunk_ids))
-        places = library.index.places_of(chunk_ids)
         for term, weight in self.weights.items():
             coverage += weight * matches[term].are_in(places)
         # Rounding errors may lift sums slightly above 1.
