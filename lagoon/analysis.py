@@ -467,6 +467,7 @@ class ObservedText:
     is_number    bool (tokens,)
     consumed     bool (tokens,): part of a base compound
     joined       bool (tokens,): adjacent to the next token of its sentence
+    capital      bool (tokens,): begins with a capital letter of Latin-1
     sentence_of  i64 (tokens,);  segment_of  i64 (sentences,)
     first_sentences  i64 (texts + 1,): first sentence of each text
     sentences, segments   scored, by index
@@ -480,6 +481,7 @@ class ObservedText:
     is_number: NDArray[np.bool_]
     consumed: NDArray[np.bool_]
     joined: NDArray[np.bool_]
+    capital: NDArray[np.bool_]
     sentence_of: NDArray[np.int64]
     segment_of: NDArray[np.int64]
     first_sentences: NDArray[np.int64]
@@ -518,6 +520,7 @@ def observe(
         is_number=reading.kinds == NUMBER,
         consumed=reading.consumed,
         joined=reading.tokens.joined,
+        capital=reading.tokens.capital,
         sentence_of=np.repeat(np.arange(n_sentences), sizes),
         segment_of=np.repeat(np.arange(len(segment_sizes)), segment_sizes),
         first_sentences=first_sentences,

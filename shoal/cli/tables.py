@@ -297,7 +297,7 @@ def print_words(console: Console, page: Mapping[str, Any]) -> None:
 def print_word(console: Console, word: Mapping[str, Any]) -> None:
     """Print a word with its evidence and all its reefs."""
     head = Text(one_line(word["word"]), style="bold cyan")
-    kind = "compound" if word["is_compound"] else "word"
+    kind = "name" if word["is_name"] else "compound" if word["is_compound"] else "word"
     head.append(f" (learned {kind}, as it is since version {word['from_version']})", style="dim")
     console.print(head)
     console.print(evidence_line(word))
@@ -306,6 +306,9 @@ def print_word(console: Console, word: Mapping[str, Any]) -> None:
         passages = f"in {quantity(document['n_chunks'], 'passage')}"
         title = f"  {one_line(document['title'])} (document {document['document_id']})"
         console.print(Text(f"{title}: {' '.join(part for part in (times, passages) if part)}", style="dim"))
+    if word["is_name"]:
+        console.print("A name is no subject: the text around it counts in rankings alone.")
+        return
     console.print(f"{quantity(len(word['reefs']), 'reef')} (specificity {word['specificity']}):")
     for reef in word["reefs"]:
         console.print(Text(f"  {reef['strength']:.2f}  {_reef_name(reef)}"))

@@ -21,8 +21,8 @@ from shoal.storage.vocabulary import EvidenceRow, Kind, StoredRow
 
 Ints = NDArray[np.int64]
 
-N_COUNTS = 4
-"""n_occurrences, n_short, n_documents, n_chunks."""
+N_COUNTS = 5
+"""n_occurrences, n_short, n_documents, n_chunks, n_lower."""
 N_PARTS = 5
 """compounds.PartCounts; 0 where a row has none."""
 
@@ -64,7 +64,7 @@ class Evidence:
         chain = itertools.chain.from_iterable
         return _summed(
             [(row.kind, row.word) for row in given_rows],
-            np.array([row[2:6] for row in given_rows], dtype=np.int64).reshape(-1, N_COUNTS),
+            np.array([row[2 : 2 + N_COUNTS] for row in given_rows], dtype=np.int64).reshape(-1, N_COUNTS),
             np.array([row.parts or _NO_PARTS for row in given_rows], dtype=np.int64).reshape(-1, N_PARTS),
             lengths,
             np.fromiter(chain(row.reefs for row in given_rows), dtype=np.int64, count=n_entries),

@@ -27,7 +27,7 @@ from shoal.learning.candidates import candidate_words, repeated_sequences
 from shoal.settings import Settings
 from shoal.storage.vocabulary import EvidenceRow, Kind
 
-DISCOVERY_VERSION = 2
+DISCOVERY_VERSION = 3
 """Increases whenever the same document would give other rows; rows of different versions must not be
 mixed."""
 
@@ -90,6 +90,7 @@ def observations(text: ObservedText, options: DiscoveryOptions) -> list[list[Evi
     reef_ids, values = entries.reefs.tolist(), entries.sums.tolist()
     n_occurrences = np.diff(terms.borders).tolist()
     n_chunks = _chunks_of(text, terms).tolist()
+    n_lower = _per_term(terms.in_lower_case, terms).tolist()
     for index, (text_index, kind, word, parts) in enumerate(terms.words):
         span = slice(borders[index], borders[index + 1])
         n = n_occurrences[index]
@@ -101,6 +102,7 @@ def observations(text: ObservedText, options: DiscoveryOptions) -> list[list[Evi
                 n if is_short[text_index] else 0,
                 1,
                 n_chunks[index],
+                n_lower[index],
                 parts,
                 tuple(reef_ids[span]),
                 tuple(values[span]),
@@ -118,39 +120,41 @@ class _Terms:
     """Candidates of each text, in the order of (text, kind, word).
 
     Term i occurs in sentences[borders[i]:borders[i+1]], ascending; where `in_heading`, in a heading above
-    that sentence.
+    that sentence. Where `in_lower_case`, in the text and without a capital letter.
     """
 
     words: list[_Term]
     sentences: Ints
     in_heading: NDArray[np.bool_]
+    in_lower_case: NDArray[np.bool_]
     borders: Ints
 
 
 def _terms(text: ObservedText) -> _Terms:
     unknown = np.flatnonzero(text.unknown)
     candidates = candidate_words(text.forms, np.unique(text.form_of[unknown]).tolist())
-    # A place is twice the sentence number, plus 1 for an occurrence in the sentence and not in a heading
-    # above it.
+    # A place is four times the sentence number, plus 2 for an occurrence in the sentence and not in a heading
+    # above it, plus 1 for one in lower case.
     at: dict[_Term, list[Ints]] = {}
     if candidates:
         is_candidate = np.zeros(len(text.forms), dtype=np.bool_)
         is_candidate[list(candidates)] = True
-        places = 2 * text.sentence_of + 1
+        places = 4 * text.sentence_of + 2 + ~text.capital
         for text_index, form, tokens in _by_form(text, unknown[is_candidate[text.form_of[unknown]]]):
             at.setdefault((text_index, Kind.word, candidates[form], ()), []).append(places[tokens])
         # A repeated sequence has a repeated unknown word.
         if any(len(tokens) > 1 or len(tokens[0]) > 1 for tokens in at.values()):
             for sequence in repeated_sequences(text, is_candidate):
                 term = (sequence.text, Kind.compound, " ".join(sequence.words), tuple(sequence.parts))
-                at[term] = [places[sequence.occurrences]]
+                at[term] = [places[sequence.occurrences + len(sequence.words) - 1]]
     for (text_index, word), sentences in words_of_headings(text, candidates).items():
-        at.setdefault((text_index, Kind.word, word, ()), []).append(2 * np.array(sentences, dtype=np.int64))
+        at.setdefault((text_index, Kind.word, word, ()), []).append(4 * np.array(sentences, dtype=np.int64))
     words = sorted(at)
     # A word may occur in several forms: "darcy" and "darcy's".
     ordered = [np.sort(np.concatenate(at[word])) if len(at[word]) > 1 else at[word][0] for word in words]
     place = np.concatenate(ordered) if ordered else unknown[:0]
-    return _Terms(words, place // 2, place % 2 == 0, np.cumsum([0, *map(len, ordered)]))
+    borders = np.cumsum([0, *map(len, ordered)])
+    return _Terms(words, place // 4, place % 4 == 0, place % 2 == 1, borders)
 
 
 def _by_form(text: ObservedText, tokens: Ints) -> Iterator[tuple[int, int, Ints]]:
@@ -308,6 +312,7 @@ def _totals(
             n if short else 0,
             1,
             chunks,
+            0,
             (),
             tuple(reef_ids[span]),
             tuple(sums[span]),
@@ -326,10 +331,16 @@ def _chunks_of(text: ObservedText, terms: _Terms) -> Ints:
     """Number of chunks with each term."""
     if not len(terms.words):
         return terms.borders[:0]
-    chunk_of = text.segment_of[terms.sentences]
-    new = _changes(chunk_of)
+    new = _changes(text.segment_of[terms.sentences])
     new[terms.borders[:-1]] = True
-    return np.add.reduceat(new.astype(np.int64), terms.borders[:-1])
+    return _per_term(new, terms)
+
+
+def _per_term(occurrences: NDArray[np.bool_], terms: _Terms) -> Ints:
+    """Number of marked occurrences of each term."""
+    if not len(terms.words):
+        return terms.borders[:0]
+    return np.add.reduceat(occurrences.astype(np.int64), terms.borders[:-1])
 
 
 def _changes(values: Ints | NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -280,12 +280,15 @@ def _learned_word(
     return LearnedWord(
         word=row.word,
         is_compound=row.is_compound,
+        is_name=row.is_name,
         n_occurrences=row.n_occurrences,
         n_documents=row.n_documents,
         specificity=row.specificity,
         from_version=since,
         reefs=tuple(
-            Association(reef.reef_id, names.get(reef.reef_id), round(reef.strength, 6)) for reef in row.reefs
+            Association(reef.reef_id, names.get(reef.reef_id), round(reef.strength, 6))
+            for reef in row.reefs
+            if not row.is_name
         ),
         evidence=WordEvidence(row.n_occurrences, row.n_documents, tuple(users)),
     )

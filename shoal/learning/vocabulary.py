@@ -10,6 +10,9 @@ corpus, because a reef that is common everywhere says nothing about a word. The 
 roots of that average, which estimate the standard deviation up to a factor (the deviation itself ranks the
 same and would need another sum for each document and reef). A word keeps the reefs above an absolute and a
 relative bound, up to `max_reefs`; with more, it would match nearly every topic.
+
+A word that the library writes with a capital letter nearly everywhere is a name. A name keeps its reefs for
+ranking, with probability 0: they are no subject, no label and no reason.
 """
 
 from __future__ import annotations
@@ -79,6 +82,9 @@ def learn(
         associations.lengths, associations.reefs, associations.strengths
     )
     weight_q = quantise_weights(scorer.corpus_rarity(sums.counts[indices, 3], n_chunks))
+    probabilities = np.where(
+        np.repeat(_are_names(sums.counts[indices]), associations.lengths), 0.0, associations.probabilities
+    )
     columns = (
         idf_q.tolist(),
         weight_q.tolist(),
@@ -91,14 +97,14 @@ def learn(
             associations.reefs.tolist(),
             bm25_q.tolist(),
             associations.strengths.tolist(),
-            associations.probabilities.tolist(),
+            probabilities.tolist(),
         )
     )
     learned = []
     for index, idf, weight, length, last in zip(indices.tolist(), *columns, strict=True):
         if length:
             kind, word = sums.keys[index]
-            n_occurrences, _, n_documents, _ = sums.counts[index].tolist()
+            n_occurrences, _, n_documents, *_ = sums.counts[index].tolist()
             reefs = tuple(entries[last - length : last])
             learned.append(
                 LearnedWord(
@@ -204,6 +210,17 @@ def _qualify(sums: Evidence, indices: Ints, settings: Settings) -> NDArray[np.bo
     often = n >= settings.compound_min_occurrences
     chosen: NDArray[np.bool_] = np.where(is_compound, together & often, counted >= enough)
     return chosen
+
+
+MOST_LOWER_SHARE = 0.1
+"""Of the occurrences of a name, in lower case; the bound of `lagoon.build.names`."""
+
+
+def _are_names(counts: Ints) -> NDArray[np.bool_]:
+    """Mask of the words that are names, by the counts of `Evidence`."""
+    n_occurrences, n_lower = counts[:, 0], counts[:, 4]
+    names: NDArray[np.bool_] = n_lower <= MOST_LOWER_SHARE * n_occurrences
+    return names
 
 
 # The average of a small corpus is that of its few topics, and no word would exceed it. So the average

@@ -51,7 +51,7 @@ class Word:
     end_char: Annotated[int, "where it ends, exclusive"]
     status: Annotated[str, "status in the topic model; `stop`: too common to carry meaning", WORD_STATUSES]
     word: Annotated[str | None, "form under which the topic model knows it"]
-    reefs: Annotated[tuple[WordReef, ...], "its reefs, strongest first"]
+    reefs: Annotated[tuple[WordReef, ...], "its reefs, strongest first; none for a learned name"]
     learned: Annotated[LearnedWord | None, "details of a learned word; null for others"] = None
     n_chunks: Annotated[
         int | None,

@@ -157,11 +157,12 @@ class LearnedWord:
 
     word: Annotated[str, "the words of a compound joined by spaces"]
     is_compound: Annotated[bool, "whether it has several words"]
+    is_name: Annotated[bool, "whether the library writes it with a capital letter; a name is never a subject"]
     n_occurrences: Annotated[int, "number of occurrences when it was learned"]
     n_documents: Annotated[int, "number of documents it was learned from"]
     specificity: Annotated[int, "-2 (in many reefs) to 2 (in few reefs)"]
     from_version: Annotated[int, "vocabulary version that last changed it"]
-    reefs: Annotated[tuple[Association, ...], "strongest first"]
+    reefs: Annotated[tuple[Association, ...], "strongest first; none for a name"]
     evidence: Annotated[WordEvidence, "the evidence stored now"]
 
 

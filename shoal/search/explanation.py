@@ -102,6 +102,7 @@ def explain_words(
     matches = scorer.explain_words(query)
     custom = [match.word for match in matches if match.status == CUSTOM]
     learned = find(snapshot, scorer, library.count_by_document, custom) if custom else {}
+    names_of_library = {word for word, entry in learned.items() if entry.is_name}
     counts = _counts(library, [match.token for match in matches if match.status != "stop"])
     missing = [match.token for match in matches if match.status == "unknown" and counts.get(match.token) == 0]
     missing = [token for token in missing if folded(token) not in searched_as]
@@ -121,6 +122,7 @@ def explain_words(
                 for reef_id, contribution in sorted(match.reefs, key=lambda pair: (-pair[1], pair[0]))[
                     :REEFS_PER_WORD
                 ]
+                if match.word not in names_of_library
             ),
             learned=learned.get(match.word),
             n_chunks=counts.get(match.token) if match.status != "stop" else None,

@@ -30,7 +30,8 @@ PUBLISH = """
 _HOLDS = """e.revision = (
     SELECT MAX(f.revision) FROM word_evidence f
     WHERE f.word = e.word AND f.kind = e.kind AND f.revision <= :revision)"""
-_COLUMNS = """e.kind, e.word, e.n_occurrences, e.n_short, e.n_documents, e.n_chunks, e.parts, e.context"""
+_COLUMNS = """e.kind, e.word, e.n_occurrences, e.n_short, e.n_documents, e.n_chunks, e.n_lower, e.parts,
+    e.context"""
 IN_FORCE = f"""
     SELECT {_COLUMNS} FROM word_evidence e WHERE e.word IN ({{words}}) AND e.n_occurrences > 0 AND {_HOLDS}
 """
@@ -39,9 +40,9 @@ WORDS_AFTER = f"""
     WHERE e.word > :after AND e.n_occurrences > 0 AND {_HOLDS} ORDER BY e.word LIMIT :limit
 """
 INSERT = """
-    INSERT INTO word_evidence (word, kind, revision, n_occurrences, n_short, n_documents, n_chunks, parts,
-                               context)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO word_evidence (word, kind, revision, n_occurrences, n_short, n_documents, n_chunks, n_lower,
+                               parts, context)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # Rows that were superseded before the published revision.
 DELETE_SUPERSEDED = """
@@ -138,5 +139,5 @@ def delete(transaction: Transaction, rows: Sequence[Key]) -> None:
 
 
 def _columns(r: EvidenceRow, revision: int) -> tuple[object, ...]:
-    counts = (r.n_occurrences, r.n_short, r.n_documents, r.n_chunks)
+    counts = (r.n_occurrences, r.n_short, r.n_documents, r.n_chunks, r.n_lower)
     return (r.word, int(r.kind), revision, *counts, parts_text(r), pack_context(r.reefs, r.sums))

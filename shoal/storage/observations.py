@@ -43,11 +43,12 @@ INSERT_OBSERVED = """
     RETURNING id
 """
 INSERT_ROW = """
-    INSERT INTO observed_words (observed_id, kind, word, n_occurrences, n_short, n_chunks, parts, context)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO observed_words (observed_id, kind, word, n_occurrences, n_short, n_chunks, n_lower, parts,
+                                context)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 ROWS_OF = """
-    SELECT kind, word, n_occurrences, n_short, 1, n_chunks, parts, context
+    SELECT kind, word, n_occurrences, n_short, 1, n_chunks, n_lower, parts, context
     FROM observed_words WHERE observed_id = :observed_id
 """
 HAS_ROWS = "SELECT 1 FROM observed_words WHERE observed_id = :observed_id LIMIT 1"
@@ -201,6 +202,7 @@ def _values(observed_id: int, rows: Iterable[EvidenceRow]) -> list[tuple[Any, ..
             r.n_occurrences,
             r.n_short,
             r.n_chunks,
+            r.n_lower,
             parts_text(r),
             pack_context(r.reefs, r.sums),
         )

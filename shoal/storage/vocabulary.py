@@ -30,6 +30,8 @@ class EvidenceRow(NamedTuple):
     n_occurrences  for the totals: all words, known or not, except stop words and numbers
     n_short        those of n_occurrences that are in short documents
     n_chunks       chunks of the discover stage that contain the word; for the totals: all chunks
+    n_lower        those of n_occurrences outside headings that begin without a capital letter, of a compound
+                   its last token; 0 for the totals
     parts          for compounds: compounds.PartCounts
     reefs, sums    context: sum over occurrences by reef, reefs ascending; in 1/CONTEXT_UNIT, totals in 1
     """
@@ -40,6 +42,7 @@ class EvidenceRow(NamedTuple):
     n_short: int
     n_documents: int
     n_chunks: int
+    n_lower: int
     parts: tuple[int, ...]
     reefs: tuple[int, ...]
     sums: tuple[int, ...]
@@ -54,6 +57,7 @@ class StoredRow(NamedTuple):
     n_short: int
     n_documents: int
     n_chunks: int
+    n_lower: int
     parts: str
     context: bytes
 
@@ -64,7 +68,7 @@ class LearnedReef(NamedTuple):
     bm25_q       in lagoon's units
     strength     0..1, of the word's strongest
     probability  0..1: expected agreement with a dictionary, given the evidence; its square is the support
-                 that labels use, since the dictionary's associations are not all apt either
+                 that labels use, since the dictionary's associations are not all apt either; 0 for a name
     """
 
     reef_id: int
@@ -86,6 +90,11 @@ class LearnedWord:
     n_occurrences: int
     n_documents: int
     reefs: tuple[LearnedReef, ...]
+
+    @property
+    def is_name(self) -> bool:
+        """Whether the library has it as a name, whose reefs rank and are no subject."""
+        return not any(reef.probability for reef in self.reefs)
 
 
 NEWEST = "SELECT version, data_checksum FROM vocabulary_versions ORDER BY version DESC LIMIT 1"

@@ -288,7 +288,7 @@ class Learning(WaveHandler):
     ) -> None:
         rows = [row for row in after.rows() if (row.kind, row.word) in changed]
         nothing_left = changed.difference((row.kind, row.word) for row in rows)
-        rows += [EvidenceRow(kind, word, 0, 0, 0, 0, (), (), ()) for kind, word in sorted(nothing_left)]
+        rows += [EvidenceRow(kind, word, 0, 0, 0, 0, 0, (), (), ()) for kind, word in sorted(nothing_left)]
         for some in _slices(rows, EVIDENCE_ROWS):
             self._write(update.claim, partial(evidence.write, rows=some, revision=update.revision + 1))
 

@@ -34,6 +34,7 @@ def _row(draw: st.DrawFn, kind: Kind, word: str) -> EvidenceRow:
         draw(st.sampled_from([0, n])),
         1,
         draw(count),
+        draw(st.integers(0, n)),
         parts,
         tuple(sorted(reefs)),
         tuple(draw(count) for _ in reefs),
@@ -81,21 +82,21 @@ def test_rows_of_evidence_restore_the_evidence(documents: list[list[EvidenceRow]
 
 
 def test_subtracting_more_than_the_evidence_is_an_error() -> None:
-    evidence = Evidence.of([EvidenceRow(Kind.word, "blorg", 2, 2, 1, 1, (), (3, 7), (40, 50))])
-    more = Evidence.of([EvidenceRow(Kind.word, "blorg", 1, 1, 1, 1, (), (3, 8), (40, 50))])
+    evidence = Evidence.of([EvidenceRow(Kind.word, "blorg", 2, 2, 1, 1, 0, (), (3, 7), (40, 50))])
+    more = Evidence.of([EvidenceRow(Kind.word, "blorg", 1, 1, 1, 1, 0, (), (3, 8), (40, 50))])
     with pytest.raises(EvidenceError):
         evidence - more
     with pytest.raises(EvidenceError):
         evidence - evidence - evidence
-    emptied = Evidence.of([EvidenceRow(Kind.word, "blorg", 2, 2, 1, 1, (), (3,), (40,))])
+    emptied = Evidence.of([EvidenceRow(Kind.word, "blorg", 2, 2, 1, 1, 0, (), (3,), (40,))])
     with pytest.raises(EvidenceError):
         evidence - emptied
 
 
 def test_words_are_listed_without_the_totals() -> None:
     rows = [
-        EvidenceRow(Kind.compound, "blorg frob", 2, 2, 1, 1, (9, 2, 2, 2, 2), (), ()),
-        EvidenceRow(Kind.word, "zzyzx", 2, 2, 1, 1, (), (), ()),
-        EvidenceRow(Kind.totals, "", 2, 2, 1, 1, (), (), ()),
+        EvidenceRow(Kind.compound, "blorg frob", 2, 2, 1, 1, 0, (9, 2, 2, 2, 2), (), ()),
+        EvidenceRow(Kind.word, "zzyzx", 2, 2, 1, 1, 0, (), (), ()),
+        EvidenceRow(Kind.totals, "", 2, 2, 1, 1, 0, (), (), ()),
     ]
     assert Evidence.of(rows).words == ["zzyzx", "blorg frob"]

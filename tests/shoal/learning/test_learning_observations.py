@@ -44,6 +44,18 @@ def test_occurrences_documents_and_chunks_are_counted(observe: Observe) -> None:
     assert rows[""].n_chunks >= 1
 
 
+def test_occurrences_in_lower_case_are_counted(observe: Observe) -> None:
+    rows = by_word(
+        observe(
+            "The ship of Zorblax met a zorblax at sea. Zorblax's crew saw Frob Tandle, and Frob Tandle left. A Frob "
+            "tandle came, and a Frob tandle went."
+        )
+    )
+    assert (rows["zorblax"].n_occurrences, rows["zorblax"].n_lower) == (3, 1)
+    assert (rows["frob tandle"].n_occurrences, rows["frob tandle"].n_lower) == (4, 2)
+    assert rows[""].n_lower == 0
+
+
 def test_chunks_are_counted_once_for_all_forms_of_a_word(analyzed: Analyze) -> None:
     topics = ("sea", "money", "plant", "sea", "money")
     draft = analyzed(

@@ -124,7 +124,7 @@ def test_a_plural_is_evidence_for_its_singular(observed: list[list[EvidenceRow]]
     assert related_words(["quimbles"]) >= {"quimble"}
     assert related_words(["quimble"]) == {"quimbles"}
     assert related_words(["frobnicle engine"]) == {"frobnicle engines"}
-    with_singular = evidence + Evidence.of([EvidenceRow(1, "trobin", 1, 1, 1, 1, (), (), ())])
+    with_singular = evidence + Evidence.of([EvidenceRow(1, "trobin", 1, 1, 1, 1, 0, (), (), ())])
     assert "trobins" not in learned_from(with_singular, scorer)
     assert learned_from(with_singular, scorer)["trobin"].n_occurrences == 3
 
@@ -144,8 +144,8 @@ def test_topics_of_all_documents_do_not_describe_a_word(scorer: ReefScorer) -> N
 
     def strengths(share_of_5: int) -> dict[int, float]:
         reefs, sums = (3, 5, 9), (1000, share_of_5, 1000)
-        totals = EvidenceRow(Kind.totals, "", 10**5, 10**5, 100, 100, (), reefs, sums)
-        word = EvidenceRow(Kind.word, "zorblax", 10, 10, 5, 5, (), (3, 5), (300, 300))
+        totals = EvidenceRow(Kind.totals, "", 10**5, 10**5, 100, 100, 0, (), reefs, sums)
+        word = EvidenceRow(Kind.word, "zorblax", 10, 10, 5, 5, 0, (), (3, 5), (300, 300))
         learned = learned_from(Evidence.of([totals, word]), scorer)["zorblax"]
         return {reef.reef_id: reef.strength for reef in learned.reefs}
 
@@ -235,6 +235,26 @@ def test_a_scorer_with_a_vocabulary_has_exactly_its_words(
     assert (info.idf_q, round(info.weight * 4096)) == (expected.idf_q, expected.weight_q)
 
 
+def test_a_word_that_the_library_writes_with_a_capital_letter_is_no_subject(
+    observe: Observe, scorer: ReefScorer
+) -> None:
+    documents = [text(seed, "sea", ["marblox", "marblox", "zorblax"]).title() for seed in range(4)]
+    documents.append(text(9, "sea", ["zorblax", "zorblax"]))
+    learned = learned_from(total(map(observe, documents)), scorer)
+    assert {word: learned[word].is_name for word in learned} == {"marblox": True, "zorblax": False}
+    assert all(reef.strength > 0 and reef.bm25_q > 0 for reef in learned["marblox"].reefs)
+    extended = with_vocabulary(scorer, enumerate(learned.values(), scorer.next_word_id))
+    reefs = {reef.reef_id for word in learned.values() for reef in word.reefs}
+    shown = extended.supporting_words("They spoke of a marblox and of a zorblax.", reefs)
+    words = {word for pairs in shown.values() for word, _ in pairs}
+    assert (words & {"marblox", "zorblax"}) == {"zorblax"}
+    assert (
+        max(extended.score("Of a marblox.").probabilities)
+        == 0.0
+        < max(extended.score("Of a zorblax.").probabilities)
+    )
+
+
 def test_stored_scores_equal_those_computed_by_lagoon(
     observed: list[list[EvidenceRow]], scorer: ReefScorer
 ) -> None:
@@ -296,12 +316,14 @@ def test_one_small_document_suffices_to_learn_a_word(observe: Observe, scorer: R
 
 
 def test_the_least_excess_is_lower_for_words_that_were_compared_with_their_document() -> None:
-    totals = EvidenceRow(Kind.totals, "", 1000, 0, 1, 1, (), (0, 1), (500, 500))
+    totals = EvidenceRow(Kind.totals, "", 1000, 0, 1, 1, 0, (), (0, 1), (500, 500))
     options = AssociationOptions(minimum=0.2, relative=0.3, max_reefs=15)
     lengths = []
     for n_documents in (1, 400):
         # An excess of 0.1 over the average of 0.5.
-        row = EvidenceRow(Kind.word, "zorblax", 400, 0, n_documents, 1, (), (0,), (round(0.5707 * 400 * 64),))
+        row = EvidenceRow(
+            Kind.word, "zorblax", 400, 0, n_documents, 1, 0, (), (0,), (round(0.5707 * 400 * 64),)
+        )
         evidence = Evidence.of([totals, row])
         found = associate(evidence, np.array([1]), average_context(evidence, 2), options)
         lengths.append(found.lengths.tolist())

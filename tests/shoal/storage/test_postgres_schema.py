@@ -339,9 +339,9 @@ def test_views_of_learned_and_observed_words_are_the_same(stores: Stores) -> Non
             " (7, 'hash 9', 4, 0, 'pending', 0, 'd', 'Old', 'plaintext', '{}')"
         ),
         (
-            f"INSERT INTO observed_words VALUES (6, 0, '', 1, 1, 1, '[]', CAST('\\x{empty}' AS BYTEA)),"
-            f" (6, 1, 'zorblat', 4, 1, 1, '[]', CAST('\\x{context}' AS BYTEA)),"
-            f" (7, 2, 'frob tandle', 2, 1, 1, '[]', CAST('\\x{empty}' AS BYTEA))"
+            f"INSERT INTO observed_words VALUES (6, 0, '', 1, 1, 1, '[]', CAST('\\x{empty}' AS BYTEA), 1),"
+            f" (6, 1, 'zorblat', 4, 1, 1, '[]', CAST('\\x{context}' AS BYTEA), 4),"
+            f" (7, 2, 'frob tandle', 2, 1, 1, '[]', CAST('\\x{empty}' AS BYTEA), 0)"
         ),
     )
     try:
