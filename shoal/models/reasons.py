@@ -12,6 +12,7 @@ class ReasonKind(enum.StrEnum):
 
     name = "name"
     code = "code"
+    phrase = "phrase"
     rare_word = "rare_word"
     word = "word"
     heading = "heading"
@@ -26,7 +27,7 @@ class ReasonKind(enum.StrEnum):
     pin = "pin"
 
 
-QUOTED = frozenset((ReasonKind.rare_word, ReasonKind.word, ReasonKind.heading))
+QUOTED = frozenset((ReasonKind.phrase, ReasonKind.rare_word, ReasonKind.word, ReasonKind.heading))
 """Kinds whose items are words as the passage writes them."""
 JOINED_BY_AND = QUOTED | {ReasonKind.name, ReasonKind.code, ReasonKind.tag}
 
@@ -36,9 +37,10 @@ class Reason(NamedTuple):
 
     kind: Annotated[
         ReasonKind,
-        "`name`, `code`, `rare_word` and `word` are in the text of the passage, `heading` in its title, "
-        "headings or path; `topic` is a label of query and passage; `learned` the same, by learned words "
-        "alone; `related_words` are pairs of a word of the query and one of the passage",
+        "`name`, `code`, `phrase`, `rare_word` and `word` are in the text of the passage, `heading` in its "
+        "title, headings or path; a `phrase` has several words side by side; `topic` is a label of query and "
+        "passage; `learned` the same, by learned words alone; `related_words` are pairs of a word of the "
+        "query and one of the passage",
     ]
     lead: Annotated[str, "what is said of the items, such as `holds`"]
     items: Annotated[tuple[str, ...], "names, words as the passage has them, or topics"] = ()

@@ -1,6 +1,7 @@
 """Why a passage is a result: the reasons that can be shown, the surest first.
 
-1. Names, codes and rare words that query and passage share. Names never are reasons through a reef.
+1. Names, codes, phrases and rare words that query and passage share. A phrase has words that stand side by
+   side in both. Names never are reasons through a reef.
 2. The other words of the query, as the passage writes them, in its text or above it.
 3. Topics: reefs that are reasons (`shoal.search.why`) and labels of the passage.
 4. Without a topic: related words, a pair of a word of the query and one of the passage, of a reef that is a
@@ -20,7 +21,9 @@ The words that show it are those of query and passage with the largest supported
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,11 +54,19 @@ from shoal.storage.chunk_queries import StoredProfiles
 from shoal.storage.profiles import MAX_REEFS
 from shoal.words.typed import folded, stems_of
 
-MOST_WORDS, MOST_NAMES, MOST_TOPICS = 5, 3, 2
+MOST_WORDS, MOST_NAMES, MOST_PHRASES, MOST_TOPICS = 5, 3, 2, 2
 """Items of a reason."""
+MOST_IN_PHRASE = 4
+"""Words of the query that are looked for as one phrase."""
 RARE_SHARE = 1 / 2000
 """Largest share of the passages of the library that have a rare word."""
+RARE_COUNT, SMALL_SHARE = 5, 1 / 50
+"""In a small library, most passages that have a word which is rare in ordinary text, too, and their share."""
+RARE_WEIGHT = 6.0
+"""Least weight of a word of the dictionary that is rare in ordinary text: the logarithm of 1 in 400 texts."""
 
+_SIDE_BY_SIDE = re.compile(r"(?:[^.!?;:()\[\]\n]|\n(?!\s*\n))+")
+"""Words without the end of a sentence or a blank line between them."""
 _ORDER = {kind: place for place, kind in enumerate(ReasonKind)}
 
 Found = Mapping[str, Sequence[Occurrence]]
@@ -162,7 +173,20 @@ class ReasonFinder:
     def _rare(self) -> frozenset[Term]:
         statistics = self.query.term_statistics
         most = RARE_SHARE * statistics.n_chunks
-        return frozenset(term for term in self._forms if 0 < statistics.counts.get(term, 0) <= most)
+        most_unusual = max(most, min(RARE_COUNT, SMALL_SHARE * statistics.n_chunks))
+        return frozenset(
+            term
+            for term in self._forms
+            if 0 < (n := statistics.counts.get(term, 0)) <= most
+            or (0 < n <= most_unusual and self._is_unusual(term))
+        )
+
+    def _is_unusual(self, term: Term) -> bool:
+        """Whether a word is rare in ordinary text, or not in the dictionary."""
+        if len(term.tokens) > 1 or not term.text.isalpha():
+            return False
+        row = self.scorer.stem_contributions(self._forms[term][0].stems[0])
+        return row is None or row[0] >= RARE_WEIGHT
 
     @functools.cached_property
     def _is_name(self) -> Callable[[str], bool]:
@@ -172,13 +196,15 @@ class ReasonFinder:
     def _by_words(self, passage: Passage) -> Iterator[Reason]:
         tags = frozenset(passage.tags)
         named: list[tuple[Term, _Match]] = []
+        phrases = self._phrases(passage)
+        within = {stem for stems in phrases for stem in stems}
         items: defaultdict[tuple[ReasonKind, str], dict[str, str]] = defaultdict(dict)
         for term, forms in self._forms.items():
             match = None if term.in_title else _first_match(forms, passage.text, passage.in_text)
             if match is not None:
                 if self._is_named(term, match, passage):
                     named.append((term, match))
-                else:
+                elif not within.issuperset(forms[0].stems):
                     items[self._kind(term, match)].setdefault(match.form, self._described(match, term))
             elif (above := _first_match(forms, passage.head, passage.in_head)) is not None:
                 lead = f"{_place(passage.head, above.places[0][0].start)} has"
@@ -193,10 +219,50 @@ class ReasonFinder:
         names = [name for name in names if not any(name != other and name in other for other in names)]
         if names:
             yield Reason(ReasonKind.name, "names", tuple(names[:MOST_NAMES]))
+        if phrases:
+            items[ReasonKind.phrase, "has the phrase"].update(
+                (written, written) for written in list(phrases.values())[:MOST_PHRASES]
+            )
         for (kind, lead), described in sorted(items.items(), key=lambda pair: _ORDER[pair[0][0]]):
             words = tuple(described.values())
             more = f" {len(words)} words, such as" if len(words) > MOST_WORDS else ""
             yield Reason(kind, lead + more, words[:MOST_WORDS])
+
+    @functools.cached_property
+    def _runs(self) -> Sequence[Sequence[Term]]:
+        """Neighbouring words of the query that are neither names nor codes, at most MOST_IN_PHRASE."""
+        parsed = self.query.parsed
+        own = {term.tokens: term for term in self._forms if len(term.tokens) == 1}
+        known = own.keys() - {term.tokens for term in (*self._names, *parsed.identifiers)}
+        pairs = [pair.tokens for pair in parsed.pairs if known.issuperset((pair.tokens[:1], pair.tokens[1:]))]
+        runs = [list(pairs[0])] if pairs else []
+        for before, pair in itertools.pairwise(pairs):
+            if before[-1] == pair[0]:
+                runs[-1].append(pair[1])
+            else:
+                runs.append(list(pair))
+        windows = [
+            [own[token,] for token in run[start : start + length]]
+            for length in range(MOST_IN_PHRASE, 1, -1)
+            for run in runs
+            for start in range(len(run) - length + 1)
+        ]
+        phrases = [[term] for term in self._forms if len(term.tokens) > 1 and not term.in_title]
+        return [*phrases, *windows]
+
+    def _phrases(self, passage: Passage) -> dict[tuple[str, ...], str]:
+        """The phrases of the query, and longest runs of its words, that a text has, by their stems."""
+        found: dict[tuple[str, ...], str] = {}
+        for run in self._runs:
+            stems = tuple(stem for term in run for stem in self._forms[term][0].stems)
+            if any(set(longer).issuperset(stems) for longer in found):
+                continue
+            for words in find_phrase(passage.in_text, stems):
+                written = passage.text[words[0].start : words[-1].end]
+                if _SIDE_BY_SIDE.fullmatch(written):
+                    found[stems] = " ".join(written.split())
+                    break
+        return found
 
     def _is_named(self, term: Term, match: _Match, passage: Passage) -> bool:
         is_name_of_query = term in self._names and not match.written.isupper()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -117,3 +118,30 @@ def test_topics_are_joined_by_commas_and_words_by_and() -> None:
     assert sentence_of(reasons) == (
         "names Steve Jobs and Apple; holds *a*, *b* and *c*; about fish and whales, ships and sailing"
     )
+
+
+def test_words_side_by_side_in_query_and_passage_are_one_phrase(engine: Engine) -> None:
+    result = found(engine, "how the immune system works and how children knead dough", "Fevers")
+    assert items(result, ReasonKind.phrase) == ["immune system"]
+    assert not {"immune", "system"} & set(items(result, ReasonKind.word))
+    # Not across the end of a sentence, in another order, or with a word between.
+    for query in ("system doctors", "smallpox measles", "doctors vaccine"):
+        assert items(found(engine, query, "Fevers"), ReasonKind.phrase) == []
+    assert items(found(engine, '"spread from one patient"', "Fevers"), ReasonKind.phrase) == [
+        "spread from one patient"
+    ]
+    # The longest run is shown, and no part of it.
+    result = found(engine, "full disk stops gateway stops with error", "Gateway")
+    assert items(result, ReasonKind.phrase) == ["gateway stops"]
+
+
+def test_a_word_is_rare_in_a_small_library_if_it_is_so_in_ordinary_text(tmp_path: Path) -> None:
+    with Engine(settings=Settings(database_url=f"sqlite:///{tmp_path / 'small.db'}")) as engine:
+        engine.ingest_many(
+            {"title": f"Day {n}", "content": f"The company met on day {n} and paid the workers of the town."}
+            for n in range(60)
+        )
+        engine.ingest(title="Leaves", content="Chlorophyll returned to the leaves of the town.")
+        result = found(engine, "chlorophyll that returned", "Leaves")
+    assert items(result, ReasonKind.rare_word) == ["Chlorophyll"]
+    assert items(result, ReasonKind.word) == ["returned"]
