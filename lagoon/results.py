@@ -12,6 +12,7 @@ the rank of the reef among all label z of the text, of the length of the text, o
 same island add, and of the label z of the passages around it in its document: a subject usually lasts
 longer than a passage, and an accident of its words does not. Readers trust some reefs more than others as
 the name of a subject, so each reef has a constant of its own (`Model.reef_trust`), and some are never labels.
+The most probable reef of a passage is raised, and its further ones are lowered.
 `benchmarks/label_truth.py` fits all to judged labels and prints the constants and their calibration.
 """
 
@@ -352,6 +353,11 @@ AMONG_OTHERS = np.array([-5.09, 0.54, -0.51, 0.41, 0.1, 0.98, 0.81])
 """The same for a passage among others of its document."""
 
 
+FIRST, FURTHER = 0.2, -0.44
+"""What the logit of the most probable reef of a passage among others is raised by, and that of its further
+ones: readers name one subject of a passage more readily than a second one."""
+
+
 class LabelScores(NamedTuple):
     """Evidence of labels of several texts.
 
@@ -445,6 +451,11 @@ def probabilities(
     inputs = features(scores, ids, group_of)
     constants = np.where(scores.n_around[:, None] > 0, AMONG_OTHERS, ALONE)
     logit = constants[:, :1] + (inputs * constants[:, None, 1:]).sum(axis=-1) + trust[ids]
+    is_shown = inputs[..., 0] > 0
+    among_others = np.flatnonzero(scores.n_around)
+    first = np.where(is_shown, logit, -np.inf)[among_others].argmax(axis=1) if ids.shape[1] else among_others
+    logit[among_others] += FURTHER
+    logit[among_others, first] += FIRST - FURTHER
     chances = 1.0 / (1.0 + np.exp(-logit))
-    rounded: Doubles = np.where(inputs[..., 0] > 0, chances, 0.0).round(PROBABILITY_DIGITS)
+    rounded: Doubles = np.where(is_shown, chances, 0.0).round(PROBABILITY_DIGITS)
     return rounded

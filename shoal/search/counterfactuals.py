@@ -30,9 +30,9 @@ from shoal.search.signals import term_weight
 from shoal.storage.chunk_queries import profiles_of
 from shoal.words.typed import folded, stems_of, tokens_of
 
-MOST_OF_QUERY = 8
+MOST_OF_QUERY = 6
 """Words of the query that are left out, one at a time."""
-MOST_OF_PASSAGE = 8
+MOST_OF_PASSAGE = 6
 """Words of the passage that are left out, one at a time."""
 MOST_ADDED = 16
 """Most characteristic words of a missing passage that are tried. Halving finds the weakest one that brings it

@@ -63,6 +63,20 @@ def test_passages_around_raise_the_probability_of_their_subject() -> None:
     assert none < some
 
 
+def test_the_first_reef_of_a_passage_is_raised_and_further_ones_are_lowered() -> None:
+    z, nothing = [4.0, 0.0, 3.0, 0.0], [0.0] * 4
+    first, _, further, _ = probabilities_of(z, around=nothing)
+    raised = [results.FIRST, results.FURTHER]
+    ids = np.arange(4)[None, :]
+    scores = LabelScores.of_text_alone(np.array([50.0]), np.array([z]), np.array([nothing]))
+    inputs = results.features(scores, ids, ISLANDS)[0, [0, 2]]
+    logits = results.AMONG_OTHERS[0] + inputs @ results.AMONG_OTHERS[1:] + raised
+    assert [first, further] == pytest.approx((1 / (1 + np.exp(-logits))).tolist(), abs=1e-3)
+    # A text alone is a query or a note.
+    logits = results.ALONE[0] + inputs @ results.ALONE[1:]
+    assert probabilities_of(z)[::2] == pytest.approx((1 / (1 + np.exp(-logits))).tolist(), abs=1e-3)
+
+
 def test_words_that_speak_for_a_sense_raise_the_probability_and_against_it_lower_it() -> None:
     against, none, favour = (
         probabilities_of([4.0, 0.0, 0.0, 0.0], sense=[value, 0.0, 0.0, 0.0])[0] for value in (-2.0, 0.0, 2.0)
