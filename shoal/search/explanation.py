@@ -100,7 +100,7 @@ def explain_words(
     searched_as = {folded(near.typed): near.word for near in near_words if near.replaces}
     names = {reef.id: reef.name for reef in scorer.reefs}
     matches = scorer.explain_words(query)
-    custom = [match.word for match in matches if match.status == CUSTOM]
+    custom = [match.word for match in matches if match.word and match.status == CUSTOM]
     learned = find(snapshot, scorer, library.count_by_document, custom) if custom else {}
     names_of_library = {word for word, entry in learned.items() if entry.is_name}
     counts = _counts(library, [match.token for match in matches if match.status != "stop"])
@@ -124,7 +124,7 @@ def explain_words(
                 ]
                 if match.word not in names_of_library
             ),
-            learned=learned.get(match.word),
+            learned=learned.get(match.word or ""),
             n_chunks=counts.get(match.token) if match.status != "stop" else None,
             suggestions=suggestions.get(match.token, ()) if match.status == "unknown" else (),
             searched_as=searched_as.get(folded(match.token)),
