@@ -227,6 +227,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         query: type[ma.Schema] | None = None,
         body: type[ma.Schema] | None = None,
         special: Mapping[str, Callable[..., fields.Field[Any]]] = MappingProxyType({}),
+        named: str = "",
         describe: Mapping[str, Any] = MappingProxyType({}),
         schema: ResponseSchema = None,
         **options: Any,
@@ -235,11 +236,11 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         what the path has; what it returns is serialized as the record of the operation.
 
         `query`, `body`: schemas in place of those that follow from the arguments; `special`: what makes some
-        fields of the body; `describe`: members of the operation object; `schema`: that of the response.
-        `options` are those of the documented response.
+        fields of the body, and `named` the name of its schema; `describe`: members of the operation object;
+        `schema`: that of the response. `options` are those of the documented response.
         """
         terms = operation.terms
-        query, body = query or query_schema(operation), body or body_schema(operation, special)
+        query, body = query or query_schema(operation), body or body_schema(operation, special, named)
         rule = PARAMETER.sub(lambda found: rule_of(operation, found[1]), operation.address)
 
         def decorate(view: View) -> View:

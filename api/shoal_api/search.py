@@ -20,8 +20,7 @@ from shoal.declared.operations.searches import SearchOperations as Searches
 from shoal.errors import FilterError, QueryError, ShoalError
 from shoal.models.batches import BatchAnswer, BatchResponse, FusedResult
 from shoal.models.notes import NoteHit, UnitResponse
-from shoal.models.search import DocumentResult, Expand, SearchResponse, SearchResult
-from shoal.notes.unit_search import UNITS
+from shoal.models.search import UNITS, DocumentResult, Expand, SearchResponse, SearchResult
 from shoal.search.answer_texts import SelectedFields
 from shoal_api import access, service
 from shoal_api.openapi import Blueprint
@@ -31,20 +30,16 @@ from shoal_api.schemas.examples import SEARCH_EXAMPLES
 from shoal_api.schemas.search import (
     DEFAULTS,
     DOCUMENT,
+    FILTERS_FIELD,
     FINDERS,
     NOTE_HIT,
     NOTE_HIT_FIELDS,
     RESULT,
     RESULT_FIELDS,
+    SEARCHES,
     STATEMENTS,
     BatchResponseSchema,
-    BatchSchema,
-    ExplainSchema,
-    FacetsQuerySchema,
-    FacetsSchema,
-    SearchQuerySchema,
     SearchResponseSchema,
-    SearchSchema,
     address_filters,
 )
 from shoal_api.service import engine
@@ -148,13 +143,19 @@ facets_blueprint = Blueprint("facets", __name__, description="Counts by the valu
 similarity = Blueprint("similarity", __name__, description="How similar two short texts are")
 
 
-@blueprint.serves(Others.search, query=OwnerQuerySchema, body=SearchSchema, examples=SEARCH_EXAMPLES)
+@blueprint.serves(
+    Others.search,
+    query=OwnerQuerySchema,
+    special={"filters": FILTERS_FIELD},
+    named="Search",
+    examples=SEARCH_EXAMPLES,
+)
 def search(query: dict[str, Any], data: dict[str, Any]) -> Any:
     data["owner"] = access.named_owner(query, data)
     return as_requested(_search(data.pop("query"), data))
 
 
-@blueprint.serves(Others.search_by_address, query=SearchQuerySchema, examples=SEARCH_EXAMPLES)
+@blueprint.serves(Others.search_by_address, examples=SEARCH_EXAMPLES)
 def search_by_address(data: dict[str, Any]) -> Any:
     query = data.pop("q")
     data["filters"] = address_filters(data)
@@ -174,7 +175,7 @@ def suggest(query: dict[str, Any]) -> Any:
     return engine().suggest(**query)
 
 
-@blueprint.serves(Others.explain, body=ExplainSchema)
+@blueprint.serves(Others.explain, special={"filters": FILTERS_FIELD}, named="Explain")
 def explain(data: dict[str, Any]) -> Any:
     query = data.pop("query")
     explanation = engine().explain(query, **data)
@@ -191,7 +192,7 @@ def _search(query: str, options: dict[str, Any]) -> dict[str, Any]:
     units, owner = tuple(options.pop("units")), options.pop("owner", None)
     has_notes = units != UNITS[:1]
     known = RESULT_FIELDS | NOTE_HIT_FIELDS if has_notes else RESULT_FIELDS
-    selected = SelectedFields(options.pop("include"), options.pop("exclude"), known)
+    selected = SelectedFields(options.pop("include", None), options.pop("exclude", None), known)
     library = engine()
     response: SearchResponse | UnitResponse
     if not has_notes:
@@ -209,7 +210,7 @@ def _search(query: str, options: dict[str, Any]) -> dict[str, Any]:
     return represent(response, options, selected)
 
 
-@facets_blueprint.serves(Others.facets_by_address, query=FacetsQuerySchema)
+@facets_blueprint.serves(Others.facets_by_address)
 def facets_by_address(data: dict[str, Any]) -> dict[str, Any]:
     data["filters"] = address_filters(data)
     try:
@@ -220,7 +221,7 @@ def facets_by_address(data: dict[str, Any]) -> dict[str, Any]:
         raise QueryError(error.field.removeprefix("filters."), str(error)) from None
 
 
-@facets_blueprint.serves(Others.facets, body=FacetsSchema)
+@facets_blueprint.serves(Others.facets, special={"filters": FILTERS_FIELD}, named="Facets")
 def facets(data: dict[str, Any]) -> dict[str, Any]:
     return _facets(data)
 
@@ -244,7 +245,7 @@ class _CanceledError(Exception):
     """The client has gone."""
 
 
-@batches.serves(OtherSearchOperations.search_many, body=BatchSchema)
+@batches.serves(OtherSearchOperations.search_many, special={"searches": SEARCHES}, named="Batch")
 def search_batch(data: dict[str, Any]) -> Any:
     batch = _Batch(data)
     service.current().metrics.observe_batch(len(batch.searches))

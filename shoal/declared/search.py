@@ -491,22 +491,17 @@ SHORT_FORMS = frozenset({"tags", "min_confidence"})
 """Arguments that stand for the filters of their names; giving both is an error."""
 
 
-def named(*names: str) -> dict[str, Argument]:
-    """Return these arguments."""
-    return {name: SEARCH[name] for name in names}
-
-
 class RankingArguments(TypedDict, total=False):
     """The arguments of a search that the fused ranking of a batch has, too."""
 
-    top_k: int
-    max_per_document: int | None
-    text: str
-    max_tokens: int | None
-    prompt: bool
+    top_k: Annotated[int, SEARCH["top_k"]]
+    max_per_document: Annotated[int | None, SEARCH["max_per_document"]]
+    text: Annotated[str, SEARCH["text"]]
+    max_tokens: Annotated[int | None, SEARCH["max_tokens"]]
+    prompt: Annotated[bool, SEARCH["prompt"]]
 
 
-OF_RANKING = named(*RankingArguments.__annotations__)
+OF_RANKING = arguments_of(RankingArguments)
 
 
 def is_weak(relevance: float, *, is_pinned: bool) -> bool:

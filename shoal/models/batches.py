@@ -11,6 +11,11 @@ from shoal.models.described import Presence
 from shoal.models.prompts import Prompt, TokenUse
 from shoal.models.search import SearchResponse, SearchResult
 
+MAX_SEARCHES = 100
+"""Most searches of a batch."""
+MAX_RESULTS = 2_000
+"""Most results that the searches of a batch ask for together; each may ask for `SHOAL_MAX_TOP_K`."""
+
 
 @dataclass(frozen=True, slots=True)
 class BatchAnswer:

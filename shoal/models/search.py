@@ -26,6 +26,11 @@ from shoal.models.scores import (
 )
 from shoal.models.vocabulary import Label
 
+UNITS = ("chunk", "note")
+"""What a search finds: passages, and notes."""
+MAX_NAMES = 100
+"""Most names of fields that select those of results."""
+
 
 class SearchMode(enum.StrEnum):
     """The signals that rank a search: words, reefs, vectors, or all that there are."""

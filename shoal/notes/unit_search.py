@@ -25,7 +25,7 @@ from shoal.index.format import MAX_CHUNKS
 from shoal.index.index import Index, Part
 from shoal.index.segment import Segment
 from shoal.models.notes import NoteHit, UnitResponse
-from shoal.models.search import SearchMode, SearchResponse, SearchResult
+from shoal.models.search import UNITS, SearchMode, SearchResponse, SearchResult
 from shoal.notes.context import NoteContext
 from shoal.notes.note_index import PINNED, Block, LiveBlock, NoteIndex, parse_list
 from shoal.notes.note_rows import NoteRows
@@ -58,7 +58,6 @@ from shoal.storage.profiles import Profiles
 from shoal.words.terms import Terms
 from shoal.words.typed import terms_of
 
-UNITS = ("chunk", "note")
 FIRST_NOTE = 1 << 62
 """In an index of both kinds, a note has this number more than its id; no passage has so large an id."""
 

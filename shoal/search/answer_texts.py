@@ -16,7 +16,7 @@ from shoal.errors import QueryError
 from shoal.formats.headings import headings_below
 from shoal.models.prompts import Prompt, Reference, TokenUse
 from shoal.models.recordings import ShownEvidence
-from shoal.models.search import SearchResult, TextMode
+from shoal.models.search import MAX_NAMES, SearchResult, TextMode
 from shoal.support.plain_text import in_line, indented, line_range
 from shoal.support.token_estimate import TOKENIZER, count_tokens
 
@@ -269,7 +269,6 @@ def _shortened(number: int, result: SearchResult, budget: int, cost: Cost) -> Se
     return cut(alone, 0, ends[low - 1]) if low else None
 
 
-MAX_NAMES = 100
 MAX_NAME_CHARS = 100
 
 

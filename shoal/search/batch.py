@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from shoal.declared.arguments import Flag, check_names
 from shoal.declared.search import OF_RANKING
 from shoal.errors import QueryError, ReadTimeoutError, ShoalError
-from shoal.models.batches import BatchAnswer, BatchResponse, FoundBy, FusedResult
+from shoal.models.batches import MAX_RESULTS, MAX_SEARCHES, BatchAnswer, BatchResponse, FoundBy, FusedResult
 from shoal.models.search import SearchResponse, SearchResult, TextMode
 from shoal.search.answer_texts import answer_texts
 from shoal.search.filters import CompiledFilters
@@ -37,10 +37,6 @@ from shoal.search.request import (
 from shoal.search.searcher import PreparedSearch, ResultPage, Searcher, milliseconds_since
 from shoal.search.signals import RRF_K
 from shoal.settings import Settings
-
-MAX_SEARCHES = 100
-MAX_RESULTS = 2_000
-"""Most results that the searches of a batch ask for together; each may ask for `SHOAL_MAX_TOP_K`."""
 
 OnAnswer = Callable[[BatchAnswer], None]
 

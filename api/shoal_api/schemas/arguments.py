@@ -27,8 +27,10 @@ from shoal.declared.arguments import (
     Whole,
     arguments_of,
 )
+from shoal.declared.filters import FILTERS
 from shoal.declared.operations.notes import NoteOperations
 from shoal.declared.operations.operation import Operation
+from shoal.declared.search import SHORT_FORMS
 from shoal_api import strict_json
 from shoal_api.schemas.common import (
     AddressMoment,
@@ -112,12 +114,7 @@ def _composite(name: str, kind: Numbers | Many | Members, given: dict[str, Any])
     """Return the field of a kind that has values of other kinds."""
     match kind:
         case Numbers(names, high):
-            numbers: Fields = {
-                each: StrictFloat(validate=between(0, high), metadata={"description": about_it})
-                for each, about_it in names.items()
-            }
-            nested = schema_of(name.capitalize(), numbers)
-            return fields.Nested(nested, **given)
+            return fields.Nested(_numbers(name, tuple(names.items()), high), **given)
         case Many(inner, most, or_one):
             listed = OneOrMany if or_one else BoundedList
             element = body_field("", Argument(kind=inner, about=""), required=True)
@@ -164,23 +161,44 @@ def query_schema(operation: Operation[..., Any]) -> type[ma.Schema] | None:
     }
     if not arguments:
         return None
-    return schema_of("Query", address_fields(arguments, *operation.required & arguments.keys()))
+    others = _without_filters(arguments)
+    made = address_fields(others, *operation.required & arguments.keys())
+    return schema_of("Query", made if others == arguments else {**IN_ADDRESS, **made})
+
+
+def _without_filters(arguments: Mapping[str, Argument], *kept: str) -> dict[str, Argument]:
+    """Return the arguments; where there are filters, without them and the arguments that stand for some."""
+    left_out = {"filters", *SHORT_FORMS} - {*kept} if "filters" in arguments else ()
+    return {name: each for name, each in arguments.items() if name not in left_out}
 
 
 def body_schema(
-    operation: Operation[..., Any], special: Mapping[str, Callable[..., fields.Field[Any]]]
+    operation: Operation[..., Any], special: Mapping[str, Callable[..., fields.Field[Any]]], name: str = ""
 ) -> type[ma.Schema] | None:
-    """Return the schema of the body of an operation; None without one. `special`: what makes some fields."""
+    """Return the schema of the body of an operation; None without one. `special`: what makes some fields;
+    `name`: that of the schema, if it does not follow from the operation."""
     if not operation.has_body or not operation.arguments:
         return None
-    made = body_fields(operation.arguments, *operation.required, fills=operation.terms.fills)
-    for name, make in special.items():
-        description = {"description": made[name].metadata["description"]}
-        made[name] = make(required=name in operation.required, metadata=description)
-    name = operation.function.__name__.title().replace("_", "") + "Request"
+    arguments = _without_filters(operation.arguments, "filters")
+    made = body_fields(arguments, *operation.required, fills=operation.terms.fills)
+    for field, make in special.items():
+        description = {"description": made[field].metadata["description"]}
+        made[field] = make(required=field in operation.required, metadata=description)
+    name = name or operation.function.__name__.title().replace("_", "") + "Request"
     body = schema_of(name, made)
     body.may_be_absent = not operation.terms.needs_body  # type: ignore[attr-defined]
     return body
+
+
+@functools.cache
+def _numbers(name: str, names: tuple[tuple[str, str], ...], high: float) -> type[ma.Schema]:
+    return schema_of(
+        name.capitalize(),
+        {
+            each: StrictFloat(validate=between(0, high), metadata={"description": about})
+            for each, about in names
+        },
+    )
 
 
 @functools.cache
@@ -237,6 +255,16 @@ def _default(argument: Argument, is_nullable: bool) -> dict[str, Any]:
     return {"load_default": default.value if isinstance(default, enum.Enum) else default}
 
 
+IN_ADDRESS: Fields = {
+    **address_fields(FILTERS),
+    "tag": BoundedList(
+        fields.String(),
+        metadata={
+            "description": "a single tag, for tags that contain commas; repeat the parameter for several"
+        },
+    ),
+}
+"""Filters as query parameters."""
 MAX_OWNER_CHARS = 200
 
 

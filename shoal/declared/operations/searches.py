@@ -3,34 +3,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, Unpack
 
 from shoal.declared.arguments import (
     MAX_ID,
     OBJECT,
     Argument,
     Choice,
+    Flag,
     Many,
     Members,
     Number,
     Text,
     Whole,
 )
+from shoal.declared.filters import SearchFilters
 from shoal.declared.operations.operation import Sent, get, post
-from shoal.declared.search import SEARCH
+from shoal.declared.search import SEARCH, RankingArguments, SearchArguments
 from shoal.models import queries as of_suggestions
 from shoal.models import retrieval as of_retrieval
 from shoal.models import similarity as of_similarity
 from shoal.models import verdicts as of_verdicts
-from shoal.models.batches import BatchResponse
+from shoal.models.batches import MAX_RESULTS, MAX_SEARCHES, BatchResponse
 from shoal.models.documents import DocFormat
 from shoal.models.explanations import Explanation
 from shoal.models.facets import LibraryFacets
 from shoal.models.keys import Needed
 from shoal.models.queries import Suggestions
 from shoal.models.retrieval import Retrieval
-from shoal.models.search import SearchResponse
+from shoal.models.search import MAX_NAMES, UNITS, SearchResponse
 from shoal.models.similarity import Similarity
 from shoal.models.verdicts import Verification
 
@@ -182,11 +185,77 @@ class SearchOperations:
         """Retrieve passages of the library as plain content with metadata and a similarity"""
 
 
+Query = Annotated[str, Argument(kind=Text(), about="the query, up to 4,096 characters")]
+Facets = Annotated[Sequence[str | Mapping[str, Any]], SEARCH["facets"]]
+FacetLimit = Annotated[int | None, SEARCH["facet_limit"]]
+OfFilters = dataclasses.replace(SEARCH["filters"], about="filters that every passage passes that is counted")
+Filters = Annotated[SearchFilters | Mapping[str, Any] | None, OfFilters]
+Filter = Annotated[str | Mapping[str, Any] | None, SEARCH["filter"]]
+Names = Many(Text(), MAX_NAMES)
+
+
+class Selection(TypedDict, total=False):
+    """Which fields the results of a response have."""
+
+    include: Annotated[
+        Sequence[str] | None,
+        Argument(
+            kind=Names,
+            about="names of the fields that a result has; by default all",
+            address="; comma-separated",
+        ),
+    ]
+    exclude: Annotated[
+        Sequence[str] | None,
+        Argument(kind=Names, about="names of fields that a result lacks", address="; comma-separated"),
+    ]
+
+
+class Units(Selection, total=False):
+    """What a search of the API is for, besides what it searches for."""
+
+    units: Annotated[
+        Sequence[str],
+        Argument(
+            kind=Many(Choice(UNITS)),
+            default=UNITS[:1],
+            about="what to search: passages (`chunk`), notes (`note`), or both, in one order. Of the "
+            "filters, notes meet `tags` alone",
+            address="; comma-separated",
+        ),
+    ]
+    owner: Annotated[
+        str,
+        Argument(
+            kind=Text(),
+            about="whose notes to search, with the unit `note`; default `default`",
+            is_anywhere=True,
+        ),
+    ]
+
+
+class SearchRequest(SearchArguments, Units, total=False):
+    """A search of the API besides its query."""
+
+
+class ExplainRequest(SearchArguments, total=False):
+    """A search that is explained, and perhaps a document or chunk."""
+
+    document_id: Annotated[
+        int | None, Argument(kind=Whole(1, MAX_ID), about="document whose best chunk is explained")
+    ]
+    chunk_id: Annotated[int | None, Argument(kind=Whole(1, MAX_ID), about="chunk to explain")]
+
+
+class BatchRequest(RankingArguments, Selection, total=False):
+    """What a batch has besides its searches."""
+
+
 class OtherSearchOperations:
-    """Searches, whose arguments `shoal.declared.search` has; the client asks them in ways of its own."""
+    """Searches that the client asks in ways of its own."""
 
     @post("/search", Needed.read, fails=(503,), command="search", tool="search_chunks")
-    def search(self) -> SearchResponse:
+    def search(self, query: Query, **arguments: Unpack[SearchRequest]) -> SearchResponse:
         """Search
 
         With `Accept: application/x-ndjson`, the response is lines: `{"head": …}`, a `{"result": …}` for each
@@ -195,11 +264,34 @@ class OtherSearchOperations:
         """
 
     @get("/search", Needed.read, fails=(503,))
-    def search_by_address(self) -> SearchResponse:
+    def search_by_address(self, q: Query, **arguments: Unpack[SearchRequest]) -> SearchResponse:
         """Search by query parameters"""
 
     @post("/search/batch", Needed.read, fails=(503,), command="search", tool="search_many")
-    def search_many(self) -> BatchResponse:
+    def search_many(
+        self,
+        searches: Annotated[
+            Iterable[str | Mapping[str, Any]],
+            Argument(
+                kind=Many(OBJECT, MAX_SEARCHES),
+                about=f"1 to {MAX_SEARCHES} searches: each a query, or an object with `query` and other "
+                "fields of the body of `POST /search` but `units` and `owner`. Together they ask for at most "
+                f"{MAX_RESULTS:,} results. A bad one has a `problem`, and the others are answered. The time "
+                "limit is that of one search; those for which it does not suffice have a `problem`",
+            ),
+        ],
+        *,
+        fused: Annotated[
+            bool,
+            Argument(
+                kind=Flag(),
+                default=False,
+                about="makes one ranking of the results, by reciprocal ranks: `fused`; the searches then "
+                "have no `results` of their own",
+            ),
+        ] = False,
+        **of_ranking: Unpack[BatchRequest],
+    ) -> BatchResponse:
         """Search several queries
 
         All searches see the same state of the library. With `Accept: application/x-ndjson`, the response is
@@ -208,15 +300,29 @@ class OtherSearchOperations:
         """
 
     @get("/facets", Needed.read, fails=(503,))
-    def facets_by_address(self) -> LibraryFacets:
+    def facets_by_address(
+        self,
+        facets: Facets,
+        *,
+        facet_limit: FacetLimit = None,
+        filters: Filters = None,
+        filter: Filter = None,  # noqa: A002
+    ) -> LibraryFacets:
         """Count the documents and passages of the library by the values of fields"""
 
     @post("/facets", Needed.read, fails=(503,), command="facets")
-    def facets(self) -> LibraryFacets:
+    def facets(
+        self,
+        facets: Facets,
+        *,
+        facet_limit: FacetLimit = None,
+        filters: Filters = None,
+        filter: Filter = None,  # noqa: A002
+    ) -> LibraryFacets:
         """Count by the values of fields, with filters too long for an address"""
 
     @post("/explain", Needed.read, fails=(404, 503), command="explain", tool="explain_result")
-    def explain(self) -> Explanation:
+    def explain(self, query: Query, **arguments: Unpack[ExplainRequest]) -> Explanation:
         """Explain how a query is analyzed, and where a document or chunk ranks and why
 
         The body is that of a search. What only shapes its results, such as `facets` and `text`, has no
