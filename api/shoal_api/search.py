@@ -14,7 +14,6 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal.declared.notes import DEFAULT_OWNER
-from shoal.declared.operations.searches import OtherSearchOperations
 from shoal.declared.operations.searches import OtherSearchOperations as Others
 from shoal.declared.operations.searches import SearchOperations as Searches
 from shoal.errors import FilterError, QueryError, ShoalError
@@ -175,7 +174,7 @@ def suggest(query: dict[str, Any]) -> Any:
     return engine().suggest(**query)
 
 
-@blueprint.serves(Others.explain, special={"filters": FILTERS_FIELD}, named="Explain")
+@blueprint.serves(Searches.explain, special={"filters": FILTERS_FIELD}, named="Explain")
 def explain(data: dict[str, Any]) -> Any:
     query = data.pop("query")
     explanation = engine().explain(query, **data)
@@ -221,7 +220,7 @@ def facets_by_address(data: dict[str, Any]) -> dict[str, Any]:
         raise QueryError(error.field.removeprefix("filters."), str(error)) from None
 
 
-@facets_blueprint.serves(Others.facets, special={"filters": FILTERS_FIELD}, named="Facets")
+@facets_blueprint.serves(Searches.facets, special={"filters": FILTERS_FIELD}, named="Facets")
 def facets(data: dict[str, Any]) -> dict[str, Any]:
     return _facets(data)
 
@@ -245,7 +244,7 @@ class _CanceledError(Exception):
     """The client has gone."""
 
 
-@batches.serves(OtherSearchOperations.search_many, special={"searches": SEARCHES}, named="Batch")
+@batches.serves(Others.search_many, special={"searches": SEARCHES}, named="Batch")
 def search_batch(data: dict[str, Any]) -> Any:
     batch = _Batch(data)
     service.current().metrics.observe_batch(len(batch.searches))

@@ -22,6 +22,7 @@ import httpx
 from shoal.client.errors import unexpected_response
 from shoal.client.flows import Batch, Flow, Repeat, Request, RetryingSender, Stream
 from shoal.declared.operations.operation import IDEMPOTENCY_KEY, PARAMETER, Listing, Operation
+from shoal.declared.search import SHORT_FORMS
 from shoal.models.responses import Job
 
 Field = tuple[Any, bool]
@@ -144,6 +145,8 @@ class Requester(RetryingSender):
             for name, value in arguments.items()
             if value is not None
         }
+        if "filters" in operation.arguments:
+            given = with_filters(given)
         request = Request(
             terms.method,
             path,
@@ -200,6 +203,12 @@ def json_value(value: Any) -> Any:
     if isinstance(value, Iterable) and not isinstance(value, str):
         return list(map(json_value, value))
     return value
+
+
+def with_filters(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the body of a search with the short forms of filters among its filters."""
+    filters = {name: body.pop(name) for name in SHORT_FORMS if name in body}
+    return {**body, "filters": {**body.get("filters", {}), **filters}} if filters else body
 
 
 def as_text(value: Any) -> Any:

@@ -10,19 +10,16 @@ import httpx
 
 from shoal.client.errors import ClientError, error_from_response, unexpected_response
 from shoal.client.flows import Flow, operation
-from shoal.client.requests import Requester, json_object, json_value, parse_part
-from shoal.declared.filters import SearchFilters
+from shoal.client.requests import Requester, json_object, json_value, parse_part, with_filters
 from shoal.declared.operations.searches import OtherSearchOperations as Searches
 from shoal.declared.operations.service import OtherServiceOperations as Service
-from shoal.declared.search import SHORT_FORMS, RankingArguments, SearchArguments
+from shoal.declared.search import RankingArguments, SearchArguments
 from shoal.models.batches import BatchAnswer, BatchResponse, FusedResult
-from shoal.models.facets import LibraryFacets
 from shoal.models.prompts import Prompt, TokenUse
 from shoal.models.responses import Readiness
 from shoal.models.search import SearchResponse, SearchResult
 
 if TYPE_CHECKING:
-    from shoal.models.explanations import Explanation
     from shoal.models.notes import UnitResponse
 
 
@@ -69,23 +66,7 @@ class Searching(Requester):
     @operation
     def search(self, query: str, **arguments: Unpack[SearchArguments]) -> Flow[SearchResponse]:
         """Search for the best matching chunks. Arguments and result are those of `Engine.search`."""
-        return (yield from self._operate(Searches.search, search_body({"query": query, **arguments})))
-
-    @operation
-    def facets(
-        self,
-        facets: Sequence[str | Mapping[str, Any]],
-        *,
-        facet_limit: int | None = None,
-        filters: SearchFilters | Mapping[str, Any] | None = None,
-        filter: str | Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field
-    ) -> Flow[LibraryFacets]:
-        """Count documents and passages by the values of fields. Arguments and result are those of
-        `Engine.facets`."""
-        body = search_body(
-            {"facets": facets, "facet_limit": facet_limit, "filters": filters, "filter": filter}
-        )
-        return (yield from self._operate(Searches.facets, body))
+        return (yield from self._operate(Searches.search, {"query": query, **arguments}))
 
     @operation
     def search_many(
@@ -115,8 +96,8 @@ class Searching(Requester):
     ) -> Flow[dict[str, Any]]:
         """Search like `search`, and return the JSON of the response. Results have the fields of `include`,
         without those of `exclude`."""
-        body = search_body({"query": query, **search, "include": include, "exclude": exclude})
-        return json_object((yield from self._request(Searches.search, body)))
+        given = {"query": query, **search, "include": include, "exclude": exclude}
+        return json_object((yield from self._request(Searches.search, given)))
 
     @operation
     def search_units(
@@ -134,8 +115,8 @@ class Searching(Requester):
         """
         from shoal.models.notes import NoteHit, UnitResponse
 
-        body = search_body({"query": query, "units": units, "owner": owner, **search})
-        response = yield from self._request(Searches.search, body)
+        given = {"query": query, "units": units, "owner": owner, **search}
+        response = yield from self._request(Searches.search, given)
         answer = json_object(response)
         found = answer.get("results")
         unit_response = parse_part(UnitResponse, {**answer, "results": []}, response)
@@ -146,24 +127,6 @@ class Searching(Requester):
                 parse_part(NoteHit, each, response) if is_note else parse_part(SearchResult, each, response)
             )
         return dataclasses.replace(unit_response, results=tuple(results))
-
-    @operation
-    def explain(
-        self,
-        /,
-        query: str,
-        *,
-        document_id: int | None = None,
-        chunk_id: int | None = None,
-        **search: Unpack[SearchArguments],
-    ) -> Flow[Explanation]:
-        """Explain the analyzed query word by word; with a document or chunk, also its rank or why it is
-        missing.
-
-        `search` takes the other arguments of `search`. Raises InvalidError, NotFoundError.
-        """
-        body = search_body({"query": query, "document_id": document_id, "chunk_id": chunk_id, **search})
-        return (yield from self._operate(Searches.explain, body))
 
 
 class ServiceState(Requester):
@@ -199,8 +162,4 @@ def search_body(search: Any) -> Any:
     """A search in the form of the API, unchecked; the service validates it."""
     if not isinstance(search, Mapping):
         return search
-    body = {name: json_value(value) for name, value in search.items() if value is not None}
-    filters = {name: body.pop(name) for name in SHORT_FORMS if name in body}
-    if filters:
-        body["filters"] = {**body.get("filters", {}), **filters}
-    return body
+    return with_filters({name: json_value(value) for name, value in search.items() if value is not None})

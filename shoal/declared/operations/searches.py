@@ -79,6 +79,72 @@ def _as_statements(statements: Iterable[str | Mapping[str, Any]]) -> list[dict[s
     return [{"text": each} if isinstance(each, str) else dict(each) for each in statements]
 
 
+Query = Annotated[str, Argument(kind=Text(), about="the query, up to 4,096 characters")]
+Facets = Annotated[Sequence[str | Mapping[str, Any]], SEARCH["facets"]]
+FacetLimit = Annotated[int | None, SEARCH["facet_limit"]]
+OfFilters = dataclasses.replace(SEARCH["filters"], about="filters that every passage passes that is counted")
+Filters = Annotated[SearchFilters | Mapping[str, Any] | None, OfFilters]
+Filter = Annotated[str | Mapping[str, Any] | None, SEARCH["filter"]]
+Names = Many(Text(), MAX_NAMES)
+
+
+class Selection(TypedDict, total=False):
+    """Which fields the results of a response have."""
+
+    include: Annotated[
+        Sequence[str] | None,
+        Argument(
+            kind=Names,
+            about="names of the fields that a result has; by default all",
+            address="; comma-separated",
+        ),
+    ]
+    exclude: Annotated[
+        Sequence[str] | None,
+        Argument(kind=Names, about="names of fields that a result lacks", address="; comma-separated"),
+    ]
+
+
+class Units(Selection, total=False):
+    """What a search of the API is for, besides what it searches for."""
+
+    units: Annotated[
+        Sequence[str],
+        Argument(
+            kind=Many(Choice(UNITS)),
+            default=UNITS[:1],
+            about="what to search: passages (`chunk`), notes (`note`), or both, in one order. Of the "
+            "filters, notes meet `tags` alone",
+            address="; comma-separated",
+        ),
+    ]
+    owner: Annotated[
+        str,
+        Argument(
+            kind=Text(),
+            about="whose notes to search, with the unit `note`; default `default`",
+            is_anywhere=True,
+        ),
+    ]
+
+
+class SearchRequest(SearchArguments, Units, total=False):
+    """A search of the API besides its query."""
+
+
+class ExplainRequest(SearchArguments, total=False):
+    """A search that is explained, and perhaps a document or chunk."""
+
+    document_id: Annotated[
+        int | None, Argument(kind=Whole(1, MAX_ID), about="document whose best chunk is explained")
+    ]
+    chunk_id: Annotated[int | None, Argument(kind=Whole(1, MAX_ID), about="chunk to explain")]
+
+
+class BatchRequest(RankingArguments, Selection, total=False):
+    """What a batch has besides its searches."""
+
+
 class SearchOperations:
     """Operations on passages and texts. Invalid arguments raise InvalidError, whose `errors` name them."""
 
@@ -184,71 +250,24 @@ class SearchOperations:
     ) -> Retrieval:
         """Retrieve passages of the library as plain content with metadata and a similarity"""
 
+    @post("/facets", Needed.read, fails=(503,), command="facets")
+    def facets(
+        self,
+        facets: Facets,
+        *,
+        facet_limit: FacetLimit = None,
+        filters: Filters = None,
+        filter: Filter = None,  # noqa: A002
+    ) -> LibraryFacets:
+        """Count by the values of fields, with filters too long for an address"""
 
-Query = Annotated[str, Argument(kind=Text(), about="the query, up to 4,096 characters")]
-Facets = Annotated[Sequence[str | Mapping[str, Any]], SEARCH["facets"]]
-FacetLimit = Annotated[int | None, SEARCH["facet_limit"]]
-OfFilters = dataclasses.replace(SEARCH["filters"], about="filters that every passage passes that is counted")
-Filters = Annotated[SearchFilters | Mapping[str, Any] | None, OfFilters]
-Filter = Annotated[str | Mapping[str, Any] | None, SEARCH["filter"]]
-Names = Many(Text(), MAX_NAMES)
+    @post("/explain", Needed.read, fails=(404, 503), command="explain", tool="explain_result")
+    def explain(self, query: Query, **arguments: Unpack[ExplainRequest]) -> Explanation:
+        """Explain how a query is analyzed, and where a document or chunk ranks and why
 
-
-class Selection(TypedDict, total=False):
-    """Which fields the results of a response have."""
-
-    include: Annotated[
-        Sequence[str] | None,
-        Argument(
-            kind=Names,
-            about="names of the fields that a result has; by default all",
-            address="; comma-separated",
-        ),
-    ]
-    exclude: Annotated[
-        Sequence[str] | None,
-        Argument(kind=Names, about="names of fields that a result lacks", address="; comma-separated"),
-    ]
-
-
-class Units(Selection, total=False):
-    """What a search of the API is for, besides what it searches for."""
-
-    units: Annotated[
-        Sequence[str],
-        Argument(
-            kind=Many(Choice(UNITS)),
-            default=UNITS[:1],
-            about="what to search: passages (`chunk`), notes (`note`), or both, in one order. Of the "
-            "filters, notes meet `tags` alone",
-            address="; comma-separated",
-        ),
-    ]
-    owner: Annotated[
-        str,
-        Argument(
-            kind=Text(),
-            about="whose notes to search, with the unit `note`; default `default`",
-            is_anywhere=True,
-        ),
-    ]
-
-
-class SearchRequest(SearchArguments, Units, total=False):
-    """A search of the API besides its query."""
-
-
-class ExplainRequest(SearchArguments, total=False):
-    """A search that is explained, and perhaps a document or chunk."""
-
-    document_id: Annotated[
-        int | None, Argument(kind=Whole(1, MAX_ID), about="document whose best chunk is explained")
-    ]
-    chunk_id: Annotated[int | None, Argument(kind=Whole(1, MAX_ID), about="chunk to explain")]
-
-
-class BatchRequest(RankingArguments, Selection, total=False):
-    """What a batch has besides its searches."""
+        The body is that of a search. What only shapes its results, such as `facets` and `text`, has no
+        effect.
+        """
 
 
 class OtherSearchOperations:
@@ -309,22 +328,3 @@ class OtherSearchOperations:
         filter: Filter = None,  # noqa: A002
     ) -> LibraryFacets:
         """Count the documents and passages of the library by the values of fields"""
-
-    @post("/facets", Needed.read, fails=(503,), command="facets")
-    def facets(
-        self,
-        facets: Facets,
-        *,
-        facet_limit: FacetLimit = None,
-        filters: Filters = None,
-        filter: Filter = None,  # noqa: A002
-    ) -> LibraryFacets:
-        """Count by the values of fields, with filters too long for an address"""
-
-    @post("/explain", Needed.read, fails=(404, 503), command="explain", tool="explain_result")
-    def explain(self, query: Query, **arguments: Unpack[ExplainRequest]) -> Explanation:
-        """Explain how a query is analyzed, and where a document or chunk ranks and why
-
-        The body is that of a search. What only shapes its results, such as `facets` and `text`, has no
-        effect.
-        """
