@@ -7,17 +7,20 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shoal.cli.search_options import given, of_operation, options_of
 from shoal.cli.session import Limit, Offset, Session, add_group
+from shoal.declared.operations.service import KeyOperations
 from shoal.errors import InvalidFieldError
 from shoal.models.keys import CreatedKey, KeyDetails, KeyPage
 
 if TYPE_CHECKING:
     from shoal.access.key_store import KeyStore
 
+LISTED = of_operation(KeyOperations.keys)
 KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="Id of the key, as `shoal key list` shows it.")]
 
 _DURATION = re.compile(r"(\d{1,9})([smhdw])")
@@ -35,6 +38,7 @@ def register(app: typer.Typer) -> None:
         ("list", list_keys, _say_page),
         ("revoke", revoke, "key {id} ({name}) is revoked"),
         ("rotate", rotate, _say_created),
+        declared={"list": options_of(LISTED)},
     )
 
 
@@ -83,12 +87,7 @@ def create(
         )
 
 
-def list_keys(
-    session: Session,
-    active: Annotated[bool, typer.Option("--active", help="Without expired and revoked keys.")] = False,
-    limit: Limit = 50,
-    offset: Offset = 0,
-) -> KeyPage:
+def list_keys(session: Session, limit: Limit = 50, offset: Offset = 0, **options: Any) -> KeyPage:
     """List keys, newest first. The keys themselves are stored nowhere.
 
     The fingerprint is the name of a key in logs and metrics.
@@ -97,7 +96,7 @@ def list_keys(
         shoal key list --active
     """
     with _store(session) as store:
-        return store.page(limit, offset, only_active=active)
+        return store.page(limit, offset, **given(LISTED, options))
 
 
 def _say_page(session: Session, page: KeyPage) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from shoal.cli.jobs import dedup_on
+from shoal.cli.search_options import given, of_operation, options_of
 from shoal.cli.session import Key, Limit, Offset, Session, command, printed_by
+from shoal.declared.operations.notes import NoteMergeOperations
 from shoal.errors import NoteError
-from shoal.models.notes import PROPOSAL_STATUSES, MergePage, MergeProposal, NoteMerge, ProposalPage
+from shoal.models.notes import MergePage, MergeProposal, NoteMerge, ProposalPage
 
 if TYPE_CHECKING:
     from shoal.notes.notes import OwnerNotes
@@ -28,6 +30,8 @@ DedupServer = Annotated[
         "--server", metavar="URL", help="Address of a service that does it; otherwise, this command does."
     ),
 ]
+PROPOSALS = of_operation(NoteMergeOperations.merge_proposals)
+MERGES = of_operation(NoteMergeOperations.note_merges)
 ProposalId = Annotated[int, typer.Argument(metavar="PROPOSAL", help="Number of the proposal.", min=1)]
 CanonicalText = Annotated[
     str | None,
@@ -46,7 +50,8 @@ def register(group: typer.Typer) -> None:
         ("merges", merges, printed_by("note_lines", "print_merges")),
         ("undo", undo, _say_undo),
     ):
-        command(group, name, shown=shown)(function)
+        declared = {"proposals": options_of(PROPOSALS), "merges": options_of(MERGES)}.get(name, ())
+        command(group, name, declared, shown=shown)(function)
 
 
 @contextmanager
@@ -107,13 +112,7 @@ def dedup(
 
 
 def proposals(
-    session: Session,
-    owner: Owner = DEFAULT_OWNER,
-    status: Annotated[
-        str, typer.Option("--status", metavar="/".join(PROPOSAL_STATUSES), help="Only with this status.")
-    ] = PROPOSAL_STATUSES[0],
-    limit: Limit = 50,
-    offset: Offset = 0,
+    session: Session, owner: Owner = DEFAULT_OWNER, limit: Limit = 50, offset: Offset = 0, **options: Any
 ) -> ProposalPage:
     """List notes that may say the same and wait for a decision.
 
@@ -122,7 +121,7 @@ def proposals(
         shoal note proposals --status rejected
     """
     with _notes(session, owner) as notes:
-        return notes.proposals(status=status, limit=limit, offset=offset)
+        return notes.proposals(limit=limit, offset=offset, **given(PROPOSALS, options))
 
 
 def accept(
@@ -174,13 +173,7 @@ def merge(
 
 
 def merges(
-    session: Session,
-    owner: Owner = DEFAULT_OWNER,
-    note: Annotated[
-        int | None, typer.Option("--note", metavar="NOTE", min=1, help="Only merges of this note.")
-    ] = None,
-    limit: Limit = 50,
-    offset: Offset = 0,
+    session: Session, owner: Owner = DEFAULT_OWNER, limit: Limit = 50, offset: Offset = 0, **options: Any
 ) -> MergePage:
     """List merges of notes, newest first.
 
@@ -188,7 +181,7 @@ def merges(
         shoal note merges
     """
     with _notes(session, owner) as notes:
-        return notes.merges(note_id=note, limit=limit, offset=offset)
+        return notes.merges(limit=limit, offset=offset, **given(MERGES, options))
 
 
 def undo(

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import note_extraction, note_merges
-from shoal.cli.search_options import given, options_of, values_of
+from shoal.cli.search_options import given, of_operation, options_of, values_of
 from shoal.cli.session import Limit, Offset, Owner, Session, add_group, json_form, printed_by, split_tags
 from shoal.cli.terminal import quantity
 from shoal.declared.notes import NEW_NOTE, NOTE_CHANGES, NOTE_LIST, NOTE_SEARCH
+from shoal.declared.operations.notes import AgentOperations
 from shoal.errors import NoteError
 from shoal.models.notes import (
     AddedNote,
@@ -61,11 +62,13 @@ Here = Annotated[
 OF_NEW = {name: each for name, each in NEW_NOTE.items() if name not in ("prerequisites", "source")}
 OF_CHANGES = {name: each for name, each in NOTE_CHANGES.items() if name != "prerequisites"}
 OF_SEARCH = {name: each for name, each in NOTE_SEARCH.items() if name != "environment"}
+OF_RECALL = of_operation(AgentOperations.recall, "top_k", "threshold")
 OPTIONS = {
     "add": options_of(OF_NEW),
     "update": options_of(OF_CHANGES, has_defaults=False),
     "list": options_of(NOTE_LIST),
     "search": options_of(OF_SEARCH),
+    "recall": options_of(OF_RECALL),
 }
 """Declared options by command. `--requires` stands for `prerequisites`, `--here` for an `environment`."""
 
@@ -441,22 +444,14 @@ def remember(
         raise typer.Exit(1)
 
 
-def recall(
-    session: Session,
-    query: Query,
-    owner: Owner = None,
-    top_k: Annotated[int, typer.Option("--top-k", min=1, max=50, help="How many results.")] = 3,
-    threshold: Annotated[
-        float, typer.Option("--threshold", min=0.0, max=1.0, help="Lowest similarity of a result.")
-    ] = 0.7,
-) -> Recall:
+def recall(session: Session, query: Query, owner: Owner = None, **options: Any) -> Recall:
     """Recall what is known about a question, as text for a prompt.
 
     \b
         shoal note recall "how do I make Python faster" --owner ann
     """
     with _notes(session, owner) as notes:
-        return notes.recall(query, top_k=top_k, threshold=threshold)
+        return notes.recall(query, **given(OF_RECALL, options))
 
 
 def _given(**values: Any) -> dict[str, Any]:

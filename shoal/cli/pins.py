@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from shoal.cli.reference import find_document, find_passage
+from shoal.cli.search_options import given, of_operation, options_of
 from shoal.cli.session import Limit, Offset, Session, add_group
 from shoal.cli.terminal import quantity
+from shoal.declared.operations.library import PinOperations
 from shoal.errors import NotFoundError
 from shoal.models.pins import ListedTarget, Pin, PinPage
 from shoal.support.plain_text import one_line
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _PASSAGE = re.compile(r"(?P<document>.+)#(?P<index>[0-9]{1,9})", re.DOTALL)
 
+LISTED = of_operation(PinOperations.pins)
 PinId = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of the pin.")]
 Words = Annotated[str, typer.Argument(metavar="QUERY", help="The words of the searches that it is for.")]
 Targets = Annotated[
@@ -51,25 +54,18 @@ def register(app: typer.Typer) -> None:
         ("add", add, _say),
         ("replace", replace, _say),
         ("delete", delete, "pin {deleted} deleted"),
+        declared={"list": options_of(LISTED)},
     )
 
 
-def list_pins(
-    session: Session,
-    containing: Annotated[
-        str | None,
-        typer.Option("--containing", metavar="TEXT", help="Only pins whose query has TEXT."),
-    ] = None,
-    limit: Limit = 50,
-    offset: Offset = 0,
-) -> PinPage:
+def list_pins(session: Session, limit: Limit = 50, offset: Offset = 0, **options: Any) -> PinPage:
     """List the pins of the library.
 
     \b
         shoal pin list --containing hours
     """
     with session.engine() as engine:
-        return engine.pins.list(q=containing, limit=limit, offset=offset)
+        return engine.pins.list(limit=limit, offset=offset, **given(LISTED, options))
 
 
 def add(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from shoal.cli.search_options import given, of_operation, options_of
 from shoal.cli.session import Limit, Offset, Session, add_group, json_form
+from shoal.declared.operations.library import QueryLogOperations
 from shoal.models.queries import ClickedQueries, FrequentQueries, LoggedQueryPage
 
-Empty = Annotated[bool, typer.Option("--empty", help="Only queries without results.")]
+LISTED = of_operation(QueryLogOperations.queries)
+FREQUENT = of_operation(QueryLogOperations.frequent_queries)
+JUDGED = of_operation(QueryLogOperations.judged_queries)
 
 
 def register(app: typer.Typer) -> None:
@@ -25,22 +29,22 @@ def register(app: typer.Typer) -> None:
         ("judged", judged, _say_judged),
         ("click", click, "logged"),
         ("clear", clear, "{n_deleted:,} queries deleted"),
+        declared={
+            "list": options_of(LISTED),
+            "frequent": options_of(FREQUENT),
+            "judged": options_of(JUDGED),
+        },
     )
 
 
-def list_queries(
-    session: Session,
-    empty: Empty = False,
-    limit: Limit = 50,
-    offset: Offset = 0,
-) -> LoggedQueryPage:
+def list_queries(session: Session, limit: Limit = 50, offset: Offset = 0, **options: Any) -> LoggedQueryPage:
     """List logged queries, newest first.
 
     \b
         shoal queries list --empty
     """
     with session.engine() as engine:
-        return engine.queries.list(only_empty=empty, limit=limit, offset=offset)
+        return engine.queries.list(limit=limit, offset=offset, **given(LISTED, options))
 
 
 def _say_page(session: Session, page: LoggedQueryPage) -> None:
@@ -52,16 +56,7 @@ def _say_page(session: Session, page: LoggedQueryPage) -> None:
     session.say_rest(len(page.queries), page.total, none)
 
 
-def frequent(
-    session: Session,
-    empty: Annotated[bool, typer.Option("--empty", help="Only queries that never had a result.")] = False,
-    prefix: Annotated[str, typer.Option("--prefix", metavar="TEXT", help="How they begin.")] = "",
-    days: Annotated[
-        int | None, typer.Option("--days", min=1, max=3650, help="Only searches of the last days.")
-    ] = None,
-    min_searches: Annotated[int, typer.Option("--min-searches", min=1, help="Fewest searches.")] = 2,
-    limit: Limit = 50,
-) -> FrequentQueries:
+def frequent(session: Session, limit: Limit = 50, **options: Any) -> FrequentQueries:
     """List the most frequent queries.
 
     \b
@@ -69,9 +64,7 @@ def frequent(
         shoal queries frequent --empty
     """
     with session.engine() as engine:
-        return engine.queries.frequent(
-            prefix=prefix, days=days, min_searches=min_searches, only_empty=empty, limit=limit
-        )
+        return engine.queries.frequent(limit=limit, **given(FREQUENT, options))
 
 
 def _say_frequent(session: Session, found: FrequentQueries) -> None:
@@ -82,10 +75,7 @@ def _say_frequent(session: Session, found: FrequentQueries) -> None:
         session.say("no such queries")
 
 
-def judged(
-    session: Session,
-    min_clicks: Annotated[int, typer.Option("--min-clicks", min=1, help="Fewest clicks on a document.")] = 1,
-) -> ClickedQueries:
+def judged(session: Session, **options: Any) -> ClickedQueries:
     """Print judged queries made from clicks, one JSON object per line, for `shoal evaluate`.
 
     \b
@@ -93,7 +83,7 @@ def judged(
         shoal evaluate queries.jsonl
     """
     with session.engine() as engine:
-        return engine.queries.judged(min_clicks=min_clicks)
+        return engine.queries.judged(**given(JUDGED, options))
 
 
 def _say_judged(session: Session, found: ClickedQueries) -> None:

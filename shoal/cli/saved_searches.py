@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from shoal.cli.search_options import SAVED, options_of, values_of
+from shoal.cli.search_options import SAVED, given, of_operation, options_of, values_of
 from shoal.cli.session import Limit, Offset, Session, add_group
 from shoal.cli.terminal import quantity
+from shoal.declared.operations.library import SavedSearchOperations
 from shoal.models.saved_searches import (
     Delivery,
     DeliveryDetail,
     DeliveryPage,
-    DeliveryStatus,
     NewSavedSearch,
     SavedSearch,
     SavedSearchPage,
@@ -33,6 +33,7 @@ MinScore = Annotated[
     float | None, typer.Option("--min-score", metavar="N", help="Lowest score of a match, 0 to 1.")
 ]
 OPTIONS = options_of(SAVED, has_defaults=False)
+DELIVERIES = of_operation(SavedSearchOperations.webhook_deliveries)
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +51,7 @@ def register(app: typer.Typer) -> None:
         ("deliveries", deliveries, _say_deliveries),
         ("redeliver", redeliver, _say_delivery),
         ("run", run, "{n_tries:,} tried; {waiting:,} waiting, {failed:,} given up"),
-        declared={"create": OPTIONS, "change": OPTIONS},
+        declared={"create": OPTIONS, "change": OPTIONS, "deliveries": options_of(DELIVERIES)},
     )
 
 
@@ -127,15 +128,15 @@ def change(
         shoal saved-search change 1 --inactive
         shoal saved-search change 1 --min-relevance 0.5
     """
-    given = {**({} if query is None else {"query": query}), **_given(options)}
+    search_now = {**({} if query is None else {"query": query}), **_given(options)}
     with session.engine() as engine:
         searches = engine.saved_searches
-        if given and query is None:
-            given = {**searches.get(search).search, **given}
+        if search_now and query is None:
+            search_now = {**searches.get(search).search, **search_now}
         return searches.change(
             search,
             name=name,
-            search=given or None,
+            search=search_now or None,
             url=url,
             secret=secret,
             min_score=min_score,
@@ -167,13 +168,7 @@ def test(session: Session, search: SearchId) -> DeliveryDetail:
 
 
 def deliveries(
-    session: Session,
-    search: SearchId,
-    status: Annotated[
-        str | None, typer.Option("--status", metavar="/".join(DeliveryStatus), help="Only with this status.")
-    ] = None,
-    limit: Limit = 50,
-    offset: Offset = 0,
+    session: Session, search: SearchId, limit: Limit = 50, offset: Offset = 0, **options: Any
 ) -> DeliveryPage:
     """List the webhooks of a saved search with their outcome, newest first.
 
@@ -181,7 +176,9 @@ def deliveries(
         shoal saved-search deliveries 1 --status failed
     """
     with session.engine() as engine:
-        return engine.saved_searches.deliveries(search, status=status, limit=limit, offset=offset)
+        return engine.saved_searches.deliveries(
+            search, limit=limit, offset=offset, **given(DELIVERIES, options)
+        )
 
 
 def _say_deliveries(session: Session, page: DeliveryPage) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -11,8 +12,10 @@ import typer
 
 from shoal.cli.session import Session, split_tags
 from shoal.declared.arguments import Argument, Choice, Flag, Number, Numbers, TextForm, Value, Whole
+from shoal.declared.operations.operation import Operation
 from shoal.declared.search import SEARCH
 
+_DEFAULT = re.compile(r"; default [^;]+\Z")
 PASSAGES, NOTES = "chunk", "note"
 
 Query = Annotated[
@@ -31,6 +34,15 @@ SEARCHING = {name: each for name, each in SEARCH.items() if name not in ("filter
 """Arguments that a command takes: `--filter` says what filters do, and `shoal show` prints neighbours."""
 EXPLAINING = {name: each for name, each in SEARCHING.items() if each.is_explained}
 SAVED = {name: each for name, each in SEARCHING.items() if each.is_saved and name != "min_confidence"}
+
+
+def of_operation(operation: Operation[..., Any], *names: str) -> dict[str, Argument]:
+    """Return these arguments of an operation, by default all but those that every command has or none."""
+    return {
+        name: each
+        for name, each in operation.arguments.items()
+        if (name in names if names else name not in ("limit", "offset", "owner"))
+    }
 
 
 def options_of(arguments: Mapping[str, Argument], *, has_defaults: bool = True) -> list[inspect.Parameter]:
@@ -89,8 +101,9 @@ def _option(name: str, argument: Argument, has_default: bool) -> inspect.Paramet
 
 
 def _help(argument: Argument) -> str:
-    """Return the description without Markdown, as a sentence."""
-    text = f"{argument.about}{argument.address}".replace("`", "")
+    """Return the description without Markdown and without the default, which the help has, as a sentence."""
+    about = argument.about if argument.default is None else _DEFAULT.sub("", argument.about)
+    text = f"{about}{argument.address}".replace("`", "")
     return f"{text[0].upper()}{text[1:].rstrip('.')}."
 
 

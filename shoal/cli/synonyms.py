@@ -9,15 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
+from shoal.cli.search_options import given, of_operation, options_of, values_of
 from shoal.cli.session import Limit, Offset, Session, add_group, print_json
 from shoal.cli.terminal import quantity
+from shoal.declared.operations.library import SynonymOperations
 from shoal.errors import SynonymError
 from shoal.models.synonyms import Acronym, AcronymPage, AcronymScan, Synonym, SynonymPage
 from shoal.support.plain_text import one_line
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 """Largest file of an import: twice what all entries of a library can have."""
-STATUSES = ("proposed", "confirmed", "rejected")
+LISTED = of_operation(SynonymOperations.synonyms)
+LISTED_ACRONYMS = of_operation(SynonymOperations.acronyms)
 
 Words = Annotated[list[str], typer.Argument(metavar="WORD...", help="Words; phrases in quotes.")]
 Root = Annotated[
@@ -41,6 +44,7 @@ def register(app: typer.Typer) -> None:
         ("delete", delete, "entry {deleted} deleted"),
         ("export", export, lambda _, entries: print_json(entries)),
         ("import", import_entries, ""),
+        declared={"list": options_of(LISTED)},
     )
     add_group(
         app,
@@ -51,25 +55,18 @@ def register(app: typer.Typer) -> None:
         ("list", list_acronyms, ""),
         ("confirm", confirm, _say_acronym),
         ("reject", reject, _say_acronym),
+        declared={"list": options_of(LISTED_ACRONYMS)},
     )
 
 
-def list_entries(
-    session: Session,
-    containing: Annotated[
-        str | None,
-        typer.Option("--containing", metavar="TEXT", help="Only entries with a word that has TEXT."),
-    ] = None,
-    limit: Limit = 50,
-    offset: Offset = 0,
-) -> SynonymPage:
+def list_entries(session: Session, limit: Limit = 50, offset: Offset = 0, **options: Any) -> SynonymPage:
     """List the synonyms of the library.
 
     \b
         shoal synonyms list --containing car
     """
     with session.engine() as engine:
-        return engine.vocabulary.synonyms.list(q=containing, limit=limit, offset=offset)
+        return engine.vocabulary.synonyms.list(limit=limit, offset=offset, **given(LISTED, options))
 
 
 def _say_entries(session: Session, page: SynonymPage) -> None:
@@ -163,17 +160,7 @@ def _say_scan(session: Session, done: AcronymScan) -> None:
         session.say(f"{quantity(done.n_unscanned, 'document')} left; scan again")
 
 
-def list_acronyms(
-    session: Session,
-    status: Annotated[
-        str, typer.Option("--status", metavar="/".join(STATUSES), help="Only with this status.")
-    ] = STATUSES[0],
-    acronym: Annotated[
-        str | None, typer.Option("--acronym", metavar="WORD", help="Only this acronym.")
-    ] = None,
-    limit: Limit = 50,
-    offset: Offset = 0,
-) -> AcronymPage:
+def list_acronyms(session: Session, limit: Limit = 50, offset: Offset = 0, **options: Any) -> AcronymPage:
     """List the acronyms that a scan found, those in most documents first.
 
     \b
@@ -181,10 +168,12 @@ def list_acronyms(
         shoal acronyms list --status confirmed
     """
     with session.engine() as engine:
-        page = engine.vocabulary.acronyms.list(status=status, acronym=acronym, limit=limit, offset=offset)
+        page = engine.vocabulary.acronyms.list(
+            limit=limit, offset=offset, **values_of(LISTED_ACRONYMS, options)
+        )
     for each in page.acronyms:
         _say_acronym(session, each)
-    session.say_rest(len(page.acronyms), page.total, f"no {status} acronyms")
+    session.say_rest(len(page.acronyms), page.total, f"no {options['status']} acronyms")
     if page.n_unscanned:
         session.say(f"{quantity(page.n_unscanned, 'document')} not scanned yet: `shoal acronyms scan`")
     return page

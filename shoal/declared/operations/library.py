@@ -121,7 +121,12 @@ Match = Annotated[
 ]
 PinsWith = Annotated[
     str | None,
-    Argument(kind=Text(most=of_pins.MAX_CHARS), about="only pins whose query contains this"),
+    Argument(
+        kind=Text(most=of_pins.MAX_CHARS),
+        option="containing",
+        metavar="TEXT",
+        about="only pins whose query contains this",
+    ),
 ]
 
 
@@ -185,7 +190,12 @@ Root = Annotated[
 ]
 SynonymsWith = Annotated[
     str | None,
-    Argument(kind=Text(most=of_synonyms.MAX_CHARS), about="only entries with a word that contains this"),
+    Argument(
+        kind=Text(most=of_synonyms.MAX_CHARS),
+        option="containing",
+        metavar="TEXT",
+        about="only entries with a word that contains this",
+    ),
 ]
 
 
@@ -320,7 +330,12 @@ class SynonymOperations:
 
 WordsWith = Annotated[
     str | None,
-    Argument(kind=Text(most=MAX_WORD_CHARS), about="only words that contain this, ignoring case and accents"),
+    Argument(
+        kind=Text(most=MAX_WORD_CHARS),
+        option="containing",
+        metavar="TEXT",
+        about="only words that contain this, ignoring case and accents",
+    ),
 ]
 
 
@@ -470,7 +485,9 @@ class SavedSearchOperations:
         """Send a webhook again, under its id"""
 
 
-OnlyEmpty = Annotated[bool, Argument(kind=Flag(), about="only queries without results; default false")]
+OnlyEmpty = Annotated[
+    bool, Argument(kind=Flag(), option="empty", about="only queries without results; default false")
+]
 OfResult = Annotated[int | None, Argument(kind=Whole(1, MAX_ID), about="of the result")]
 
 
@@ -500,6 +517,7 @@ class QueryLogOperations:
             Argument(
                 kind=Value({"type": "string"}),
                 default="",
+                metavar="TEXT",
                 about=f"how they begin, up to {MAX_PREFIX_CHARS} characters",
             ),
         ] = None,
@@ -509,7 +527,10 @@ class QueryLogOperations:
             Argument(kind=Whole(1, MAX_COUNT), default=2, about="fewest searches; default 2"),
         ] = None,
         only_empty: Annotated[
-            bool, Argument(kind=Flag(), about="only queries that never had a result; default false")
+            bool,
+            Argument(
+                kind=Flag(), option="empty", about="only queries that never had a result; default false"
+            ),
         ] = False,
         limit: Annotated[int, Argument(kind=Whole(1, MAX_FREQUENT), about="most queries to return")] = 50,
     ) -> FrequentQueries:

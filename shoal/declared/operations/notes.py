@@ -496,7 +496,9 @@ class NoteMergeOperations:
         self,
         *,
         owner: Owner = DEFAULT_OWNER,
-        note_id: Annotated[int | None, Argument(kind=Whole(1, MAX_ID), about=_NEWEST)] = None,
+        note_id: Annotated[
+            int | None, Argument(kind=Whole(1, MAX_ID), option="note", metavar="NOTE", about=_NEWEST)
+        ] = None,
         limit: Limit = 50,
         offset: Offset = 0,
     ) -> MergePage:

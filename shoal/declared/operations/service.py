@@ -232,7 +232,7 @@ class KeyOperations:
         self,
         *,
         only_active: Annotated[
-            bool, Argument(kind=Flag(), about="leave out expired and revoked keys")
+            bool, Argument(kind=Flag(), option="active", about="leave out expired and revoked keys")
         ] = False,
         limit: Limit = 50,
         offset: Offset = 0,
