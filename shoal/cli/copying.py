@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shoal.cli.progress import bar
 from shoal.cli.session import MAIN, Session, command, json_form
 from shoal.cli.terminal import quantity
 
@@ -66,7 +67,6 @@ def copy(
         shoal copy --all-collections shoal.db "postgresql://shoal@db.example/library?schema=shoal"
         shoal copy "postgresql://shoal@db.example/library?schema=shoal" shoal.db
     """
-    from shoal.cli.progress import bar
     from shoal.maintenance.copying import copy_library
 
     name = session.settings().collection
@@ -116,7 +116,6 @@ def copy(
 
 def _copy_all(session: Session, source: str, target: str, *, without_jobs: bool, restart: bool) -> None:
     """Copy all collections, with a line for each."""
-    from shoal.cli.progress import bar
     from shoal.collections.copying import copy_all
 
     done: dict[str, CopyResult | None] = {}

@@ -23,6 +23,7 @@ from shoal.cli.folder_options import (
     warn_of_skipped,
 )
 from shoal.cli.jobs import OnConflictOption
+from shoal.cli.progress import bar
 from shoal.cli.session import (
     ChunkTokens,
     InterruptedCommandError,
@@ -376,8 +377,6 @@ def ingest_dir(
         if verbose:
             warn_of_skipped(session, listing.skipped, verbose=verbose)
         raise NotFoundError(no_texts_line(folder, listing.skipped))
-    from shoal.cli.progress import bar
-
     started = time.monotonic()
     size = sum(file.size for file in files)
     with (
@@ -429,8 +428,6 @@ def rescore(
         return
     if wait:
         raise typer.BadParameter("needs --server; without it the command always waits", param_hint="--wait")
-    from shoal.cli.progress import bar
-    from shoal.service.process_setup import reduce_collections
 
     started = time.monotonic()
     reduce_collections()

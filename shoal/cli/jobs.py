@@ -15,6 +15,7 @@ import typer
 
 from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selection_of, warn_of_skipped
 from shoal.cli.job_lines import progress_line, summary, with_reason
+from shoal.cli.progress import bar
 from shoal.cli.session import (
     MAIN,
     ChunkTokens,
@@ -209,7 +210,6 @@ def upload(
     warn_of_skipped(session, selection.skipped, verbose=verbose)
     if not files:
         raise NotFoundError("nothing to upload: no file could be read")
-    from shoal.cli.progress import bar
     from shoal.client import archive_type, holds_records
 
     is_archive = any(archive_type(file.path) for file in files)
@@ -443,8 +443,6 @@ def follow(session: Session, client: Client, job_id: int) -> Job:
 
     Draws a bar on a terminal; otherwise prints a line every PROGRESS_LINE_SECONDS.
     """
-    from shoal.cli.progress import bar
-
     printed_at = time.monotonic()
 
     with bar(session.err, f"job {job_id}", bytes_total=0) as progress_bar:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shoal.cli.progress import Bar, bar
 from shoal.cli.session import Session, command, json_form
 from shoal.cli.terminal import data_size, quantity
 from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
-    from shoal.cli.progress import Bar
     from shoal.collections.backup import RestoredCollection
     from shoal.maintenance.backup import Watcher
     from shoal.maintenance.doctor import Report
@@ -51,8 +52,6 @@ def doctor(
     In a read-only library, checks that have to write are skipped and named. Exit code 1 if there is a problem
     that was not repaired.
     """
-    from contextlib import closing
-
     from shoal.errors import NotFoundError
     from shoal.maintenance.doctor import Check, CheckContext, run_checks
 
@@ -112,7 +111,6 @@ def backup(
         shoal restore /mnt/backups/shoal-2026-01-31.db
         shoal backup --all-collections /mnt/backups/2026-01-31
     """
-    from shoal.cli.progress import bar
     from shoal.maintenance.backup import check_is_file, create_backup
 
     if all_collections:
@@ -149,8 +147,6 @@ def restore(
     With --all-collections, missing collections are created, and those that the backup lacks stay as they are.
     A collection whose file is missing gets it back under its id, which its keys name.
     """
-    from shoal.cli.progress import bar
-
     if all_collections:
         _restore_all(session, file)
         return
@@ -177,7 +173,6 @@ def restore(
 
 
 def _backup_all(session: Session, folder: Path, *, force: bool) -> None:
-    from shoal.cli.progress import bar
     from shoal.collections.backup import backup_all
 
     with bar(session.err, "backup", bytes_total=0) as progress_bar:
@@ -246,9 +241,6 @@ def import_file(
         shoal export library.jsonl
         shoal --db other.db import library.jsonl
     """
-    from contextlib import nullcontext
-
-    from shoal.cli.progress import bar
     from shoal.service.process_setup import reduce_collections
 
     reduce_collections()
@@ -290,7 +282,6 @@ def reconvert(
     (SHOAL_KEEP_ORIGINALS) are converted again; their documents keep number, title, tags and metadata. The
     others are listed: send their files again. If the command is interrupted, the next run converts the rest.
     """
-    from shoal.cli.progress import bar
     from shoal.service.process_setup import reduce_collections
 
     reduce_collections()
@@ -332,7 +323,6 @@ def import_index(
     \b
         shoal import-index docs.json --encoder all-MiniLM-L6-v2
     """
-    from shoal.cli.progress import bar
     from shoal.service.process_setup import reduce_collections
 
     reduce_collections()
