@@ -70,9 +70,9 @@ def recall(data: dict[str, Any], user_id: str) -> Any:
     return _notes_of(user_id).recall(**data)
 
 
-@blueprint.serves(SearchOperations.retrieve, examples=RETRIEVAL_EXAMPLES)
-def retrieve(data: dict[str, Any]) -> Any:
-    return engine().retrieve(**data)
+blueprint.serves_all(
+    service.library, retrieve=(SearchOperations.retrieve, "retrieve", {"examples": RETRIEVAL_EXAMPLES})
+)
 
 
 @hooks_blueprint.serves(OtherNoteOperations.answer_hook, query=HookOwnerSchema)

@@ -38,7 +38,7 @@ from shoal_api.paths import DOCUMENTS
 from shoal_api.problems import ProblemError, field_problem
 from shoal_api.schemas.documents import DocumentInputSchema, NewContentSchema, UploadQuerySchema
 from shoal_api.schemas.records import record_schema
-from shoal_api.service import Service, engine, preferred_wait
+from shoal_api.service import Service, engine, library, preferred_wait
 from shoal_api.spool import spooled
 
 SUMMARIES = 100
@@ -228,9 +228,7 @@ def get_document(document_id: int) -> dict[str, Any]:
     }
 
 
-@blueprint.serves(Documents.chunks)
-def get_document_chunks(query: dict[str, Any], document_id: int) -> Any:
-    return engine().documents.chunks(document_id, **query)
+blueprint.serves_all(library, get_document_chunks=(Documents.chunks, "documents.chunks"))
 
 
 @blueprint.serves(Others.content)
@@ -274,19 +272,12 @@ def replace_document(data: dict[str, Any], document_id: int) -> Response:
     return _await_document(here, job)
 
 
-@blueprint.serves(Documents.set_tags)
-def set_document_tags(data: dict[str, Any], document_id: int) -> dict[str, Any]:
-    return {"tags": engine().documents.set_tags(document_id, data["tags"])}
-
-
-@rights.serves(AccessOperations.access_settings)
-def get_access_settings() -> Any:
-    return engine().documents.access_settings()
-
-
-@rights.serves(AccessOperations.change_access_settings)
-def change_access_settings(data: dict[str, Any]) -> Any:
-    return engine().documents.change_access_settings(**data)
+blueprint.serves_all(library, set_document_tags=(Documents.set_tags, "documents.set_tags"))
+rights.serves_all(
+    library,
+    get_access_settings=(AccessOperations.access_settings, "documents.access_settings"),
+    change_access_settings=(AccessOperations.change_access_settings, "documents.change_access_settings"),
+)
 
 
 @chunks.serves(Documents.chunk)

@@ -38,7 +38,7 @@ from shoal_api.problems import RETRY_SECONDS, ProblemError
 from shoal_api.schemas.common import Record, RecordMap, StrictFloat
 from shoal_api.schemas.records import record_schema
 from shoal_api.schemas.search import UsedWeightsSchema
-from shoal_api.service import Service, current, engine
+from shoal_api.service import Service, current
 
 Json = dict[str, Any]
 
@@ -144,24 +144,13 @@ def create_key(data: Json) -> Any:
     )
 
 
-@keys.serves(Keys.keys)
-def list_keys(query: Json) -> Any:
-    return store().page(**query)
-
-
-@keys.serves(Keys.key_details)
-def get_key(key_id: str) -> Any:
-    return store().get(key_id)
-
-
-@keys.serves(Keys.revoke_key)
-def revoke_key(key_id: str) -> None:
-    revoke(key_id)
-
-
-@keys.serves(Keys.rotate_key)
-def rotate_key(data: Json, key_id: str) -> Any:
-    return rotate(key_id, **data)
+keys.serves_all(
+    lambda *_: store(),
+    list_keys=(Keys.keys, "page"),
+    get_key=(Keys.key_details, "get"),
+    revoke_key=(Keys.revoke_key, lambda _: revoke),
+    rotate_key=(Keys.rotate_key, lambda _: rotate),
+)
 
 
 SHOWN_COLLECTIONS = 10
@@ -185,9 +174,7 @@ def get_status() -> Any:
     return status if access.is_administrator(here.settings) else dataclasses.replace(status, db_path=None)
 
 
-@system.serves(ServiceOperations.reefs)
-def get_reefs() -> Any:
-    return engine().vocabulary.reefs()
+system.serves_all(service.library, get_reefs=(ServiceOperations.reefs, "vocabulary.reefs"))
 
 
 @system.serves(Others.health)

@@ -14,11 +14,10 @@ from shoal.declared.operations.library import QueryLogOperations as Queries
 from shoal.declared.operations.library import SavedSearchOperations as Saved
 from shoal.declared.operations.library import SynonymOperations as Synonyms
 from shoal.declared.operations.library import VocabularyOperations
-from shoal.engine import Engine
 from shoal.errors import FilterError, QueryError
 from shoal_api.openapi import Blueprint
 from shoal_api.schemas.search import SavedArgumentsSchema
-from shoal_api.service import engine
+from shoal_api.service import library
 
 Json = dict[str, Any]
 
@@ -52,22 +51,18 @@ def _fields_of_body() -> Iterator[None]:
         raise QueryError(field, str(error)) from None
 
 
-def _library(*_: Json) -> Engine:
-    return engine()
-
-
 saved_searches.serves_all(
-    _library,
+    library,
     create_saved_search=(
         Saved.create_saved_search,
-        lambda library: _fields_of_body()(library.saved_searches.create),
+        lambda opened: _fields_of_body()(opened.saved_searches.create),
         _SEARCH,
     ),
     list_saved_searches=(Saved.saved_searches, "saved_searches.list"),
     get_saved_search=(Saved.saved_search, "saved_searches.get"),
     change_saved_search=(
         Saved.change_saved_search,
-        lambda library: _fields_of_body()(library.saved_searches.change),
+        lambda opened: _fields_of_body()(opened.saved_searches.change),
         _SEARCH,
     ),
     delete_saved_search=(Saved.delete_saved_search, "saved_searches.delete"),
@@ -77,7 +72,7 @@ saved_searches.serves_all(
     redeliver_webhook=(Saved.redeliver_webhook, "saved_searches.redeliver"),
 )
 queries.serves_all(
-    _library,
+    library,
     list_queries=(Queries.queries, "queries.list"),
     clear_queries=(Queries.clear_queries, "queries.clear"),
     list_frequent_queries=(Queries.frequent_queries, "queries.frequent"),
@@ -85,7 +80,7 @@ queries.serves_all(
     report_click=(Queries.report_click, "queries.click"),
 )
 synonyms.serves_all(
-    _library,
+    library,
     list_synonyms=(Synonyms.synonyms, "vocabulary.synonyms.list"),
     add_synonym=(Synonyms.add_synonym, "vocabulary.synonyms.add"),
     export_synonyms=(Synonyms.export_synonyms, "vocabulary.synonyms.export"),
@@ -96,18 +91,18 @@ synonyms.serves_all(
     list_acronyms=(Synonyms.acronyms, "vocabulary.acronyms.list"),
     scan_acronyms=(
         Synonyms.scan_acronyms,
-        lambda library: functools.partial(library.vocabulary.acronyms.scan, max_seconds=10),
+        lambda opened: functools.partial(opened.vocabulary.acronyms.scan, max_seconds=10),
     ),
     get_acronym=(Synonyms.acronym, "vocabulary.acronyms.get"),
     confirm_acronym=(Synonyms.confirm_acronym, "vocabulary.acronyms.confirm"),
     reject_acronym=(Synonyms.reject_acronym, "vocabulary.acronyms.reject"),
 )
 pins.serves_all(
-    _library,
+    library,
     list_pins=(Pins.pins, "pins.list"),
     add_pin=(Pins.add_pin, "pins.add"),
     get_pin=(Pins.pin, "pins.get"),
     replace_pin=(Pins.replace_pin, "pins.replace"),
     delete_pin=(Pins.delete_pin, "pins.delete"),
 )
-vocabulary.serves_all(_library, get_vocabulary=(VocabularyOperations.vocabulary, "vocabulary.list"))
+vocabulary.serves_all(library, get_vocabulary=(VocabularyOperations.vocabulary, "vocabulary.list"))

@@ -41,7 +41,7 @@ from shoal_api.schemas.search import (
     SearchResponseSchema,
     address_filters,
 )
-from shoal_api.service import engine
+from shoal_api.service import engine, library
 from shoal_api.trace import trace_id
 
 LINES = "application/x-ndjson"
@@ -169,9 +169,7 @@ def search_by_address(data: dict[str, Any]) -> Any:
         raise QueryError("q" if field == "query" else field, str(error)) from None
 
 
-@blueprint.serves(Searches.suggest)
-def suggest(query: dict[str, Any]) -> Any:
-    return engine().suggest(**query)
+blueprint.serves_all(library, suggest=(Searches.suggest, "suggest"))
 
 
 @blueprint.serves(Searches.explain, special={"filters": FILTERS_FIELD}, named="Explain")
@@ -232,9 +230,7 @@ def _facets(data: dict[str, Any]) -> dict[str, Any]:
     return {**members, "trace_id": trace_id()}
 
 
-@similarity.serves(Searches.similarity)
-def compare_texts(data: dict[str, Any]) -> Any:
-    return engine().similarity(**data)
+similarity.serves_all(library, compare_texts=(Searches.similarity, "similarity"))
 
 
 batches = Blueprint("search_batch", __name__, description="Several searches in one snapshot of the library")

@@ -136,6 +136,11 @@ class Service:
         self.listeners.close()
 
 
+def library(*_: object) -> Engine:
+    """Return the library of the collection of the request, on which methods serve operations."""
+    return engine()
+
+
 def current() -> Service:
     """Return the service of the application that handles the current request, bound to its collection."""
     bound: Service | None = flask.g.get("bound")
