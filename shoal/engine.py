@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from shoal.declared.documents import DocumentFields
 from shoal.declared.filters import SearchFilters
@@ -34,11 +34,13 @@ from shoal.storage import migrate, read_tokens
 
 if TYPE_CHECKING:
     from shoal.encoders.encoder import Encoder, PairScorer
+    from shoal.filters.visibility import Viewer
     from shoal.grounding.references import CitedPassage
     from shoal.jobs.in_process import IngestSession
     from shoal.jobs.jobs import Jobs
     from shoal.library.documents import Documents
     from shoal.library.pins import PinTable
+    from shoal.library.visible_library import VisibleLibrary
     from shoal.library.vocabulary import Vocabulary
     from shoal.maintenance.maintenance import Maintenance
     from shoal.models.batches import BatchAnswer, BatchResponse
@@ -100,6 +102,13 @@ class Engine:
         engine = Engine(settings=settings, shared=self)
         engine.database.read_timeout = self.database.read_timeout
         return engine
+
+    def seen_by(self, viewer: Viewer) -> Engine:
+        """This library as the bearer of a search token sees it: searches, suggestions, explanations, facets
+        and documents, of what the viewer may see. Anything else raises RestrictedError."""
+        from shoal.library.visible_library import VisibleLibrary
+
+        return _VisibleEngine(self, VisibleLibrary(self._library, viewer))
 
     @functools.cached_property
     def documents(self) -> Documents:
@@ -608,3 +617,33 @@ class Engine:
         """Raise StorageError unless the database is usable and has this version's schema."""
         migrate.check(self.database)
         self.database.check_usable()
+
+
+class _VisibleEngine(Engine):
+    """What a viewer sees of a library."""
+
+    def __init__(self, whole: Engine, library: VisibleLibrary) -> None:
+        self.settings = whole.settings
+        self._library = library  # type: ignore[assignment]
+        self._visible = library
+        # What says nothing of documents.
+        self._log_query = whole._log_query  # type: ignore[method-assign]
+        self.await_written, self.check_index = whole.await_written, whole.check_index  # type: ignore[method-assign]
+
+    def __getattr__(self, name: str) -> Any:
+        # Engines have a database, which has everything.
+        return getattr(self._visible, name)
+
+    @functools.cached_property
+    def documents(self) -> Documents:
+        from shoal.library.visible_library import VisibleDocuments
+
+        return VisibleDocuments(self._visible)
+
+    def suggest(self, q: str, *, limit: int = 8) -> Suggestions:
+        return self._visible.suggest(q, limit)
+
+    def seen_by(self, viewer: Viewer) -> NoReturn:
+        from shoal.library.visible_library import refuse
+
+        refuse("what a token sees")

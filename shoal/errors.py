@@ -254,6 +254,10 @@ class NotFoundError(ShoalError, code="not_found"):
     """No document, job or chunk has this id, or the caller has no note with it."""
 
 
+class RestrictedError(ShoalError, code="not_for_tokens"):
+    """What was requested cannot be restricted to what a search token may see."""
+
+
 class CollectionNameError(FieldError, ShoalError, code="invalid_collection_name"):
     """A name cannot be that of a collection. `field` names the argument."""
 

@@ -18,9 +18,9 @@ from typing import Any
 import flask
 import structlog
 
-from shoal.access.authentication import OWNER_REFUSED, RATE_REFUSED, Authenticator, Refusal
+from shoal.access.authentication import OWNER_REFUSED, RATE_REFUSED, TOKEN_REFUSED, Authenticator, Refusal
 from shoal.access.key_store import KeyStore
-from shoal.access.operations import needed_by_path, needed_by_rule
+from shoal.access.operations import is_for_tokens, is_for_tokens_by_path, needed_by_path, needed_by_rule
 from shoal.access.rate_limit import RateLimit
 from shoal.access.rights import (
     ANYBODY,
@@ -33,12 +33,14 @@ from shoal.access.rights import (
     needs_right,
 )
 from shoal.collections.catalog import Catalog
-from shoal.errors import CollectionNotFoundError, StorageError
+from shoal.errors import CollectionNotFoundError, RestrictedError, StorageError
+from shoal.filters.visibility import Viewer
 from shoal.models.keys import Needed, Right
 from shoal.service.addresses import is_for_this_machine, is_same_site
 from shoal.settings import Settings
 from shoal.support.collection_names import MAIN, shown
 from shoal.support.request_context import KEY_NAME
+from shoal_api.cross_origin import CrossOrigin
 from shoal_api.paths import COLLECTION, named_collection, without_collection
 from shoal_api.problems import ProblemError, field_problem, for_error
 
@@ -56,6 +58,7 @@ DESCRIPTION = {
 }
 """Security scheme in the OpenAPI document."""
 
+NOT_FOR_TOKENS = "this is not for search tokens; docs/search-tokens.md lists what they may do"
 MANAGES_NOT = "this changes collections and needs a key with the right `admin` in all of them"
 GRANTS_NOT = (
     "this needs a key that may manage keys: one of `shoal key create` with the scope `*:admin`, or an entry "
@@ -90,7 +93,7 @@ class Gate:
 
     def identify(self, authorization: str | None) -> Access | Refusal:
         """Return what the sender of a request may do. Raises StorageError."""
-        return self.authenticator.identify(authorization)
+        return self.authenticator.identify(authorization, takes_tokens=True)
 
     def admit(self, caller: Access | Refusal, needed: Needed, name: str | None) -> str:
         """Return the id of the collection if the sender of a request may do this; ELSEWHERE if only a scope
@@ -116,9 +119,18 @@ class Gate:
 
     def check(self, method: str, path: str, authorization: str | None) -> None:
         """Raise a problem if such a request is refused. For requests that no application has seen yet."""
-        needed = needed_by_path(method, without_collection(path))
+        path_in_main = without_collection(path)
+        needed = needed_by_path(method, path_in_main)
         if needed is not Needed.public:
-            self.admit(self.identify(authorization), needed, named_collection(path))
+            caller = self.identify(authorization)
+            self.check_token(caller, is_for_tokens=is_for_tokens_by_path(method, path_in_main))
+            self.admit(caller, needed, named_collection(path))
+
+    def check_token(self, caller: Access | Refusal, *, is_for_tokens: bool) -> None:
+        """Raise a 403 problem if a search token is sent for what is not declared to be for them."""
+        if isinstance(caller, Access) and caller.viewer is not None and not is_for_tokens:
+            self.on_refused(TOKEN_REFUSED)
+            raise ProblemError(403, NOT_FOR_TOKENS, code=RestrictedError.code)
 
     def close(self) -> None:
         """Write when keys were last used."""
@@ -134,6 +146,9 @@ def register(app: flask.Flask, settings: Settings, gate: Gate) -> None:
     """Check the key and the rate limit before every request of the application."""
     limit = app.extensions[RATE_LIMIT] = RateLimit(settings.rate_limit)
     app.extensions[EXTENSION] = gate
+    cross_origin = CrossOrigin(settings)
+    app.before_request(cross_origin.answer_preflight)
+    app.after_request(cross_origin.share)
 
     @app.before_request
     def guard() -> None:
@@ -148,6 +163,8 @@ def register(app: flask.Flask, settings: Settings, gate: Gate) -> None:
         caller = gate.identify(request.headers.get("Authorization"))
         if caller is ANYBODY:
             _check_same_site(request, settings)
+        elif isinstance(caller, Access) and caller.viewer is None:
+            cross_origin.check_key(request)
         _take_rate(limit, gate, caller, request)
         if isinstance(caller, Access) and caller.name:
             structlog.contextvars.bind_contextvars(key=caller.name)
@@ -155,7 +172,9 @@ def register(app: flask.Flask, settings: Settings, gate: Gate) -> None:
             gate.on_used(caller.name)
         if isinstance(caller, Refusal) and _is_page_without_key(request):
             return
-        needed = needed_by_rule(request.method, request.url_rule.rule if request.url_rule else None)
+        rule = request.url_rule.rule if request.url_rule else None
+        gate.check_token(caller, is_for_tokens=is_for_tokens(request.method, rule))
+        needed = needed_by_rule(request.method, rule)
         name = request.environ.get(COLLECTION)
         flask.g.collection_id = gate.admit(
             caller, needed, named_collection(request.path) if name is None else name
@@ -193,6 +212,12 @@ def current() -> Access:
     access = flask.g.access
     assert isinstance(access, Access), "the guard admitted the request"
     return access
+
+
+def viewer() -> Viewer | None:
+    """Return what the search token of the current request lets its bearer see; None without a token."""
+    found: Access | None = flask.g.get("access")
+    return None if found is None else found.viewer
 
 
 def may_see_all() -> bool:

@@ -153,6 +153,25 @@ keys.serves_all(
 )
 
 
+@keys.serves(Keys.set_public_key)
+def set_public_key(data: Json, key_id: str) -> Any:
+    changed = store().set_public_key(key_id, data["public_key"])
+    access.gate().authenticator.forget()
+    return changed
+
+
+@keys.serves(Keys.revoke_tokens)
+def revoke_tokens(data: Json, key_id: str) -> Any:
+    before = data.get("before")
+    changed = store().revoke_tokens(
+        key_id,
+        jti=data.get("jti"),
+        before=None if before is None else dt.datetime.fromisoformat(before).timestamp(),
+    )
+    access.gate().authenticator.forget()
+    return changed
+
+
 SHOWN_COLLECTIONS = 10
 """Most collections whose lag `/ready` lists."""
 

@@ -26,7 +26,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 import shoal
-from shoal.access.authentication import OWNER_REFUSED, RATE_REFUSED, Refusal
+from shoal.access.authentication import OWNER_REFUSED, RATE_REFUSED, TOKEN_REFUSED, Refusal
 from shoal.access.rights import Verdict
 from shoal.collections.collections import Collections
 from shoal.declared.search import SEARCH
@@ -65,6 +65,7 @@ REFUSALS = (
     *(verdict.value for verdict in (Verdict.no_right, Verdict.no_collection)),
     RATE_REFUSED,
     OWNER_REFUSED,
+    TOKEN_REFUSED,
 )
 
 FEATURES = tuple(name for name, argument in SEARCH.items() if argument.is_counted)

@@ -211,6 +211,8 @@ def _for_failure(error: errors.ShoalError) -> ProblemError:
     log.error("service failure", error=type(error).__name__, reason=str(error))
     retry = {"Retry-After": str(RETRY_SECONDS)}
     match error:
+        case errors.RestrictedError():
+            return ProblemError(403, str(error), code=error.code)
         case errors.DiskFullError():
             return ProblemError(507, DETAILS[507])
         case errors.ReadTimeoutError():

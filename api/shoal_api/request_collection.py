@@ -40,7 +40,9 @@ def register(app: flask.Flask) -> None:
         collection = _collection(whole, name)
         lease = whole.collections.lease(collection)
         flask.g.release = lease.release
-        flask.g.bound = dataclasses.replace(whole, engine=lease.value, collection=collection)
+        viewer = access.viewer()
+        library = lease.value if viewer is None else lease.value.seen_by(viewer)
+        flask.g.bound = dataclasses.replace(whole, engine=library, collection=collection)
 
     @app.after_request
     def check(response: Response) -> Response:

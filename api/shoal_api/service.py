@@ -146,6 +146,18 @@ def current() -> Service:
     bound: Service | None = flask.g.get("bound")
     if bound is not None:
         return bound
+    whole = _current()
+    viewer = access.viewer()
+    if viewer is None:
+        return whole
+    if "restricted" not in flask.g:
+        flask.g.restricted = dataclasses.replace(whole, engine=whole.engine.seen_by(viewer))
+    restricted: Service = flask.g.restricted
+    return restricted
+
+
+def _current() -> Service:
+    """Return the same with the whole library, whoever sent the request."""
     if collection_name() != MAIN:
         # A request for a collection is never answered from another one.
         raise CollectionNotFoundError("there is no such collection")

@@ -17,15 +17,19 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from shoal.access.key_store import KeyStore, StoredKey
 from shoal.access.rights import ANYBODY, ELSEWHERE, EVERYWHERE, Access, Scope
-from shoal.errors import DatabaseUnavailableError, ShoalError, StorageError
+from shoal.errors import DatabaseUnavailableError, FilterError, ShoalError, StorageError
+from shoal.filters.objects import make_filter
+from shoal.filters.visibility import Viewer
 from shoal.models.keys import KeyState, Right
 from shoal.settings import Settings
-from shoal.support import api_keys
+from shoal.support import api_keys, search_tokens
 from shoal.support.api_keys import ApiKey, find_key, parse_keys
+from shoal.support.search_tokens import Claims, TokenError
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +39,7 @@ Value = TypeVar("Value")
 SCHEME = "bearer"
 
 MAX_CACHED = 10_000
-"""Most keys of the catalog in memory; beyond that, the least recently used one is read again."""
+"""Most keys and search tokens in memory; beyond that, the least recently used one is read again."""
 
 FAILURE_SECONDS = 1.0
 """After a failed read, the catalog is left alone for so long: requests are refused at once, and none waits
@@ -53,7 +57,7 @@ _SCOPES = {
 }
 
 
-RATE_REFUSED, OWNER_REFUSED = "rate", "owner"
+RATE_REFUSED, OWNER_REFUSED, TOKEN_REFUSED = "rate", "owner", "token"
 """Why a request with a valid key may be refused, besides the verdicts of `rights.py`."""
 
 
@@ -64,6 +68,9 @@ class Refusal(enum.StrEnum):
     unknown = "unknown"
     expired = "expired"
     revoked = "revoked"
+    bad_token = "bad token"  # noqa: S105 - no password
+    expired_token = "expired token"  # noqa: S105 - no password
+    revoked_token = "revoked token"  # noqa: S105 - no password
 
     @property
     def detail(self) -> str:
@@ -76,6 +83,9 @@ _DETAILS = {
     Refusal.unknown: "this key is not valid; send a valid one as `Authorization: Bearer KEY`",
     Refusal.expired: "this key has expired; ask an administrator of the service for another",
     Refusal.revoked: "this key was revoked; ask an administrator of the service for another",
+    Refusal.bad_token: "this search token is not valid here; the log of the service says why",
+    Refusal.expired_token: "this search token has expired, or is not valid yet; ask for another",
+    Refusal.revoked_token: "this search token was revoked; ask for another",
 }
 
 
@@ -83,6 +93,16 @@ def access_of_setting(key: ApiKey) -> Access:
     """Return what a key of `SHOAL_API_KEYS` allows."""
     scopes = (Scope(EVERYWHERE, _SCOPES[key.scope]),)
     return Access(key.name, scopes, may_grant=key.scope is api_keys.Scope.admin)
+
+
+@dataclass(frozen=True, slots=True)
+class _VerifiedToken:
+    """A search token whose signature is valid, with its key and what it allows."""
+
+    key: StoredKey
+    claims: Claims
+    access: Access
+    is_revoked: bool
 
 
 class Authenticator:
@@ -102,7 +122,8 @@ class Authenticator:
         self._cache_seconds = settings.key_cache_seconds
         self._clock = clock
         self._monotonic = monotonic
-        self._cached: OrderedDict[str, tuple[StoredKey, float]] = OrderedDict()
+        self._token_seconds = settings.token_seconds
+        self._cached: OrderedDict[str, tuple[Any, float]] = OrderedDict()
         self._lock = threading.Lock()
         self._has_stored = False
         self._looked_at: float | None = None
@@ -122,10 +143,12 @@ class Authenticator:
             self._looked_at = now
         return self._has_stored
 
-    def identify(self, authorization: str | None) -> Access | Refusal:
+    def identify(self, authorization: str | None, *, takes_tokens: bool = False) -> Access | Refusal:
         """Return what the sender of a request may do, by its header `Authorization`, None if absent.
 
-        Raises StorageError if the catalog cannot be read: an old answer may be of a key that was revoked.
+        `takes_tokens`: whether the caller restricts what it shows to what a search token may see; others
+        refuse every token. Raises StorageError if the catalog cannot be read: an old answer may be of a key
+        that was revoked.
         """
         if not self.needs_key():
             return ANYBODY
@@ -138,6 +161,8 @@ class Authenticator:
         own = find_key(self._keys, key)
         if own is not None:
             return access_of_setting(own)
+        if search_tokens.has_form(key):
+            return self._access_of_token(key) if takes_tokens else Refusal.bad_token
         stored = self._stored(key) if _FORM.fullmatch(key) else None
         if stored is None:
             return Refusal.unknown
@@ -147,6 +172,55 @@ class Authenticator:
             return Refusal.revoked if state is KeyState.revoked else Refusal.expired
         self._last_use.note(stored.id, now)
         return stored.access()
+
+    def _access_of_token(self, token: str) -> Access | Refusal:
+        """What a search token allows. What was verified is remembered as long as a key is."""
+        try:
+            verified = self._remembered(
+                api_keys.digest_of(token).hex(), lambda: self._verified(token), is_kept=lambda _: True
+            )
+        except (TokenError, FilterError) as error:
+            log.info("search token refused: %s", error)
+            return Refusal.bad_token
+        now, claims = self._clock(), verified.claims
+        skew = search_tokens.SKEW_SECONDS
+        if not claims.issued_at - skew <= now < claims.expires_at + skew:
+            return Refusal.expired_token
+        stored = verified.key
+        state = stored.state(now)
+        if state is not KeyState.active:
+            return Refusal.revoked if state is KeyState.revoked else Refusal.expired
+        is_before = stored.tokens_before is not None and claims.issued_at < stored.tokens_before
+        if is_before or verified.is_revoked:
+            return Refusal.revoked_token
+        self._last_use.note(stored.id, now)
+        return verified.access
+
+    def _verified(self, token: str) -> _VerifiedToken:
+        """Verify a token. Raises TokenError, FilterError, StorageError."""
+        key_id = search_tokens.key_id_of(token)
+        stored = self._remembered(
+            f"id {key_id}", lambda: self._read(lambda: self.store.find_by_id(key_id)), is_kept=bool
+        )
+        if stored is None or stored.public_key is None:
+            raise TokenError("no key with this id has a public key")
+        claims = search_tokens.read_claims(token, stored.public_key, self._token_seconds)
+        if claims.owner is not None and stored.owners is not None and claims.owner not in stored.owners:
+            raise TokenError("its key may not name this owner of notes")
+        viewer = Viewer(frozenset(claims.principals), make_filter(claims.filter), frozenset(claims.hidden))
+        of_key = stored.access()
+        ids = self._read(lambda: self.store.ids_of(claims.collections)).values()
+        access = replace(
+            of_key,
+            scopes=tuple(Scope(each, Right.read) for each in ids if of_key.right_in(each) is not None),
+            owners=() if claims.owner is None else (claims.owner,),
+            may_grant=False,
+            viewer=viewer,
+            token=claims.jti,
+            token_rate=claims.rate,
+        )
+        is_revoked = self._read(lambda: self.store.is_token_revoked(key_id, claims.jti))
+        return _VerifiedToken(stored, claims, access, is_revoked)
 
     def collection_of(self, access: Access, name: str) -> str:
         """Return the id of the collection that a name means for a key; ELSEWHERE if the key names none so.
@@ -171,17 +245,24 @@ class Authenticator:
 
     def _stored(self, key: str) -> StoredKey | None:
         """Return a key of the catalog, at most `key_cache_seconds` old; None if there is none."""
-        digest, now = api_keys.digest_of(key).hex(), self._monotonic()
+        return self._remembered(
+            api_keys.digest_of(key).hex(), lambda: self._read(lambda: self.store.find(key)), is_kept=bool
+        )
+
+    def _remembered(self, name: str, read: Callable[[], Value], *, is_kept: Callable[[Value], bool]) -> Value:
+        """Return what was read at most `key_cache_seconds` ago, or what is read now."""
+        now = self._monotonic()
         with self._lock:
-            cached = self._cached.get(digest)
+            cached = self._cached.get(name)
             if cached is not None and now - cached[1] < self._cache_seconds:
-                self._cached.move_to_end(digest)
-                return cached[0]
-        found = self._read(lambda: self.store.find(key))
+                self._cached.move_to_end(name)
+                value: Value = cached[0]
+                return value
+        found = read()
         with self._lock:
-            self._cached.pop(digest, None)
-            if found is not None:
-                self._cached[digest] = (found, now)
+            self._cached.pop(name, None)
+            if is_kept(found):
+                self._cached[name] = (found, now)
                 if len(self._cached) > MAX_CACHED:
                     self._cached.popitem(last=False)
         return found

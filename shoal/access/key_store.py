@@ -24,6 +24,7 @@ from shoal.models.keys import (
     MAX_NAME_CHARS,
     MAX_OWNERS,
     MAX_RATE,
+    MAX_REVOKED_TOKENS,
     MAX_SCOPES,
     MAX_SECONDS,
     MIN_RATE,
@@ -35,7 +36,9 @@ from shoal.models.keys import (
     Right,
 )
 from shoal.settings import Settings
+from shoal.settings.service import MAX_TOKEN_SECONDS
 from shoal.storage.database import Transaction, listed_in_parts
+from shoal.support import search_tokens
 from shoal.support.api_keys import digest_of, new_key
 from shoal.support.clock import timestamp
 from shoal.support.collection_names import MAIN
@@ -62,6 +65,8 @@ class StoredKey:
     last_used_at: float | None
     revoked_at: float | None
     requests_per_second: float | None
+    public_key: str | None = None
+    tokens_before: float | None = None
 
     def state(self, now: float) -> KeyState:
         """Return the state at a moment."""
@@ -99,6 +104,8 @@ def details_of(stored: StoredKey, names: Mapping[str, str], now: float) -> KeyDe
         _moment_or_none(stored.expires_at),
         _moment_or_none(stored.last_used_at),
         _moment_or_none(stored.revoked_at),
+        stored.public_key,
+        _moment_or_none(stored.tokens_before),
     )
 
 
@@ -119,6 +126,7 @@ class NewKey:
     owners: tuple[str, ...] | None = None
     expires_at: float | None = None
     requests_per_second: float | None = None
+    public_key: str | None = None
 
 
 def check_name(name: object) -> str:
@@ -192,6 +200,23 @@ def check_grace(seconds: object) -> float:
     return value
 
 
+def check_public_key(key: object) -> str | None:
+    """Return an Ed25519 public key in base64url, None for an empty one. Raises InvalidFieldError."""
+    if key == "":
+        return None
+    try:
+        return search_tokens.checked_public_key(key)
+    except ValueError as error:
+        raise InvalidFieldError("public_key", str(error)) from None
+
+
+def check_jti(jti: object) -> str:
+    """Return the id of a token. Raises InvalidFieldError."""
+    if not isinstance(jti, str) or not 1 <= len(jti) <= search_tokens.MAX_ID_CHARS:
+        raise InvalidFieldError("jti", f"must be 1 to {search_tokens.MAX_ID_CHARS} characters")
+    return jti
+
+
 def _number(field: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise InvalidFieldError(field, "must be a number")
@@ -205,7 +230,8 @@ def _shown(text: object) -> str:
 FINGERPRINT_CHARS = 8
 
 _COLUMNS = """
-    id, name, digest, scopes, owner, created_at, expires_at, last_used_at, revoked_at, requests_per_second
+    id, name, digest, scopes, owner, created_at, expires_at, last_used_at, revoked_at, requests_per_second,
+    public_key, tokens_before
 """
 ANY = "SELECT 1 FROM keys LIMIT 1"
 BY_DIGEST = f"SELECT {_COLUMNS} FROM keys WHERE digest = :digest"
@@ -222,8 +248,10 @@ ACTIVE_COUNT = """
     WHERE (revoked_at IS NULL OR revoked_at > :now) AND (expires_at IS NULL OR expires_at > :now)
 """
 INSERT = """
-    INSERT INTO keys (id, name, digest, scopes, owner, created_at, expires_at, requests_per_second)
-    VALUES (:id, :name, :digest, :scopes, :owner, :created_at, :expires_at, :requests_per_second)
+    INSERT INTO keys (id, name, digest, scopes, owner, created_at, expires_at, requests_per_second,
+                      public_key)
+    VALUES (:id, :name, :digest, :scopes, :owner, :created_at, :expires_at, :requests_per_second,
+            :public_key)
 """
 REVOKE = """
     UPDATE keys SET revoked_at = :at WHERE id = :id AND (revoked_at IS NULL OR revoked_at > :at)
@@ -231,6 +259,18 @@ REVOKE = """
 USED = """
     UPDATE keys SET last_used_at = :at WHERE id = :id AND (last_used_at IS NULL OR last_used_at < :at)
 """
+SET_PUBLIC_KEY = "UPDATE keys SET public_key = :public_key WHERE id = :id"
+REVOKE_TOKENS_BEFORE = """
+    UPDATE keys SET tokens_before = :before
+    WHERE id = :id AND (tokens_before IS NULL OR tokens_before < :before)
+"""
+REVOKE_ONE = """
+    INSERT INTO revoked_tokens (key_id, jti, expires_at) VALUES (:id, :jti, :expires_at)
+    ON CONFLICT (key_id, jti) DO UPDATE SET expires_at = excluded.expires_at
+"""
+FORGET_TOKENS = "DELETE FROM revoked_tokens WHERE expires_at < :now"
+COUNT_REVOKED_TOKENS = "SELECT COUNT(*) FROM revoked_tokens WHERE key_id = :id"
+IS_REVOKED = "SELECT 1 FROM revoked_tokens WHERE key_id = :id AND jti = :jti"
 OWN_COLLECTIONS = "SELECT id, name FROM collections WHERE id IN ({ids}) AND name IS NOT NULL"
 
 
@@ -271,7 +311,7 @@ class KeyStore:
         pairs = list(scopes)
         new = NewKey(
             check_name(name),
-            check_scopes(pairs, self._ids(pair[0] for pair in pairs)),
+            check_scopes(pairs, self.ids_of(pair[0] for pair in pairs)),
             check_owners(owners),
             check_expiry(expires_at, self._clock()),
             check_rate(requests_per_second),
@@ -315,6 +355,55 @@ class KeyStore:
             row = snapshot.first(BY_DIGEST, {"digest": digest_of(key).hex()})
         return None if row is None else _key(row)
 
+    def find_by_id(self, key_id: str) -> StoredKey | None:
+        """Return a key by its id, whatever its state; None if there is none."""
+        try:
+            return self._get(key_id)
+        except NotFoundError:
+            return None
+
+    def set_public_key(self, key_id: str, public_key: object) -> KeyDetails:
+        """Let search tokens of a key be signed with this key, instead of the one before; empty: with none.
+
+        Raises NotFoundError, InvalidFieldError.
+        """
+        checked = check_public_key(public_key)
+        self._get(key_id)
+        with self._catalog.database().write() as transaction:
+            transaction.execute(SET_PUBLIC_KEY, {"id": key_id, "public_key": checked})
+        return self.get(key_id)
+
+    def revoke_tokens(self, key_id: str, *, jti: object = None, before: float | None = None) -> KeyDetails:
+        """Revoke the search token with an id, or all that were issued before a moment, by default now.
+
+        Repeating it changes nothing. Raises NotFoundError, and InvalidFieldError for both at once, a moment
+        in the future, and too many tokens.
+        """
+        if jti is not None and before is not None:
+            raise InvalidFieldError("jti", "cannot be given together with `before`")
+        self._get(key_id)
+        now = self._clock()
+        if before is not None and before > now + search_tokens.SKEW_SECONDS:
+            raise InvalidFieldError("before", "must not be in the future")
+        with self._catalog.database().write() as transaction:
+            if jti is None:
+                values = {"id": key_id, "before": now if before is None else before}
+                transaction.execute(REVOKE_TOKENS_BEFORE, values)
+            else:
+                transaction.execute(FORGET_TOKENS, {"now": now})
+                if transaction.value(COUNT_REVOKED_TOKENS, {"id": key_id}) >= MAX_REVOKED_TOKENS:
+                    limit = f"{MAX_REVOKED_TOKENS:,} tokens are revoked, which is the limit"
+                    raise InvalidFieldError("jti", f"{limit}; revoke all that were issued before now")
+                expires_at = now + MAX_TOKEN_SECONDS + 2 * search_tokens.SKEW_SECONDS
+                values = {"id": key_id, "jti": check_jti(jti), "expires_at": expires_at}
+                transaction.execute(REVOKE_ONE, values)
+        return self.get(key_id)
+
+    def is_token_revoked(self, key_id: str, jti: str) -> bool:
+        """Whether a search token of a key was revoked by its id."""
+        with self._catalog.database().snapshot() as snapshot:
+            return snapshot.value(IS_REVOKED, {"id": key_id, "jti": jti}) is not None
+
     def revoke(self, key_id: str) -> KeyDetails:
         """Revoke a key for good, from this moment on. Repeating it changes nothing. Raises NotFoundError."""
         self._get(key_id)
@@ -337,7 +426,9 @@ class KeyStore:
             state = old.state(now)
             if state is not KeyState.active:
                 raise InvalidFieldError("id", f"the key is {state}; create another")
-            new = NewKey(old.name, old.scopes, old.owners, old.expires_at, old.requests_per_second)
+            new = NewKey(
+                old.name, old.scopes, old.owners, old.expires_at, old.requests_per_second, old.public_key
+            )
             key, stored = self._insert(transaction, new)
             transaction.execute(REVOKE, {"id": key_id, "at": now + grace})
         return CreatedKey(key, self._details([stored])[0])
@@ -369,7 +460,7 @@ class KeyStore:
         now = self._clock()
         return tuple(details_of(key, names, now) for key in listed)
 
-    def _ids(self, names: Iterable[str]) -> dict[str, str]:
+    def ids_of(self, names: Iterable[str]) -> dict[str, str]:
         """Return the ids of the collections that exist among `names`."""
         ids = {}
         for name in dict.fromkeys(names):
@@ -393,6 +484,7 @@ class KeyStore:
             None,
             None,
             new.requests_per_second,
+            new.public_key,
         )
         transaction.execute(
             INSERT,
@@ -405,6 +497,7 @@ class KeyStore:
                 "created_at": stored.created_at,
                 "expires_at": stored.expires_at,
                 "requests_per_second": stored.requests_per_second,
+                "public_key": stored.public_key,
             },
         )
         return key, stored
@@ -434,6 +527,8 @@ def _key(row: Any) -> StoredKey:
         row["last_used_at"],
         row["revoked_at"],
         row["requests_per_second"],
+        row["public_key"],
+        row["tokens_before"],
     )
 
 

@@ -101,16 +101,18 @@ _PARAMETER = re.compile(r"<(?:[^<>]*:)?([A-Za-z_]\w*)>")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A method and a path with parameters in braces, and what it needs."""
+    """A method and a path with parameters in braces, what it needs, and whether it is for search tokens."""
 
     method: str
     path: str
     needed: Needed
+    for_tokens: bool = False
 
 
 def _operations() -> Iterator[Operation]:
     for declared in operations_of(*DECLARED):
-        yield Operation(declared.terms.method, declared.address, declared.terms.needed)
+        terms = declared.terms
+        yield Operation(terms.method, declared.address, terms.needed, terms.for_tokens)
     for needed, lines in TABLE.items():
         for line in lines.split("\n"):
             if line.strip():
@@ -119,6 +121,7 @@ def _operations() -> Iterator[Operation]:
 
 
 OPERATIONS = tuple(_operations())
+_FOR_TOKENS = {(each.method, each.path) for each in OPERATIONS if each.for_tokens}
 _NEEDED = {(operation.method, operation.path): operation.needed for operation in OPERATIONS}
 
 
@@ -132,6 +135,19 @@ def needed_by_rule(method: str, rule: str | None) -> Needed:
     if rule is None:
         return _needed_elsewhere(method)
     return _needed(method, path_of_rule(rule))
+
+
+def is_for_tokens(method: str, rule: str | None) -> bool:
+    """Whether a search token may do what Flask has matched to a rule: only what is declared for them."""
+    return rule is not None and (_method(method), path_of_rule(rule)) in _FOR_TOKENS
+
+
+def is_for_tokens_by_path(method: str, path: str) -> bool:
+    """The same by the path alone, for requests that no application has seen yet."""
+    segments = _segments(path)
+    templates = _TEMPLATES.get(_method(method), ())
+    found = next((template for template, parts in templates if _is_match(parts, segments)), None)
+    return found is not None and (_method(method), found) in _FOR_TOKENS
 
 
 def needed_by_path(method: str, path: str) -> Needed:

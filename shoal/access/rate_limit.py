@@ -68,9 +68,14 @@ class RateLimit:
         self._buckets = TokenBuckets(clock)
 
     def take_for(self, access: Access | None, address: str) -> Excess | None:
-        """Count a request of a key, or of an address if it has no valid key: that limits guessing."""
+        """Count a request of a token and of its key, or of an address without a valid one: that limits
+        guessing."""
         if access is not None and access.name:
-            return self.take(f"key {access.key_id or access.name}", per_second=access.rate)
+            excess = None
+            if access.token_rate is not None:
+                name = f"token {access.key_id} {access.token}"
+                excess = self.take(name, per_second=access.token_rate)
+            return excess or self.take(f"key {access.key_id or access.name}", per_second=access.rate)
         return self.take(address)
 
     def take(self, caller: str, *, per_second: float | None = None) -> Excess | None:

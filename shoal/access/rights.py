@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from shoal.filters.visibility import Viewer
 from shoal.models.keys import Needed, Right
 
 EVERYWHERE = "*"
@@ -76,6 +77,9 @@ class Access:
     owners       the only owners of notes that may be named; None for any
     may_grant    whether admin rights everywhere extend to keys
     rate         most requests per second; None for the limit of the service
+    viewer       of a search token: what it lets its bearer see; None for a key, which sees everything
+    token        likewise: its id
+    token_rate   likewise: most requests per second with it; None for the rate of its key
     """
 
     name: str
@@ -84,6 +88,9 @@ class Access:
     owners: tuple[str, ...] | None = None
     may_grant: bool = True
     rate: float | None = None
+    viewer: Viewer | None = None
+    token: str = ""
+    token_rate: float | None = None
 
     def right_in(self, collection: str) -> Right | None:
         """Return the highest right in a collection, given by its id, ELSEWHERE or SERVICE; None if there is
@@ -104,8 +111,11 @@ class Access:
         return self.owners is None or owner in self.owners
 
     def default_owner(self, usual: str) -> str:
-        """Return the owner of a request that names none: `usual`, or the first that the key may name."""
-        return usual if self.owners is None or usual in self.owners else self.owners[0]
+        """Return the owner of a request that names none: `usual`, or the first that the key may name; empty
+        if it may name none."""
+        if self.owners is None or usual in self.owners:
+            return usual
+        return self.owners[0] if self.owners else ""
 
 
 ANYBODY = Access("", (Scope(EVERYWHERE, Right.admin),), may_grant=False)

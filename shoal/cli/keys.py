@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,8 +16,9 @@ import typer
 from shoal.cli.search_options import given, of_operation, options_of
 from shoal.cli.session import Limit, Offset, Session, add_group
 from shoal.declared.operations.service import KeyOperations
-from shoal.errors import InvalidFieldError
-from shoal.models.keys import CreatedKey, KeyDetails, KeyPage
+from shoal.errors import InvalidFieldError, ShoalError
+from shoal.models.keys import CreatedKey, KeyDetails, KeyPage, PublicKey, SignedToken
+from shoal.support import search_tokens
 
 if TYPE_CHECKING:
     from shoal.access.key_store import KeyStore
@@ -38,6 +41,10 @@ def register(app: typer.Typer) -> None:
         ("list", list_keys, _say_page),
         ("revoke", revoke, "key {id} ({name}) is revoked"),
         ("rotate", rotate, _say_created),
+        ("pair", pair, "{public_key}"),
+        ("public-key", set_public_key, _say_key),
+        ("token", make_token, "{token}"),
+        ("revoke-tokens", revoke_tokens, _say_key),
         declared={"list": options_of(LISTED)},
     )
 
@@ -143,8 +150,129 @@ OF_FIELD = {
     "expires_at": "--expires",
     "requests_per_second": "--rate",
     "grace_seconds": "--grace",
+    "public_key": "PUBLIC_KEY",
+    "jti": "--jti",
+    "before": "--before",
 }
 """What gives each field of a key."""
+
+
+def pair(
+    session: Session,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the private key goes; a new file.")],
+) -> PublicKey:
+    """Make a pair of Ed25519 keys that search tokens are signed and verified with.
+
+    The private key goes to a file that only its owner can read. The public key is printed.
+
+    \b
+        shoal key pair tokens.pem
+    """
+    private_key, public_key = search_tokens.new_pair()
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w") as opened:
+            opened.write(private_key)
+    except OSError as error:
+        raise ShoalError(f"cannot write {file}: {error.strerror}") from None
+    return PublicKey(public_key)
+
+
+def set_public_key(
+    session: Session,
+    key_id: KeyId,
+    public_key: Annotated[
+        str,
+        typer.Argument(metavar="[PUBLIC_KEY]", help="In base64, or a file in PEM; leave it out for none."),
+    ] = "",
+) -> KeyDetails:
+    """Set the public key that search tokens of a key are signed with.
+
+    \b
+        shoal key public-key 5f0e8a1b2c3d4e5f 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo
+    """
+    text = public_key
+    if text and Path(text).is_file():
+        text = Path(text).read_text(encoding="utf-8", errors="replace")[:1_000]
+    with _store(session) as store:
+        return store.set_public_key(key_id, text)
+
+
+def make_token(
+    session: Session,
+    key_id: KeyId,
+    private_key: Annotated[
+        Path, typer.Option("--private-key", metavar="FILE", help="The private key, Ed25519 in PEM.")
+    ],
+    collections: Annotated[
+        list[str], typer.Option("--collection", metavar="NAME", help="May be repeated.")
+    ] = ["main"],  # noqa: B006 - Typer copies it
+    principals: Annotated[
+        list[str] | None,
+        typer.Option("--principal", metavar="user:NAME|group:NAME", help="May be repeated."),
+    ] = None,
+    filter: Annotated[  # noqa: A002 - the name of the option
+        str | None, typer.Option("--filter", metavar="EXPRESSION", help="Over fields of documents.")
+    ] = None,
+    hidden: Annotated[
+        list[str] | None,
+        typer.Option("--hide", metavar="KEY", help="A key of the metadata; may be repeated."),
+    ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Of notes.")] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", metavar="N", help="Most requests per second.")
+    ] = None,
+    expires: Annotated[
+        str, typer.Option("--expires", metavar="TIME", help="After how long, such as 15m.")
+    ] = "15m",
+) -> SignedToken:
+    """Make a search token (docs/search-tokens.md). The service is not asked.
+
+    \b
+        shoal key token 5f0e8a1b2c3d4e5f --private-key tokens.pem --principal user:ann --principal group:hr
+    """
+    try:
+        token = search_tokens.make_token(
+            key_id,
+            private_key.read_bytes(),
+            collections=collections,
+            seconds=_seconds(expires, "--expires"),
+            filter=filter,
+            principals=principals or (),
+            hidden=hidden or (),
+            owner=owner,
+            rate=rate,
+        )
+    except OSError as error:
+        raise ShoalError(f"cannot read {private_key}: {error.strerror}") from None
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return SignedToken(token)
+
+
+def revoke_tokens(
+    session: Session,
+    key_id: KeyId,
+    jti: Annotated[
+        str | None, typer.Option("--jti", metavar="ID", help="Only the token with this id.")
+    ] = None,
+    before: Annotated[
+        str | None,
+        typer.Option("--before", metavar="WHEN", help="Those issued before 2030-01-31; by default now."),
+    ] = None,
+) -> KeyDetails:
+    """Revoke search tokens of a key.
+
+    \b
+        shoal key revoke-tokens 5f0e8a1b2c3d4e5f
+    """
+    with _store(session) as store:
+        moment = None if before is None else _moment(before, time.time())
+        return store.revoke_tokens(key_id, jti=jti, before=moment)
+
+
+def _say_key(session: Session, key: KeyDetails) -> None:
+    session.say(_line(key))
 
 
 @contextmanager
@@ -176,6 +304,10 @@ def _line(key: KeyDetails) -> str:
         parts.append(f"{key.requests_per_second:g} requests a second")
     if key.expires_at is not None:
         parts.append(f"expires {key.expires_at}")
+    if key.public_key is not None:
+        parts.append(f"signs tokens with {key.public_key}")
+    if key.tokens_before is not None:
+        parts.append(f"tokens before {key.tokens_before} are revoked")
     parts.append("never used" if key.last_used_at is None else f"last used {key.last_used_at}")
     return "; ".join(parts)
 

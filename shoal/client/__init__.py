@@ -40,6 +40,7 @@ from shoal.models.responses import (
     Status,
     Stored,
 )
+from shoal.support.search_tokens import make_token
 
 __all__ = [
     "CHUNK_BYTES",
@@ -72,4 +73,5 @@ __all__ = [
     "UploadFile",
     "archive_type",
     "holds_records",
+    "make_token",
 ]

@@ -401,6 +401,21 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
         "CREATE INDEX keys_in_order ON keys (created_at, id)",
     ),
+    (
+        # `public_key`: Ed25519, base64url, of an application that signs search tokens; NULL for none. Tokens
+        # that were issued before `tokens_before` are revoked.
+        "ALTER TABLE keys ADD COLUMN public_key {text}",
+        "ALTER TABLE keys ADD COLUMN tokens_before DOUBLE PRECISION",
+        # `expires_at`: when no such token is valid any more.
+        """
+        CREATE TABLE revoked_tokens (
+            key_id {text} NOT NULL REFERENCES keys(id),
+            jti {text} NOT NULL,
+            expires_at DOUBLE PRECISION NOT NULL,
+            PRIMARY KEY (key_id, jti)
+        )
+        """,
+    ),
 )
 """The statements of each version. Never edit one that was released; append another."""
 

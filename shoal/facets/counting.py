@@ -305,7 +305,8 @@ class FacetCounter:
         """(all keys of the index, for each part its values and where its keys are among all)."""
         index, names = self._state.index, self._state.names
         asked = ("facet", field, interval, names.label_threshold)
-        held: tuple[list[Key], list[tuple[ValueRows, Ints]]] | None = index.cached.get(asked)
+        cached = (index.whole or index).cached
+        held: tuple[list[Key], list[tuple[ValueRows, Ints]]] | None = cached.get(asked)
         if held is None:
             parts = [
                 value_rows(column, field.kind, interval, part.segment.document_of)
@@ -317,7 +318,7 @@ class FacetCounter:
                 keys,
                 [(part, np.array([place_of[key] for key in part.keys], dtype=np.int64)) for part in parts],
             )
-            index.cached[asked] = held
+            cached[asked] = held
         return held
 
     def _value(self, request: FacetRequest, counts: Counts, place: int) -> FacetValue:

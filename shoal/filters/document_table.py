@@ -77,6 +77,12 @@ def _values(
                 yield from ((row[0], folders) for row in rows if (folders := _folders(row[1])))
             case "file_type":
                 yield from ((row[0], _file_types(*row[1:])) for row in rows)
+            case "allow" | "deny":
+                # An empty list is a value: nobody may see the document.
+                for document_id, rights in rows:
+                    principals = json.loads(rights)[field.name]
+                    if principals is not None:
+                        yield document_id, principals
             case _:
                 yield from rows
 
@@ -300,6 +306,10 @@ class DocumentTable:
             mask = self.column(snapshot, condition.field).met(condition)
             self.masks.put(key, mask, mask.nbytes + _bytes_of(condition))
         return mask
+
+    def suggested_keys(self, snapshot: Snapshot) -> list[str]:
+        """Return keys of the metadata of some documents."""
+        return field_values.metadata_keys(snapshot)
 
     def rows_of(self, segment: Segment) -> NDArray[np.int64]:
         """Return the row of each document of a segment; of a document that this state does not know, any."""

@@ -55,6 +55,8 @@ class ChunkColumns:
         """Return, for each part, the values of a field by the ordinal of the chunk in its segment; a chunk
         that is not live may have none."""
         key = name, names.label_threshold
+        # What one viewer may not see is kept all the same, so that viewers do not read it in turn.
+        parts = [part.whole or part for part in parts]
         held = [self._find(part, key) for part in parts]
         if None in held:
             with snapshot.deadline.holding(self._reading):
@@ -186,7 +188,7 @@ class FilterState:
     @functools.cached_property
     def keys(self) -> list[str]:
         """Keys of the metadata of some documents, for suggestions."""
-        return field_values.metadata_keys(self.snapshot)
+        return self.table.suggested_keys(self.snapshot)
 
     def met(self, tree: Node) -> Mask:
         """Return, for each place of the index, whether its chunk meets the tree; of a chunk that is not live,

@@ -75,6 +75,8 @@ FIELDS: MappingProxyType[str, Known] = MappingProxyType(
         "coverage": Known(Kind.number, "share of the passage's words that are known", of_chunk=True),
     }
 )
+_OF_RIGHTS = {name: Known(Kind.text, "", is_many=True) for name in ("allow", "deny")}
+"""Fields of the rights of a document. No name of a filter means them."""
 ALIASES = MappingProxyType(
     {
         "document_id": "id",
@@ -96,11 +98,11 @@ class Field:
 
     @property
     def kind(self) -> Kind:
-        return Kind.json if self.path else FIELDS[self.name].kind
+        return Kind.json if self.path else (FIELDS.get(self.name) or _OF_RIGHTS[self.name]).kind
 
     @property
     def of_chunk(self) -> bool:
-        return not self.path and FIELDS[self.name].of_chunk
+        return not self.path and self.name in FIELDS and FIELDS[self.name].of_chunk
 
     @property
     def text(self) -> str:
@@ -112,6 +114,10 @@ class Field:
             self.path[0] == METADATA or (len(self.path) == 1 and _near_field(self.path[0]) is not None)
         )
         return ".".join([METADATA, *parts] if needs_prefix else parts)
+
+
+ALLOW, DENY = Field("allow"), Field("deny")
+"""The principals that may see a document, and those that may not."""
 
 
 class UnknownFieldError(ValueError):

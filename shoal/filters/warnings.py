@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -15,8 +16,6 @@ from shoal.filters.fields import FIELDS, Field
 from shoal.filters.named_filters import conditions_by_filter
 from shoal.filters.tree import All, Condition, Node, Not, Scalar, Some, conditions_of, text_of
 from shoal.storage.column_values import compact_json
-from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
-from shoal.storage.document_queries import literal
 
 MAX_WARNINGS = 5
 """For one filter."""
@@ -125,14 +124,6 @@ SHOWN_CHARS = 60
 SAMPLE = 1000
 """Most frequent tags that are searched for suggestions."""
 
-TAGS_AMONG = "SELECT DISTINCT tag FROM document_tags WHERE tag IN ({names})"
-FREQUENT_TAGS = "SELECT tag FROM document_tags GROUP BY tag ORDER BY COUNT(*) DESC, tag LIMIT :n"
-IDS_AMONG = "SELECT id FROM documents WHERE id IN ({ids})"
-PATHS_AMONG = "SELECT DISTINCT source_path FROM documents WHERE source_path IN ({names})"
-# The same name in another folder or in another case; all paths are in one index.
-PATHS_LIKE = (
-    "SELECT source_path FROM documents WHERE source_path LIKE :ending ESCAPE '!' ORDER BY source_path LIMIT 1"
-)
 NAMES = {"name_contains": "a title or source path with", "file_type": "the type"}
 """In warnings, the filters of names and types."""
 OBJECT = "an object or an empty list, which filters do not compare"
@@ -148,42 +139,54 @@ def find_filter_warnings(
     `is_met`: some chunk meets all filters.
     """
     return (
-        *_of_tags(state.snapshot, filters.tags),
-        *_of_ids(state.snapshot, filters.document_ids or ()),
-        *_of_paths(state.snapshot, filters.source_path or ()),
+        *_of_tags(state, filters.tags),
+        *_of_ids(state, filters.document_ids or ()),
+        *_of_paths(state, filters.source_path or ()),
         *(() if is_met else _of_conditions(state, filters)),
         *(() if tree is None else find_tree_warnings(state, tree, is_met=is_met)),
     )
 
 
-def _of_tags(snapshot: Snapshot, tags: Sequence[str]) -> Iterator[str]:
-    missing = _missing(snapshot, TAGS_AMONG, tags)
-    if not missing:
+def _of_tags(state: FilterState, tags: Sequence[str]) -> Iterator[str]:
+    if not tags:
         return
-    tags_in_use = [row[0] for row in snapshot.rows(FREQUENT_TAGS, {"n": SAMPLE})]
+    counts = _counts(state, Field("tags"))
+    missing = [tag for tag in tags if not counts[tag]]
+    tags_in_use = [tag for tag, _ in sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:SAMPLE]]
     for tag in missing[:MAX_NAMED]:
         yield f"no document has the tag {_shortened(tag)}{_hint(_closest(tag, tags_in_use))}"
     yield from _remaining(missing, "tags that no document has")
 
 
-def _of_ids(snapshot: Snapshot, ids: Sequence[int]) -> Iterator[str]:
-    stored: set[int] = set()
-    for start in range(0, len(ids), IDS_PER_STATEMENT):
-        names, values = listed("id", ids[start : start + IDS_PER_STATEMENT])
-        stored |= {row[0] for row in snapshot.rows(IDS_AMONG.format(ids=names), values)}
-    missing = [document_id for document_id in ids if document_id not in stored]
+def _of_ids(state: FilterState, ids: Sequence[int]) -> Iterator[str]:
+    if not ids:
+        return
+    stored = np.isin(np.array(ids, dtype=np.int64), state.table.ids[state.table.is_alive])
+    missing = [ids[place] for place in np.flatnonzero(~stored).tolist()]
     for document_id in missing[:MAX_NAMED]:
         yield f"there is no document {document_id}"
     yield from _remaining(missing, "document_ids that do not exist")
 
 
-def _of_paths(snapshot: Snapshot, paths: Sequence[str]) -> Iterator[str]:
-    missing = _missing(snapshot, PATHS_AMONG, paths)
+def _of_paths(state: FilterState, paths: Sequence[str]) -> Iterator[str]:
+    if not paths:
+        return
+    counts = _counts(state, Field("source_path"))
+    missing = [path for path in paths if not counts[path]]
     for path in missing[:MAX_NAMED]:
-        name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
-        similar_path = snapshot.value(PATHS_LIKE, {"ending": f"%{literal(name)}"}) if name else None
-        yield f"no document has the source path {_shortened(path)}{_hint(similar_path)}"
+        # The same name in another folder or in another case.
+        name = path.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
+        similar = min((each for each in counts if name and each.lower().endswith(name)), default=None)
+        yield f"no document has the source path {_shortened(path)}{_hint(similar)}"
     yield from _remaining(missing, "source paths that no document has")
+
+
+def _counts(state: FilterState, field: Field) -> Counter[str]:
+    """How many documents have each text of a field; other texts have 0."""
+    column = state.table.column(state.snapshot, field)
+    codes = column.codes[state.table.is_alive[column.rows]]
+    counts = np.bincount(codes[codes >= 0], minlength=len(column.texts))
+    return Counter({column.texts.texts[code]: int(counts[code]) for code in np.flatnonzero(counts).tolist()})
 
 
 def _of_conditions(state: FilterState, filters: SearchFilters) -> Iterator[str]:
@@ -223,14 +226,6 @@ def _kind_of(value: Scalar) -> str:
     if value is None or isinstance(value, bool):
         return _KINDS[NULL if value is None else TRUE]
     return "a string" if isinstance(value, str) else _KINDS[NUMBER]
-
-
-def _missing(snapshot: Snapshot, statement: str, names: Sequence[str]) -> list[str]:
-    stored: set[str] = set()
-    for start in range(0, len(names), IDS_PER_STATEMENT):
-        placeholders, values = listed("name", names[start : start + IDS_PER_STATEMENT])
-        stored |= {row[0] for row in snapshot.rows(statement.format(names=placeholders), values)}
-    return [name for name in names if name not in stored]
 
 
 def _remaining(missing: Sequence[object], description: str) -> Iterator[str]:

@@ -34,6 +34,8 @@ MAX_OF_TERM = 10_000
 """Forms that begin like a term and are looked at."""
 KEPT_FORMS = 4_096
 """Forms whose numbers are kept for an index: words of some hundred searches."""
+MAX_CHECKED = 64
+"""Further forms with a beginning that are looked up in what a viewer sees."""
 _ONE, _MANY = np.int8(1), np.int8(MAX_LETTERS // 2)
 
 
@@ -103,17 +105,23 @@ def forms_starting_with(index: Index, prefix: str, limit: int) -> list[tuple[str
     """Return the most frequent forms that begin with a folded text, at most `limit`, each with its number of
     occurrences; no stop words."""
     n = limit + sum(word.startswith(prefix) for word in STOP_WORDS)
+    if index.count_form is not None:
+        n += MAX_CHECKED
     counts: Counter[str] = Counter()
     for part in index.parts:
         forms = part.segment.forms
         low, high = forms.starting_with(prefix.encode())
         sizes = forms.counts(low, high)
         if len(sizes) > n:
-            chosen = np.argpartition(sizes, len(sizes) - n)[len(sizes) - n :]
+            # Of equally frequent forms, the first by their letters.
+            least = np.partition(sizes, len(sizes) - n)[len(sizes) - n]
+            more = np.flatnonzero(sizes > least)
+            chosen = np.concatenate([more, np.flatnonzero(sizes == least)[: n - len(more)]])
         else:
             chosen = np.arange(len(sizes))
         for place in chosen.tolist():
             counts[forms.text(low + place).decode(errors="replace")] += int(sizes[place])
+    counts = _visible(index, counts)
     ranked = sorted(counts.keys() - STOP_WORDS, key=lambda form: (-counts[form], form))
     return [(form, counts[form]) for form in ranked[:limit]]
 
@@ -132,7 +140,16 @@ def forms_of_term(index: Index, term: str, stem_of: Callable[[Sequence[str]], Se
             form.decode(errors="replace") for form in dictionary.between(low, min(high, low + MAX_OF_TERM))
         )
     ordered = sorted(forms)
-    return [form for form, own in zip(ordered, stem_of(ordered), strict=True) if own == term]
+    of_term = [form for form, own in zip(ordered, stem_of(ordered), strict=True) if own == term]
+    return of_term if index.count_form is None else [form for form in of_term if count_form(index, form)]
+
+
+def _visible(index: Index, counts: Counter[str]) -> Counter[str]:
+    """The occurrences of forms; of what a viewer sees, those of visible forms in visible passages."""
+    if index.count_form is None:
+        return counts
+    visible = ((form, count_form(index, form)) for form in counts)
+    return Counter({form: n for form, n in visible if n})
 
 
 def count_edits(texts: Sequence[str], word: str) -> list[int]:
@@ -142,6 +159,8 @@ def count_edits(texts: Sequence[str], word: str) -> list[int]:
 
 def _counts(index: Index, form: str) -> tuple[int, int]:
     """How often a form occurs in an index, and how often with a capital letter."""
+    if index.count_form is not None:
+        return index.count_form(index, form)
     kept: dict[str, tuple[int, int]] = index.cached.setdefault(_counts, {})
     counts = kept.get(form)
     if counts is None:
@@ -180,10 +199,10 @@ def _near(index: Index, word: str, allowed: int, start: str, *, are_codes: bool 
             differences[form] = difference
     chosen = sorted(counts, key=lambda form: (differences[form], form))[:MAX_COMPARED]
     chosen = [form for form in chosen if form.isalpha() != are_codes and form not in STOP_WORDS]
+    edits_of = dict(zip(chosen, count_edits(chosen, word), strict=True))
+    near = Counter({form: counts[form] for form in chosen if edits_of[form] <= allowed})
     return [
-        NearForm(form, edits, form[0] == word[0], counts[form])
-        for form, edits in zip(chosen, count_edits(chosen, word), strict=True)
-        if edits <= allowed
+        NearForm(form, edits_of[form], form[0] == word[0], n) for form, n in _visible(index, near).items()
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -38,11 +38,13 @@ class Part:
 
     live_documents  bool (n_documents,), or None if none is deleted
     replaced        ordinals of the chunks that another part has, whole blocks; their document counts there
+    whole           the part that this one is of, if some of its documents may not be seen
     """
 
     segment: Segment
     live_documents: NDArray[np.bool_] | None = None
     replaced: NDArray[np.int64] | None = None
+    whole: Part | None = None
 
     @classmethod
     def without(cls, segment: Segment, deleted: Collection[int]) -> Part:
@@ -50,6 +52,11 @@ class Part:
         if not deleted:
             return cls(segment)
         return cls(segment, ~np.isin(segment.document_ids, np.array(list(deleted), dtype=np.int64)))
+
+    def visible(self, documents: NDArray[np.bool_]) -> Part:
+        """Return this part with only those of its documents, bool (n_documents,)."""
+        live = documents if self.live_documents is None else documents & self.live_documents
+        return Part(self.segment, live, self.replaced, self)
 
     @functools.cached_property
     def live_chunks(self) -> NDArray[np.bool_] | None:
@@ -63,10 +70,19 @@ class Part:
     @functools.cached_property
     def totals(self) -> Totals:
         segment = self.segment
+        if self.live_documents is not None and self.replaced is None:
+            sizes = np.diff(segment.document_starts.astype(np.int64))[self.live_documents]
+            text, headings, title = segment.words_of_documents[:, self.live_documents].sum(axis=1).tolist()
+            n_blocks = int(np.sum(-(-sizes // BLOCK)))
+            return Totals(int(sizes.sum()), len(sizes), text, headings, title, n_blocks)
         is_live = slice(None) if self.live_chunks is None else self.live_chunks
-        text, headings, title = segment.fields
+        fields = segment.fields
         n_documents = segment.n_documents if self.live_documents is None else int(self.live_documents.sum())
-        lengths = text.lengths, headings.lengths[segment.section_of], title.lengths[segment.document_of]
+        lengths = (
+            fields[0].lengths,
+            fields[1].lengths[segment.section_of],
+            fields[2].lengths[segment.document_of],
+        )
         words = [int(column[is_live].sum(dtype=np.int64)) for column in lengths]
         sizes = np.diff(segment.document_starts.astype(np.int64))
         if self.live_documents is not None:
@@ -78,6 +94,13 @@ class Part:
         return Totals(len(segment.chunk_ids[is_live]), n_documents, words[0], words[1], words[2], n_blocks)
 
 
+class FormCount(NamedTuple):
+    """Occurrences of a form of a word, and those with a capital letter."""
+
+    n: int
+    n_capitals: int
+
+
 class Index:
     """Segments and their deleted documents. Immutable, and safe to use from several threads.
 
@@ -86,7 +109,12 @@ class Index:
 
     starts  i64 (n_parts + 1,): the first place of each part, and the number of places
     cached  what modules that rank compute once for an index
+    whole   of the index of what a viewer sees: the one that it is of
+    count_form  likewise: counts a form in visible passages
     """
+
+    whole: Index | None = None
+    count_form: Callable[[Index, str], FormCount] | None = None
 
     def __init__(self, segments: Iterable[tuple[Segment, Collection[int]]]) -> None:
         """`segments`: each with the ids of the documents that are deleted from it."""
@@ -97,6 +125,14 @@ class Index:
         """Return an index of parts, which may be those of another index."""
         index = cls.__new__(cls)
         index._set(parts)
+        return index
+
+    def visible(
+        self, documents: Sequence[NDArray[np.bool_]], count_form: Callable[[Index, str], FormCount]
+    ) -> Index:
+        """Return the index of what a viewer sees: `documents` has, for each part, which of its documents."""
+        index = Index.of_parts(part.visible(own) for part, own in zip(self.parts, documents, strict=True))
+        index.whole, index.count_form = self, count_form
         return index
 
     def _set(self, parts: Iterable[Part]) -> None:

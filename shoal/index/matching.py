@@ -139,7 +139,7 @@ KEPT_STEMS = 2_048
 
 def _numbers(index: Index, stem: str) -> Sequence[Sequence[int]]:
     """For each part, the number of a stem in each field."""
-    kept: dict[str, NDArray[np.int32]] = index.cached.setdefault(_numbers, {})
+    kept: dict[str, NDArray[np.int32]] = (index.whole or index).cached.setdefault(_numbers, {})
     numbers = kept.get(stem)
     if numbers is None:
         encoded = stem.encode()
@@ -154,7 +154,11 @@ def _numbers(index: Index, stem: str) -> Sequence[Sequence[int]]:
 
 
 def count_roughly(index: Index, stem: str) -> int:
-    """Return in how many chunks' texts a stem occurs, without reading postings; deleted chunks count too."""
+    """Return in how many chunks' texts a stem occurs, without reading postings; deleted chunks count too.
+    Of what a viewer sees, postings are read."""
+    if index.count_form is not None:
+        (found,) = find(index, [IndexTerm((stem,), IN_TEXT)])
+        return found.n_chunks
     encoded, total = stem.encode(), 0
     for part in index.parts:
         field = part.segment.text

@@ -392,6 +392,14 @@ class Segment:
         return _repeated(self.document_starts)
 
     @functools.cached_property
+    def words_of_documents(self) -> NDArray[np.int64]:
+        """i64 (3, n_documents): the words of text, headings and title of the chunks of each document."""
+        text, headings, title = self.fields
+        of_chunks = text.lengths, headings.lengths[self.section_of], title.lengths[self.document_of]
+        starts = self.document_starts[:-1].astype(np.int64)
+        return np.array([np.add.reduceat(each, starts, dtype=np.int64) for each in of_chunks]).reshape(3, -1)
+
+    @functools.cached_property
     def section_of(self) -> NDArray[np.uint16]:
         """The ordinal of each chunk's section."""
         return _repeated(self.section_starts)

@@ -122,13 +122,21 @@ class Vocabularies:
         return words
 
 
-def scorer_for(text: str, snapshot: Snapshot, scorer: Scorer) -> Any:
-    """A scorer that reads a short text as a scorer with all words of the newest version does."""
+def scorer_for(
+    text: str, snapshot: Snapshot, scorer: Scorer, is_seen: Callable[[str], bool] | None = None
+) -> Any:
+    """A scorer that reads a short text as a scorer with all words of the newest version does.
+
+    `is_seen`: which learned words may be known; None: all."""
     possible = _words_to_find(text, scorer)
     if not possible or not can_learn(scorer):
         return scorer
     newest, entries = vocabulary.find_newest(snapshot, possible)
-    words = [(entry.word_id, entry.learned) for entry in entries if entry.learned is not None]
+    words = [
+        (entry.word_id, entry.learned)
+        for entry in entries
+        if entry.learned is not None and (is_seen is None or is_seen(entry.word))
+    ]
     if not words or newest.data_checksum != scorer.data_checksum:
         return scorer
     from shoal.learning.vocabulary import with_vocabulary

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
@@ -20,12 +21,14 @@ from shoal.models.rights import AccessSettings, Visibility
 from shoal.models.stored import NamedDocument
 from shoal.search.request import check_context, check_page
 from shoal.storage import access_settings, chunk_queries, document_queries, source_files, statistics
+from shoal.storage.database import Snapshot
 from shoal.storage.document_queries import checked_id, is_any_of
 from shoal.storage.file_types import is_of_type
 from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
     from shoal.charts.ribbon import Ribbon
+    from shoal.filters.tree import Node
     from shoal.models.stored import ChunkDetail, ChunkPage, DocumentDetail, DocumentPage
     from shoal.storage.statistics import MainReef
 
@@ -60,6 +63,20 @@ class Documents:
 
     # Read
 
+    @contextmanager
+    def _reading(self, *, document_id: int | None = None, chunk_id: int | None = None) -> Iterator[Snapshot]:
+        """A snapshot to read a document or chunk in, if one is named. Raises NotFoundError for an id that
+        none can have."""
+        for kind, value in (("document", document_id), ("chunk", chunk_id)):
+            if value is not None:
+                checked_id(kind, value)
+        with self._database.snapshot() as snapshot:
+            yield snapshot
+
+    def _listed(self, snapshot: Snapshot, tree: Node | None) -> Sequence[int] | None:
+        """The ids of the documents that meet a filter; None for all."""
+        return None if tree is None else find_documents(snapshot, self._library.index.fields, tree)
+
     def list(
         self,
         *,
@@ -85,10 +102,10 @@ class Documents:
         file_type = None if file_type is None else check_file_type("file_type", file_type)
         tree = make_filter(filter)
         newest_first = check_choice("sort", sort, DocumentSort) is DocumentSort.newest
-        with self._database.snapshot() as snapshot:
+        with self._reading() as snapshot:
             conditions = [] if file_type is None else [is_of_type(file_type, "file_type")]
-            if tree is not None:
-                conditions.append(is_any_of(find_documents(snapshot, self._library.index.fields, tree)))
+            if (ids := self._listed(snapshot, tree)) is not None:
+                conditions.append(is_any_of(ids))
             return document_queries.list_documents(
                 snapshot,
                 tag=tag,
@@ -130,8 +147,8 @@ class Documents:
 
     def get(self, document_id: int) -> DocumentDetail:
         """A document with its sections and report. Raises NotFoundError."""
-        with self._database.snapshot() as snapshot:
-            return document_queries.get_detail(snapshot, checked_id("document", document_id))
+        with self._reading(document_id=document_id) as snapshot:
+            return document_queries.get_detail(snapshot, document_id)
 
     def exists(self, document_id: int) -> bool:
         """Whether a document with this id exists."""
@@ -148,16 +165,15 @@ class Documents:
 
     def content(self, document_id: int) -> str:
         """The text of a document as it was stored. Raises NotFoundError."""
-        with self._database.snapshot() as snapshot:
-            return document_queries.get_content(snapshot, checked_id("document", document_id))
+        with self._reading(document_id=document_id) as snapshot:
+            return document_queries.get_content(snapshot, document_id)
 
     def file(self, document_id: int) -> KeptFile:
         """The file that a document was converted from, if it is kept (`SHOAL_KEEP_ORIGINALS`). Raises
         NotFoundError."""
         from shoal.conversion.file_kinds import FILE_KINDS
 
-        document_id = checked_id("document", document_id)
-        with self._database.snapshot() as snapshot:
+        with self._reading(document_id=document_id) as snapshot:
             described = document_queries.get_detail(snapshot, document_id).file
             if described is None:
                 raise NotFoundError(f"document {document_id} was sent as text; it has no file")
@@ -187,10 +203,10 @@ class Documents:
         """Chunks of a document in order, with their labels, `n_reefs` strongest reefs, and islands unless
         that is 0. Raises NotFoundError."""
         check_page(0 if limit is None else limit, offset)
-        with self._database.snapshot() as snapshot:
+        with self._reading(document_id=document_id) as snapshot:
             return chunk_queries.get_chunks(
                 snapshot,
-                checked_id("document", document_id),
+                document_id,
                 limit=limit,
                 offset=offset,
                 n_reefs=n_reefs,
@@ -204,10 +220,10 @@ class Documents:
         Raises NotFoundError, QueryError.
         """
         context = check_context(context)
-        with self._database.snapshot() as snapshot:
+        with self._reading(chunk_id=chunk_id) as snapshot:
             return chunk_queries.get_chunk(
                 snapshot,
-                checked_id("chunk", chunk_id),
+                chunk_id,
                 label_threshold=self._settings.label_threshold,
                 data_checksum=self._library.scorer.data_checksum,
                 context=context,
@@ -246,10 +262,10 @@ class Documents:
         """A document as a strip of its topics. Raises NotFoundError."""
         from shoal.charts.ribbon import read_ribbon
 
-        with self._database.snapshot() as snapshot:
+        with self._reading(document_id=document_id) as snapshot:
             return read_ribbon(
                 snapshot,
-                checked_id("document", document_id),
+                document_id,
                 self._library.scorer,
                 self._settings.label_threshold,
             )

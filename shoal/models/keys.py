@@ -11,6 +11,8 @@ from shoal.models.described import Time
 MAX_NAME_CHARS = 100
 MAX_OWNERS = 100
 MAX_SCOPES = 100
+MAX_REVOKED_TOKENS = 10_000
+"""Tokens of a key that may be revoked one by one at a time; revoke all before a moment instead."""
 MIN_RATE, MAX_RATE = 0.001, 100_000.0
 """Requests a second; the least is one in about 17 minutes."""
 MAX_SECONDS = 100 * 365 * 86_400
@@ -86,6 +88,12 @@ class KeyDetails:
     expires_at: Annotated[Time | None, "when it stops working; null for never"]
     last_used_at: Annotated[Time | None, "when it was last used, at most a minute late; null for never"]
     revoked_at: Annotated[Time | None, "when it was revoked, or will be after a rotation; null if it was not"]
+    public_key: Annotated[
+        str | None, "the Ed25519 key that its search tokens are signed with, in base64url; null for none"
+    ] = None
+    tokens_before: Annotated[
+        Time | None, "search tokens that were issued before this are revoked; null for none"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +110,17 @@ class CreatedKey:
 
     key: Annotated[str, "what clients send; shown this once and stored nowhere"]
     details: Annotated[KeyDetails, "what was created"]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """The public key of a new pair."""
+
+    public_key: Annotated[str, "Ed25519, in base64url"]
+
+
+@dataclass(frozen=True, slots=True)
+class SignedToken:
+    """A search token."""
+
+    token: Annotated[str, "what clients send"]

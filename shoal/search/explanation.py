@@ -31,7 +31,7 @@ from shoal.scorer import Scorer
 from shoal.search.counterfactuals import find_counterfactuals
 from shoal.search.filters import EXCLUDED, TITLE
 from shoal.search.folding import FOLD_DEPTH, select
-from shoal.search.library_index import LibraryIndex
+from shoal.search.library_index import LibraryIndex, LibraryView
 from shoal.search.matched_terms import TextWords, format_term
 from shoal.search.nearest_sentences import NO_TIME, nearest_sentences
 from shoal.search.ordering import BestFirst, per_document
@@ -172,7 +172,7 @@ def explain(
         n_pinned = 0
         chunk = None
         if document_id is not None or chunk_id is not None:
-            chunk = _select_chunk(view.snapshot, search.ranking, document_id, chunk_id)
+            chunk = _select_chunk(view, search.ranking, document_id, chunk_id)
             target = _explain_chunk(search, chunk)
             text = view.snapshot.first(CHUNK_TEXTS, {"chunk_id": target.chunk_id})["text"]
             reranker = searcher.reranker_for(request)
@@ -255,17 +255,23 @@ def _explanation(
 
 
 def _select_chunk(
-    snapshot: Snapshot, ranking: Ranking, document_id: int | None, chunk_id: int | None
+    view: LibraryView, ranking: Ranking, document_id: int | None, chunk_id: int | None
 ) -> Ranked:
-    """The given chunk, or the chunk of the given document that matches the query best."""
+    """The given chunk, or the chunk of the given document that matches the query best. What a viewer may not
+    see is not found."""
+    snapshot, library, *_ = view
+    is_whole = library.viewer is None
     if chunk_id is not None:
-        row = snapshot.first(CHUNK_OF, {"chunk_id": chunk_id})
+        is_visible = is_whole or library.index.place_of(chunk_id) is not None
+        row = snapshot.first(CHUNK_OF, {"chunk_id": chunk_id}) if is_visible else None
         if row is None:
             raise NotFoundError(f"there is no chunk {chunk_id}")
         if document_id not in (None, row["document_id"]):
             raise QueryError("chunk_id", f"chunk {chunk_id} is not part of document {document_id}")
         return ranking.of(chunk_id, row["document_id"])
-    row = snapshot.first(FIRST_CHUNK_OF, {"document_id": document_id})
+    assert document_id is not None, "a chunk or a document is given"
+    is_visible = is_whole or library.sees_document(snapshot, document_id)
+    row = snapshot.first(FIRST_CHUNK_OF, {"document_id": document_id}) if is_visible else None
     if row is None:
         raise NotFoundError(f"there is no document {document_id}")
     best = ranking.best_of(row["document_id"])

@@ -9,15 +9,18 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError, EncoderError, EncoderMismatchError, StorageError
+from shoal.filters.columns import Mask
+from shoal.filters.document_table import DocumentTable, RecentlyUsed
 from shoal.filters.evaluation import Fields
+from shoal.filters.visibility import Viewer, VisibleFields, VisibleTable, visible_documents
 from shoal.index.building import segment_bytes
 from shoal.index.files import IndexFiles
 from shoal.index.index import Index, Part
@@ -27,7 +30,9 @@ from shoal.index.segment import Segment
 from shoal.index.upkeep import ChangedChunk, outdated_documents, read_chunks, read_documents, update_index
 from shoal.index.vectors import DenseScores, SegmentVectors, quantised_query
 from shoal.scorer import Scorer
+from shoal.search.visible_forms import VisibleForms
 from shoal.settings import Settings
+from shoal.storage import access_settings, field_values
 from shoal.storage import vectors as stored_vectors
 from shoal.storage.database import Database, Query, Snapshot
 from shoal.storage.index_records import IndexView, Lag, Version, open_records
@@ -43,6 +48,11 @@ segment first, unless another process is doing that."""
 CHUNKS_TO_COMPILE = 20_000
 """Below, numpy ranks in a few milliseconds, and the compiler would take a second and 60 MB."""
 
+MAX_VIEW_BYTES = 64 << 20
+"""Memory of what viewers see of one state. Beyond, it is made again, which takes milliseconds."""
+VIEW_BYTES_PER_PLACE = 8
+"""Of a view: which chunks are live, and the factors of lengths."""
+
 log = logging.getLogger(__name__)
 
 
@@ -55,6 +65,8 @@ class LibraryIndex:
     revision   of the library
     main_reefs those of documents that were read in this state, by document and label threshold
     changed    packed profiles of chunks that are not as the database has them, by their ids
+    viewer     who sees this part of the library; None: it is the whole library
+    views      of the whole library: what viewers see of it, the least recently used first
     """
 
     def __init__(
@@ -75,6 +87,40 @@ class LibraryIndex:
         self.main_reefs: dict[tuple[int, float], tuple[MainReef, ...]] = {}
         self.vectors = tuple(vectors)
         self.changed: Mapping[int, bytes] = {}
+        self.viewer: Viewer | None = None
+        self.views: RecentlyUsed[Hashable, LibraryIndex] = RecentlyUsed(MAX_VIEW_BYTES)
+
+    def seen_by(
+        self, viewer: Viewer, table: DocumentTable, is_visible: Mask, database: Database
+    ) -> LibraryIndex:
+        """Return what a viewer sees: a library of the visible documents of a table, bool (n,), alone."""
+        is_visible_row = is_visible if len(is_visible) else np.zeros(1, dtype=np.bool_)
+        documents = [is_visible_row[table.rows_of(part.segment)] for part in self.index.parts]
+        seen = LibraryIndex(
+            self.index.visible(documents, VisibleForms(database)),
+            0,
+            VisibleFields(self.fields, VisibleTable(table, is_visible, viewer.hidden)),
+            self.vectors,
+            self.encoder,
+            self.revision,
+        )
+        seen.viewer, seen.main_reefs = viewer, self.main_reefs
+        return seen
+
+    def sees_document(self, snapshot: Snapshot, document_id: int) -> bool:
+        """Whether a document is stored and, for a viewer, may be seen."""
+        table = self.fields.documents.of(snapshot)
+        row = int(np.searchsorted(table.ids, document_id))
+        return row < len(table) and int(table.ids[row]) == document_id and bool(table.is_alive[row])
+
+    def has_word(self, word: str) -> bool:
+        """Whether a chunk has a word or the words of a compound side by side."""
+        (found,) = find(self.index, [IndexTerm(stems_of(tokens_of(word)))])
+        return found.n_chunks > 0
+
+    def shown(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return metadata without the keys that are hidden from the viewer."""
+        return metadata if self.viewer is None else self.viewer.shown(metadata)
 
     def with_chunk(self, snapshot: Snapshot, chunk_id: int, changed: ChangedChunk) -> LibraryIndex:
         """Return the index as it would be with another text and profile of a live chunk. Its vector and
@@ -98,6 +144,7 @@ class LibraryIndex:
             self.revision,
         )
         library.changed = {chunk_id: changed.profile}
+        library.viewer, library.index.count_form = self.viewer, self.index.count_form
         return library
 
     def __len__(self) -> int:
@@ -183,6 +230,18 @@ class _State(NamedTuple):
 
 
 _NO_STATE = _State(Version(-2, -1, -1), LibraryIndex(Index(())), ())
+
+
+class LibraryIndexes(Protocol):
+    """Opens the index of a library in a state."""
+
+    def prepare(self) -> None: ...
+
+    def searching(
+        self, database: Database, queries: Callable[[], Iterable[Query]] = tuple
+    ) -> AbstractContextManager[tuple[Snapshot, LibraryIndex]]: ...
+
+    def of(self, snapshot: Snapshot) -> LibraryIndex: ...
 
 
 class IndexCache:
@@ -329,6 +388,45 @@ class IndexCache:
             if former.segment is segment and _equal(former.live_documents, part.live_documents):
                 return former
         return part
+
+
+class VisibleIndex:
+    """The index of what a viewer sees of a library: the one place where rights are enforced."""
+
+    def __init__(self, whole: IndexCache, viewer: Viewer, database: Database) -> None:
+        """`database`: where the texts of visible passages are read."""
+        self._whole, self.viewer, self._database = whole, viewer, database
+
+    def prepare(self) -> None:
+        """As `IndexCache.prepare`."""
+        self._whole.prepare()
+
+    @contextmanager
+    def searching(
+        self, database: Database, queries: Callable[[], Iterable[Query]] = tuple
+    ) -> Iterator[tuple[Snapshot, LibraryIndex]]:
+        """As `IndexCache.searching`. Raises ReadTimeoutError, also while rights are read."""
+
+        def all_queries() -> Iterator[Query]:
+            yield from (access_settings.VISIBILITY_QUERY, Query(field_values.REVISION))
+            yield from queries()
+
+        with self._whole.searching(database, all_queries) as (snapshot, library):
+            yield snapshot, self._seen(snapshot, library)
+
+    def of(self, snapshot: Snapshot) -> LibraryIndex:
+        """As `IndexCache.of`."""
+        return self._seen(snapshot, self._whole.of(snapshot))
+
+    def _seen(self, snapshot: Snapshot, library: LibraryIndex) -> LibraryIndex:
+        without_rights = access_settings.visibility(snapshot)
+        key = self.viewer, without_rights, field_values.revision(snapshot)
+        seen = library.views.get(key)
+        if seen is None:
+            table, is_visible = visible_documents(snapshot, library.fields, self.viewer, without_rights)
+            seen = library.seen_by(self.viewer, table, is_visible, self._database)
+            library.views.put(key, seen, VIEW_BYTES_PER_PLACE * len(library) + len(is_visible))
+        return seen
 
 
 def _equal(left: NDArray[np.bool_] | None, right: NDArray[np.bool_] | None) -> bool:

@@ -39,6 +39,7 @@ from shoal.index import kernels
 from shoal.index.index import Index
 from shoal.models.scores import BoostPart
 from shoal.models.search import SortValue
+from shoal.search.library_index import LibraryIndex
 from shoal.search.order_arguments import Boost, Decay, SortKey
 from shoal.storage.database import Snapshot
 
@@ -298,7 +299,7 @@ class Sorting:
         return tuple(
             f"nothing is sorted by {key.field.text[:60]}: no document has a value there"
             for key, column in pairs
-            if not len(_ranks(column).rows)
+            if not self._table.is_alive[_ranks(column).rows].any()
         )
 
 
@@ -444,7 +445,7 @@ def find_added_scores(
         table = fields.documents.of(snapshot)
         by_document = decayed_parts(table.column(snapshot, decay.field), decay)
         decayed = table.placed(index, by_document)
-        if not by_document.any():
+        if not by_document[table.is_alive].any():
             warnings.append(f"the decay adds nothing: no document has a date in {decay.field.text[:60]}")
     is_met = []
     if boosts:
@@ -474,7 +475,7 @@ def decayed_parts(column: Column, decay: Decay) -> Doubles:
     return np.asarray(decay.weight * np.exp2(-ages / decay.half_life_days))
 
 
-PARENTS = "SELECT document_id, MIN(parent_id) FROM document_parents GROUP BY document_id ORDER BY document_id"
+PARENTS = "SELECT document_id, parent_id FROM document_parents ORDER BY document_id, parent_id"
 _MAX_STEPS = 16
 """Attachments of attachments are followed over 2^16 documents; links may form a circle."""
 
@@ -491,8 +492,14 @@ class Families:
     heads: NDArray[np.int64]
 
     @classmethod
-    def read(cls, snapshot: Snapshot) -> Families:
-        rows = list(snapshot.tuples(PARENTS))
+    def read(cls, snapshot: Snapshot, library: LibraryIndex) -> Families:
+        """Read the links between documents of a library, for a viewer between visible ones."""
+        is_whole = library.viewer is None
+        first: dict[int, int] = {}
+        for attached, parent in snapshot.tuples(PARENTS):
+            if is_whole or all(library.sees_document(snapshot, each) for each in (attached, parent)):
+                first.setdefault(attached, parent)
+        rows = list(first.items())
         attached, heads = np.array(rows, dtype=np.int64).reshape(-1, 2).T
         families = cls(attached, heads)
         for _ in range(_MAX_STEPS):

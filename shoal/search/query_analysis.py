@@ -36,6 +36,7 @@ from shoal.models.queries import ExcludedTerm, NearWord, QueryInfo, QueryReef, U
 from shoal.models.search import Fusion, Pins, SearchMode, Synonyms, Typos
 from shoal.scorer import Scorer
 from shoal.search import pins as stored_pins
+from shoal.search import signals
 from shoal.search import synonyms as stored_synonyms
 from shoal.search.library_index import LibraryIndex, LibraryView
 from shoal.search.matched_terms import (
@@ -376,7 +377,8 @@ def analyze_query(
     """Analyze a query in the state of the library that will be searched. `embedded`: its vector, if any."""
     snapshot, library, scorer, settings = view
     typed = parsed = parse_query(request.query, max_words=settings.max_query_terms, syntax=request.syntax)
-    query_scorer = scorer_for(parsed.about, snapshot, scorer)
+    is_seen = None if library.viewer is None else library.has_word
+    query_scorer = scorer_for(parsed.about, snapshot, scorer, is_seen)
     profile = make_profile(parsed.about, query_scorer, reefs_per_query=settings.reefs_per_query)
     matches = find_matches(library, parsed.terms)
     term_statistics = find_term_statistics(library, matches, parsed.parts)
@@ -387,7 +389,7 @@ def analyze_query(
         snapshot, library, parsed, term_statistics, query_scorer, request, has_synonyms
     )
     if parsed.terms != typed.terms:
-        query_scorer = scorer_for(parsed.about, snapshot, scorer)
+        query_scorer = scorer_for(parsed.about, snapshot, scorer, is_seen)
         profile = make_profile(parsed.about, query_scorer, reefs_per_query=settings.reefs_per_query)
         matches = _matches_of(library, parsed.terms, matches)
         term_statistics = find_term_statistics(library, matches, parsed.parts)
@@ -401,7 +403,10 @@ def analyze_query(
         vector_share=None if cosines is None else library.vector_share,
     )
     by_reefs = request.mode.uses("reef")
-    other_data = scorer.data_checksum if by_reefs and any_other_data(snapshot, scorer.data_checksum) else None
+    n_other = 0
+    if by_reefs and any_other_data(snapshot, scorer.data_checksum):
+        n_other = _count_other_data(snapshot, library, scorer.data_checksum)
+    other_data = scorer.data_checksum if n_other else None
     parsed, uses = add_synonyms(snapshot, parsed) if request.synonyms is Synonyms.on else (parsed, ())
     parsed = with_joined_words(library, parsed)
     used: tuple[UsedSynonym, ...] = ()
@@ -420,10 +425,9 @@ def analyze_query(
         *_warnings(parsed, profile, request, preset, weights, term_statistics),
     ]
     if other_data is not None:
-        n = count_other_data(snapshot, other_data)
-        passages = "passage was" if n == 1 else "passages were"
+        passages = "passage was" if n_other == 1 else "passages were"
         found = "not found" if request.mode is SearchMode.reef else "found by words only, and without labels"
-        warnings.append(f"{n:,} {passages} scored with other scorer data: {found}, until a rescore")
+        warnings.append(f"{n_other:,} {passages} scored with other scorer data: {found}, until a rescore")
     warnings += dense_warnings
     if library.n_missing:
         documents = "document was" if library.n_missing == 1 else "documents were"
@@ -463,6 +467,14 @@ def analyze_query(
         names=names,
         topical=topical,
     )
+
+
+def _count_other_data(snapshot: Snapshot, library: LibraryIndex, checksum: str) -> int:
+    """Count the passages that were scored with other data, for a viewer the visible ones."""
+    if library.viewer is None:
+        return count_other_data(snapshot, checksum)
+    is_other = library.index.of_chunks(signals.other_data(snapshot, checksum))
+    return int(np.count_nonzero(is_other & library.index.live()))
 
 
 def with_near_words(

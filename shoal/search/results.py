@@ -139,6 +139,7 @@ def build_results(
             spans,
             anchor,
             bundles.get(chunk.chunk_id),
+            library.shown(anchor.metadata),
             request,
             analyzed_query,
             scorer.data_checksum,
@@ -357,6 +358,7 @@ def _result(
     highlights: tuple[tuple[int, int], ...],
     anchor: Anchor,
     bundle: EvidenceBundle | None,
+    metadata: Mapping[str, Any],
     request: SearchRequest,
     analyzed_query: AnalyzedQuery,
     data_checksum: str,
@@ -398,7 +400,7 @@ def _result(
         term_coverage=term_coverage,
         before=before,
         after=after,
-        metadata=anchor.metadata,
+        metadata=metadata,
         place=anchor.place,
         modality=anchor.modality,
         time_start=time_start,
@@ -517,8 +519,13 @@ def make_parts(
             for document_id, each in reefs.items()
         },
         head_of,
-        {head: get_document(snapshot, head) for head in set(head_of.values())},
+        {head: _head(view, head) for head in set(head_of.values())},
     )
+
+
+def _head(view: LibraryView, document_id: int) -> StoredDocument:
+    document = get_document(view.snapshot, document_id)
+    return dataclasses.replace(document, metadata=view.library.shown(document.metadata))
 
 
 def _heads(families: Families, results: Sequence[SearchResult]) -> dict[int, int]:

@@ -29,7 +29,7 @@ from shoal.search.answer_texts import answer_texts
 from shoal.search.audit import AuditLog, complete_entry, make_entry, rerank_entry
 from shoal.search.filters import CompiledFilters, compile_filters, facet_counter
 from shoal.search.folding import select
-from shoal.search.library_index import IndexCache, LibraryIndex, LibraryView
+from shoal.search.library_index import LibraryIndex, LibraryIndexes, LibraryView
 from shoal.search.matched_terms import format_term
 from shoal.search.nearest_sentences import NO_TIME, mark_nearest_sentences
 from shoal.search.ordering import Families, Sorting, find_added_scores
@@ -177,7 +177,7 @@ class Searcher:
     database: Database
     scorer: Scorer
     settings: Settings
-    index: IndexCache
+    index: LibraryIndexes
     get_query_vectors: Callable[[], QueryVectors | None] = lambda: None
     get_audit: Callable[[], AuditLog | None] = lambda: None
     get_reranker: Callable[[], Reranker | None] = lambda: None
@@ -583,7 +583,7 @@ def rank_for(
         shortlist_size=request.shortlist,
     )
     if request.group_by is GroupBy.parent:
-        order = dataclasses.replace(ranking.order, families=Families.read(snapshot))
+        order = dataclasses.replace(ranking.order, families=Families.read(snapshot, library))
         ranking = dataclasses.replace(ranking, order=order)
     return ranking
 

@@ -57,7 +57,8 @@ def similar(
     Leaves out chunks scored with other lagoon data. Raises NotFoundError.
     """
     with searcher.index.searching(searcher.database) as (snapshot, library):
-        chunk = snapshot.first(CHUNK, {"chunk_id": chunk_id})
+        is_visible = library.viewer is None or library.index.place_of(chunk_id) is not None
+        chunk = snapshot.first(CHUNK, {"chunk_id": chunk_id}) if is_visible else None
         if chunk is None:
             raise NotFoundError(f"there is no chunk {chunk_id}")
         stored = profiles_of(snapshot, [chunk_id]).profiles

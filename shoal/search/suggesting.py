@@ -83,25 +83,47 @@ class Completions:
         self._start_of: NDArray[np.int16] = np.array([start for _, _, start in starts], dtype=np.int16)
         weights = np.array([entry.weight for entry in self._entries], dtype=np.int64)
         # Texts that begin as typed come before those with a later word that does.
-        self._order = weights[self._entry_of] * 2 + (self._start_of == 0) * (2 + weights[self._entry_of])
+        self._order = self._orders(weights)
+        owners = [entry.owners for entry in self._entries]
+        self._owners: NDArray[np.int64] = np.array(list(itertools.chain(*owners)), dtype=np.int64)
+        self._n_owners: NDArray[np.int64] = np.array(list(map(len, owners)), dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def find(self, beginning: str, limit: int) -> list[Hit]:
-        """Return the best entries with words that begin with a key, at most `limit`, best first."""
+    def _orders(self, weights: NDArray[np.int64]) -> NDArray[np.int64]:
+        own = weights[self._entry_of]
+        return np.asarray(own * 2 + (self._start_of == 0) * (2 + own))
+
+    def find(self, beginning: str, limit: int, visible: NDArray[np.bool_] | None = None) -> list[Hit]:
+        """Return the best entries with words that begin with a key, at most `limit`, best first.
+
+        `visible`: by number, which owners may be seen; a text that several have weighs how many may be.
+        """
         beginning = beginning[:KEY_CHARS]
         places = range(len(self._entry_of))
         low = bisect.bisect_left(places, beginning, key=self._key)
         high = bisect.bisect_right(places, beginning, key=lambda place: self._key(place)[: len(beginning)])
-        order = self._order[low:high]
+        order, weights = self._order[low:high], None
+        if visible is not None:
+            weights = np.bincount(
+                np.repeat(np.arange(len(self)), self._n_owners), visible[self._owners], len(self)
+            ).astype(np.int64)
+            is_title = self._n_owners == 1
+            weights[is_title] *= np.array([entry.weight for entry in self._entries])[is_title]
+            order = np.where(weights[self._entry_of] > 0, self._orders(weights), -1)[low:high]
         # An entry may have several such words.
         n = min(limit * MAX_STARTS, len(order))
         best = np.argpartition(-order, n - 1)[:n] if n < len(order) else np.arange(len(order))
         hits: dict[int, Hit] = {}
         for place in best[np.argsort(-order[best], kind="stable")].tolist():
             number = int(self._entry_of[low + place])
-            hits.setdefault(number, Hit(self._entries[number], bool(self._start_of[low + place] == 0)))
+            entry = self._entries[number]
+            if weights is not None:
+                if not weights[number]:
+                    continue
+                entry = entry._replace(weight=int(weights[number]))
+            hits.setdefault(number, Hit(entry, bool(self._start_of[low + place] == 0)))
         return list(hits.values())[:limit]
 
     def _key(self, place: int) -> str:
@@ -249,10 +271,12 @@ class Suggester:
         hits = [
             hit
             for part in library.index.parts
-            for hit in self._of_part(part).find(beginning, 2 * n)
+            for hit in self._of_part(part).find(
+                beginning, 2 * n, part.live_documents if library.viewer is not None else None
+            )
             if _is_live(part, hit.entry)
         ]
-        learned = self._of_learned(snapshot).find(beginning, n)
+        learned = self._learned_hits(snapshot, library, beginning, n)
         hits += [hit for hit in learned if hit.entry.kind != COMPOUND]
         scored = [(_score(hit), _shown(hit.entry.text), hit.entry.kind, hit.entry.weight) for hit in hits]
         compounds = [hit.entry.text for hit in learned if hit.entry.kind == COMPOUND]
@@ -262,15 +286,32 @@ class Suggester:
         ):
             is_start = key_of(compound).startswith(beginning)
             scored.append((_worth(n_chunks, COMPOUND, is_start=is_start), compound, COMPOUND, n_chunks))
-        scored += self._frequent(snapshot, text, n)
+        # What others search for is for nobody with a search token.
+        with_queries = self._with_queries and library.viewer is None
+        scored += self._frequent(snapshot, text, n, with_queries=with_queries)
         for word, n_chunks in self._words(library, text):
             scored.append((math.log2(1 + n_chunks), word, WORD, n_chunks))
         return Suggestions(tuple(itertools.islice(_distinct(scored, typed=text), n)))
 
-    def _frequent(self, snapshot: Snapshot, text: str, limit: int) -> Iterator[tuple[float, str, str, int]]:
+    def _learned_hits(
+        self, snapshot: Snapshot, library: LibraryIndex, beginning: str, limit: int
+    ) -> list[Hit]:
+        """Learned words that begin as typed; for a viewer those of visible passages."""
+        learned = self._of_learned(snapshot)
+        if library.viewer is None:
+            return learned.find(beginning, limit)
+        counted = (
+            Hit(hit.entry._replace(weight=len(library.count_by_document(hit.entry.text))), hit.is_start)
+            for hit in learned.find(beginning, MAX_COMPARED)
+        )
+        return list(itertools.islice((hit for hit in counted if hit.entry.weight), limit))
+
+    def _frequent(
+        self, snapshot: Snapshot, text: str, limit: int, *, with_queries: bool
+    ) -> Iterator[tuple[float, str, str, int]]:
         """Logged queries that begin as typed, and that had results."""
         beginning = query_log.normalized(text)
-        if not self._with_queries or len(beginning) < MIN_QUERY_LETTERS:
+        if not with_queries or len(beginning) < MIN_QUERY_LETTERS:
             return
         read_at, queries = self._queries.get(beginning, (-math.inf, ()))
         if time.monotonic() - read_at > QUERIES_KEPT_SECONDS:

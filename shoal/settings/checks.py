@@ -100,6 +100,17 @@ def check_presets(value: str) -> str | None:
     return _error_of(parse_presets, value)
 
 
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?")
+
+
+def check_origins(value: str) -> str | None:
+    """Origins of web pages, as browsers send them: in lower case, without a path."""
+    for origin in filter(None, map(str.strip, value.split(","))):
+        if not _ORIGIN.fullmatch(origin):
+            return f"{origin[:80]!r} is no origin such as https://example.org"
+    return None
+
+
 def check_hosts(value: str) -> str | None:
     from shoal.support.patterns import parse_hosts
 

@@ -15,6 +15,7 @@ from shoal.settings.checks import (
     check_hosts,
     check_http_url,
     check_optional_database_url,
+    check_origins,
     check_owner_name,
     check_path_tags,
     check_queue_name,
@@ -24,6 +25,8 @@ from shoal.settings.checks import (
 from shoal.support.byte_units import GIB, MIB
 
 MIN_CONNECTIONS = 8
+MAX_TOKEN_SECONDS = 30 * 86_400
+"""Longest life of a search token that may be set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +97,17 @@ class ServiceSettings:
         1.0,
         "seconds for which the API remembers a key of the catalog: a revoked key is refused after that",
         between(0, 60),
+    )
+    token_seconds: int = setting(
+        3600,
+        "longest time in seconds between the issue and the expiry of a search token",
+        between(1, MAX_TOKEN_SECONDS),
+    )
+    cors_origins: str = setting(
+        "",
+        "origins of web pages that may search with search tokens, separated by commas, such as "
+        "https://example.org",
+        check_origins,
     )
     api_key: str = setting("", "key that `shoal upload` and `shoal jobs` send to a service", secret=True)
     allow_anonymous: bool = setting(

@@ -22,7 +22,7 @@ CHANGED_SINCE = "SELECT document_id AS id FROM changed_fields WHERE revision > :
 IDS_AFTER = "SELECT id FROM documents WHERE id > :last"
 METADATA_KEYS = """
     SELECT DISTINCT m.key
-    FROM (SELECT metadata FROM documents WHERE metadata <> '{}' LIMIT :n) d, json_each(d.metadata) m
+    FROM (SELECT metadata FROM documents WHERE metadata <> '{{}}'{among} LIMIT :n) d, json_each(d.metadata) m
     LIMIT :n
 """
 _AMONG = " AND {id} IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))"
@@ -38,6 +38,8 @@ OF_DOCUMENTS = {
     "date": """SELECT id, created_at, CASE WHEN metadata <> '{}' THEN json_extract(metadata, '$.date') END
         FROM documents WHERE TRUE""",
     "tags": "SELECT document_id, tag FROM document_tags WHERE TRUE",
+    "allow": "SELECT id, rights FROM documents WHERE rights IS NOT NULL",
+    "deny": "SELECT id, rights FROM documents WHERE rights IS NOT NULL",
     "metadata": "SELECT id, metadata FROM documents WHERE metadata <> '{}' AND INSTR(metadata, :key) > 0",
     "key": "SELECT id, metadata -> :path FROM documents WHERE metadata <> '{}' AND INSTR(metadata, :key) > 0",
     "file_type": f"""SELECT d.id, d.format, f.kind, d.source_path, {is_of_type(AUDIO, "")[0]},
@@ -99,9 +101,11 @@ def ids_after(snapshot: Snapshot, last: int) -> NDArray[np.int64]:
     return packed_ids(snapshot, IDS_AFTER, {"last": last})
 
 
-def metadata_keys(snapshot: Snapshot) -> list[str]:
-    """Read the keys of the top level of the metadata of some documents."""
-    return [row[0] for row in snapshot.rows(METADATA_KEYS, {"n": SAMPLE})]
+def metadata_keys(snapshot: Snapshot, among: Sequence[int] | None = None) -> list[str]:
+    """Read the keys of the top level of the metadata of some documents, or of some among these."""
+    condition = "" if among is None else _AMONG.format(id="id")
+    values = {"n": SAMPLE} if among is None else {"n": SAMPLE, "ids": json.dumps(list(among))}
+    return [row[0] for row in snapshot.rows(METADATA_KEYS.format(among=condition), values)]
 
 
 def of_documents(

@@ -20,7 +20,7 @@ OPERATIONS = {
     "listNoteCategories", "getNoteStatus", "searchNotes", "explainNote", "listPinnedNotes", "recordShownNotes",
     "dedupNotes", "listMergeProposals", "acceptMergeProposal", "rejectMergeProposal", "listNoteMerges",
     "mergeNotes", "undoNoteMerge", "answerHook", "remember", "recall", "retrieve", "getVocabulary", "getStatus",
-    "createKey", "listKeys", "getKey", "revokeKey", "rotateKey",
+    "createKey", "listKeys", "getKey", "revokeKey", "rotateKey", "setPublicKey", "revokeTokens",
     "listCollections", "createCollection", "getCollection", "renameCollection", "deleteCollection",
     "swapCollections",
     "listSynonyms", "addSynonym", "getSynonym", "replaceSynonym", "deleteSynonym", "exportSynonyms",

@@ -14,7 +14,8 @@ INTRODUCTION = """\
 # Who may do what
 
 What each [key](keys.md) may do, as the service decides it. A test sends every operation with every kind of key, in the
-collection of the key, in another one and in one that does not exist.
+collection of the key, in another one and in one that does not exist. A [search token](search-tokens.md) may do what is
+marked, in its collections, and nothing else: 403.
 
 """
 
@@ -73,7 +74,7 @@ def _section(needed: Needed) -> str:
     listed = [
         "- files below `/static/`"
         if operation.path.startswith("/static/")
-        else f"- `{operation.method} {operation.path}`"
+        else f"- `{operation.method} {operation.path}`{', also with a search token' * operation.for_tokens}"
         if operation.path.startswith(("/api/", "/health", "/ready", "/docs", "/openapi", "/metrics"))
         else f"- the page `{operation.path}`, {operation.method}"
         for operation in OPERATIONS

@@ -60,7 +60,7 @@ ELSEWHERE = {"cluster.md"}
 """Pages whose commands are for the servers of a cluster. They would change servers that others use here."""
 ONE_PROGRAM = {"python-client.md", "rag.md"}
 """Pages whose blocks of Python use names of those before."""
-MAY_FAIL = re.compile(r"/(jobs|documents|notes)/\d+|shoal (jobs|note \w+) \d+|shoal key \w+ [0-9a-f]{16}")
+MAY_FAIL = re.compile(r"/(jobs|documents|notes)/\d+|shoal (jobs|note \w+) \d+|shoal key [\w-]+ [0-9a-f]{16}")
 """Commands about one job, document, note or key by its number, which may be another one in the test service."""
 
 

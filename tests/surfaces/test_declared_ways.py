@@ -17,7 +17,7 @@ OPERATIONS = list(operations_of(*DECLARED))
 COMMANDS_OF_A_MACHINE = {
     "up", "serve", "worker", "migrate", "settings", "new-key", "version", "mcp", "sync", "doctor", "backup",
     "restore", "import", "import-index", "reconvert", "copy", "demo", "export", "ingest-dir", "evaluate",
-    "saved-search run", "encoder check", "encoder convert", "encoder embed", "note extract",
+    "saved-search run", "key pair", "key token", "encoder check", "encoder convert", "encoder embed", "note extract",
 }  # fmt: skip
 """They are about files, processes and databases, which no operation of a service is."""
 OTHER_FORMS = {"search", "fetch", "list_memories", "change_memory"}

@@ -54,7 +54,7 @@ OfDocuments = Annotated[
 class DocumentOperations:
     """Operations on stored documents. Unknown ids raise NotFoundError, invalid arguments InvalidError."""
 
-    @get(DOCUMENTS, Needed.read, command="list", tool="list_documents")
+    @get(DOCUMENTS, Needed.read, for_tokens=True, command="list", tool="list_documents")
     def documents(
         self,
         *,
@@ -88,11 +88,11 @@ class DocumentOperations:
     ) -> Iterable[StoredDocument]:
         """All documents, read page by page. Concurrent changes may make it miss or repeat documents"""
 
-    @get(DOCUMENT, Needed.read, fails=(404,), command="show")
+    @get(DOCUMENT, Needed.read, for_tokens=True, fails=(404,), command="show")
     def document(self, document_id: int) -> Document:
         """Get a document with its sections, its report and summaries of its chunks"""
 
-    @get(f"{DOCUMENT}/chunks", Needed.read, fails=(404,))
+    @get(f"{DOCUMENT}/chunks", Needed.read, for_tokens=True, fails=(404,))
     def chunks(self, document_id: int, *, limit: Limit = 50, offset: Offset = 0) -> ChunkPage:
         """List the chunks of a document with their reefs"""
 
@@ -100,7 +100,7 @@ class DocumentOperations:
     def each_chunk(self, document_id: int) -> Iterable[StoredChunk]:
         """All chunks of a document, read page by page"""
 
-    @get("/chunks/{chunk_id}", Needed.read, fails=(404,), tool="read_passage")
+    @get("/chunks/{chunk_id}", Needed.read, for_tokens=True, fails=(404,), tool="read_passage")
     def chunk(
         self,
         chunk_id: int,
@@ -251,7 +251,7 @@ class OtherDocumentOperations:
     ) -> Job:
         """Delete every document with a tag, or that meets a filter"""
 
-    @get(f"{DOCUMENT}/content", Needed.read, fails=(404,))
+    @get(f"{DOCUMENT}/content", Needed.read, for_tokens=True, fails=(404,))
     def content(self, document_id: int) -> Content:
         """Get the stored text of a document
 
@@ -259,7 +259,7 @@ class OtherDocumentOperations:
         points.
         """
 
-    @get(f"{DOCUMENT}/file", Needed.read, fails=(404,))
+    @get(f"{DOCUMENT}/file", Needed.read, for_tokens=True, fails=(404,))
     def file(self, document_id: int) -> None:
         """Get the file that a document was converted from
 

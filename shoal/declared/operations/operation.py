@@ -180,6 +180,7 @@ class Terms:
     of_service whether it is beside the API
     command    of the command line that does it in a library or asks for it, after `shoal`; empty without one
     tool       that agents get for it; empty if they get none
+    for_tokens whether search tokens may do it, because its answer holds only what they may see
     """
 
     method: str
@@ -197,6 +198,7 @@ class Terms:
     of_service: bool = False
     command: str = ""
     tool: str = ""
+    for_tokens: bool = False
 
 
 class Operation(Method, Generic[P, T]):

@@ -148,7 +148,7 @@ class BatchRequest(RankingArguments, Selection, total=False):
 class SearchOperations:
     """Operations on passages and texts. Invalid arguments raise InvalidError, whose `errors` name them."""
 
-    @get("/suggest", Needed.read, fails=(503,), command="suggest")
+    @get("/suggest", Needed.read, for_tokens=True, fails=(503,), command="suggest")
     def suggest(
         self,
         q: Annotated[
@@ -221,7 +221,7 @@ class SearchOperations:
     ) -> Verification:
         """Verify that every claim of a text is supported by the passages that it cites"""
 
-    @post("/retrieve", Needed.read, fails=(503,), tool="retrieve")
+    @post("/retrieve", Needed.read, for_tokens=True, fails=(503,), tool="retrieve")
     def retrieve(
         self,
         query: Annotated[str, Argument(kind=Text(), about="up to 4,096 characters")],
@@ -250,7 +250,7 @@ class SearchOperations:
     ) -> Retrieval:
         """Retrieve passages of the library as plain content with metadata and a similarity"""
 
-    @post("/facets", Needed.read, fails=(503,), command="facets")
+    @post("/facets", Needed.read, for_tokens=True, fails=(503,), command="facets")
     def facets(
         self,
         facets: Facets,
@@ -261,7 +261,9 @@ class SearchOperations:
     ) -> LibraryFacets:
         """Count by the values of fields, with filters too long for an address"""
 
-    @post("/explain", Needed.read, fails=(404, 503), command="explain", tool="explain_result")
+    @post(
+        "/explain", Needed.read, for_tokens=True, fails=(404, 503), command="explain", tool="explain_result"
+    )
     def explain(self, query: Query, **arguments: Unpack[ExplainRequest]) -> Explanation:
         """Explain how a query is analyzed, and where a document or chunk ranks and why
 
@@ -273,7 +275,7 @@ class SearchOperations:
 class OtherSearchOperations:
     """Searches that the client asks in ways of its own."""
 
-    @post("/search", Needed.read, fails=(503,), command="search", tool="search_chunks")
+    @post("/search", Needed.read, for_tokens=True, fails=(503,), command="search", tool="search_chunks")
     def search(self, query: Query, **arguments: Unpack[SearchRequest]) -> SearchResponse:
         """Search
 
@@ -282,11 +284,11 @@ class OtherSearchOperations:
         warnings.
         """
 
-    @get("/search", Needed.read, fails=(503,))
+    @get("/search", Needed.read, for_tokens=True, fails=(503,))
     def search_by_address(self, q: Query, **arguments: Unpack[SearchRequest]) -> SearchResponse:
         """Search by query parameters"""
 
-    @post("/search/batch", Needed.read, fails=(503,), command="search", tool="search_many")
+    @post("/search/batch", Needed.read, for_tokens=True, fails=(503,), command="search", tool="search_many")
     def search_many(
         self,
         searches: Annotated[
@@ -318,7 +320,7 @@ class OtherSearchOperations:
         each fused result, and `{"end": …}` with the warnings.
         """
 
-    @get("/facets", Needed.read, fails=(503,))
+    @get("/facets", Needed.read, for_tokens=True, fails=(503,))
     def facets_by_address(
         self,
         facets: Facets,

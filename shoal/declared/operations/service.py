@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, TypedDict
 
 from shoal.declared.arguments import Argument, Choice, Flag, Many, Members, Moment, Number, Text
-from shoal.declared.operations.operation import Limit, Offset, Sent, delete, each, get, patch, post
+from shoal.declared.operations.operation import Limit, Offset, Sent, delete, each, get, patch, post, put
 from shoal.models import keys as of_keys
 from shoal.models.keys import CreatedKey, KeyDetails, KeyPage, Needed, Right
 from shoal.models.responses import (
@@ -21,6 +21,7 @@ from shoal.models.responses import (
     Status,
     SwappedCollections,
 )
+from shoal.support import search_tokens
 from shoal.support.clock import timestamp
 from shoal.support.collection_names import MAX_NAME_CHARS, PATTERN
 
@@ -279,6 +280,54 @@ class KeyOperations:
         """Replace a key by another with the same name, rights and limits
 
         The old key ends at once, or after `grace_seconds`. The body may be left out.
+        """
+
+    @put(f"{KEY}/public-key", Needed.grant, fails=(404,), command="key public-key")
+    def set_public_key(
+        self,
+        key_id: str,
+        public_key: Annotated[
+            str,
+            Argument(
+                kind=Text(most=1_000),
+                about="an Ed25519 public key, as PEM or as 32 bytes in base64; empty: no tokens from now on",
+            ),
+        ],
+    ) -> KeyDetails:
+        """Set the public key that search tokens of a key are signed with
+
+        Tokens that were signed with another one are refused within `SHOAL_KEY_CACHE_SECONDS`.
+        """
+
+    @post(
+        f"{KEY}/tokens/revoke",
+        Needed.grant,
+        fails=(404,),
+        needs_body=False,
+        command="key revoke-tokens",
+    )
+    def revoke_tokens(
+        self,
+        key_id: str,
+        *,
+        jti: Annotated[
+            str | None,
+            Argument(
+                kind=Text(most=search_tokens.MAX_ID_CHARS),
+                about="id of the token to revoke; null: those before a moment",
+            ),
+        ] = None,
+        before: Annotated[
+            dt.datetime | None,
+            Argument(
+                kind=Moment(), about="revoke all tokens that were issued before this (ISO 8601); null: now"
+            ),
+            Sent(timestamp),
+        ] = None,
+    ) -> KeyDetails:
+        """Revoke a search token of a key, or all that were issued before a moment
+
+        Every process of the API refuses them within `SHOAL_KEY_CACHE_SECONDS`, also after a restart.
         """
 
 

@@ -36,6 +36,7 @@ from shoal.client import (
     NotFoundError,
     Stored,
     TooLargeError,
+    make_token,
 )
 from shoal.declared.documents import DocumentFields
 from shoal.declared.filters import SearchFilters
@@ -44,6 +45,7 @@ from shoal.declared.search import SearchArguments
 from shoal.engine import Engine
 from shoal.models.scores import RerankFallback
 from shoal.settings import Settings
+from shoal.support.search_tokens import new_pair
 
 VOLCANO = "Lava rose in the volcano. Ash fell on the rock. The magma was hot."
 LAW = "The judge read the law to the court. A witness spoke."
@@ -257,6 +259,8 @@ def use_keys(client: Client) -> None:
         lambda: client.key_details("1"),
         lambda: client.revoke_key("1"),
         lambda: client.rotate_key("1"),
+        lambda: client.set_public_key("1", ""),
+        lambda: client.revoke_tokens("1"),
     ):
         with pytest.raises(KeyRefusedError, match="shoal key create"):
             call()
@@ -282,6 +286,15 @@ def test_keys_are_managed_with_a_key(engine: Engine) -> None:
                 web.add_document("Lava.")
             with pytest.raises(KeyRefusedError, match="'ann'"):
                 web.notes(owner="ben")
+        private_key, public_key = new_pair()
+        assert client.set_public_key(created.details.id, public_key).public_key == public_key
+        token = make_token(created.details.id, private_key, collections=["main"], seconds=60)
+        with Client(service.url, key=token) as seen:
+            assert not seen.search("lava").results
+            with pytest.raises(KeyRefusedError, match="not for search tokens"):
+                seen.status()
+        assert client.revoke_tokens(created.details.id, jti="x").tokens_before is None
+        assert client.revoke_tokens(created.details.id, before=expiry.replace(year=2020)).tokens_before
         rotated = client.rotate_key(created.details.id, grace_seconds=60)
         client.revoke_key(rotated.details.id)
         assert client.key_details(rotated.details.id).state == "revoked"

@@ -1,0 +1,214 @@
+"""A library as the bearer of a search token sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_scorer import FakeScorer
+
+from shoal.engine import Engine
+from shoal.errors import FilterError, NotFoundError, RestrictedError
+from shoal.filters.objects import make_filter
+from shoal.filters.visibility import Viewer
+from shoal.search import library_index
+from shoal.settings import Settings
+
+LAVA = "The volcano throws lava and ash over the valley of the crater."
+BASALT = "Lava of the volcano cools to basalt beside the crater."
+FLOWER = "A bee carries pollen to the flower and the petal."
+LAW = "The judge asks the jury about the crime and the court."
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    settings = Settings(database_url=f"sqlite:///{tmp_path / 'shoal.db'}")
+    with Engine(settings=settings, scorer=FakeScorer()) as opened:
+        yield opened
+
+
+def viewer(*principals: str, tree: Any = None, hidden: tuple[str, ...] = ()) -> Viewer:
+    return Viewer(frozenset(principals), make_filter(tree), frozenset(hidden))
+
+
+def found(engine: Engine, who: Viewer, query: str = "lava volcano pollen judge") -> set[int]:
+    seen = engine.seen_by(who)
+    ids = {result.document_id for result in seen.search(query).results}
+    assert ids == {document.id for document in seen.documents.list().documents}
+    return ids
+
+
+def test_rights_decide_who_finds_a_document(engine: Engine) -> None:
+    staff = engine.ingest(content=LAVA, allow=["group:staff"], deny=["user:bob"]).id
+    anyone = engine.ingest(content=BASALT, allow=["everyone"]).id
+    no_one = engine.ingest(content=LAW, allow=[]).id
+    without = engine.ingest(content=FLOWER).id
+    assert found(engine, viewer()) == {anyone, without}
+    assert found(engine, viewer("group:staff", "user:ann")) == {staff, anyone, without}
+    assert found(engine, viewer("group:staff", "user:bob")) == {anyone, without}
+    engine.documents.change_access_settings("nobody")
+    assert found(engine, viewer("group:staff")) == {staff, anyone}
+    assert no_one in {result.document_id for result in engine.search("judge").results}
+
+
+def test_a_change_of_rights_holds_from_the_next_search(engine: Engine) -> None:
+    document_id = engine.ingest(content=LAVA, allow=["group:a"]).id
+    assert document_id is not None
+    assert found(engine, viewer("group:b")) == set()
+    engine.documents.replace(document_id, content=LAVA, allow=["group:b"])
+    assert found(engine, viewer("group:b")) == {document_id}
+    assert found(engine, viewer("group:a")) == set()
+
+
+def test_a_filter_restricts_and_an_unknown_key_shows_nothing(engine: Engine) -> None:
+    first = engine.ingest(content=LAVA, metadata={"tenant": "a"}).id
+    engine.ingest(content=FLOWER, metadata={"tenant": "b"})
+    assert found(engine, viewer(tree="tenant = a")) == {first}
+    assert found(engine, viewer(tree='NOT tenant = "b"')) == {first}
+    # Misspelt: no document has such a key.
+    assert found(engine, viewer(tree='NOT tennant = "b"')) == set()
+    with pytest.raises(FilterError, match="is of passages"):
+        viewer(tree="page > 3")
+
+
+def test_words_of_hidden_documents_are_no_corrections_suggestions_or_counts(engine: Engine) -> None:
+    engine.ingest(title="Secret volcanology", content=LAVA, allow=["group:a"], tags=["fire"])
+    engine.ingest(title="Garden", content=FLOWER, tags=["bees"])
+    seen = engine.seen_by(viewer())
+    assert [near.word for near in engine.search("voclano").query_info.near_words] == ["volcano"]
+    assert seen.search("voclano").query_info.near_words == ()
+    assert engine.suggest("secr").suggestions
+    assert not seen.suggest("secr").suggestions
+    assert not seen.suggest("vol").suggestions
+    assert seen.explain("volcano").words[0].n_chunks == 0
+    (tags,) = seen.facets(["tags"]).facets
+    assert [value.value for value in tags.values] == ["bees"]
+    assert "did you mean" not in " ".join(seen.search("bee", tags=["fir"]).warnings)
+    (warning,) = [each for each in seen.search("bee", tags=["fire"]).warnings if "tag" in each]
+    assert warning == "no document has the tag fire"
+
+
+def test_what_may_not_be_seen_is_not_found_like_what_is_missing(engine: Engine) -> None:
+    hidden = engine.ingest(content=LAVA, allow=["group:a"]).id
+    seen = engine.seen_by(viewer())
+    assert hidden is not None
+    chunk_id = engine.documents.chunks(hidden).chunks[0].id
+    calls: list[tuple[Callable[[int], Any], int]] = [
+        (seen.documents.get, hidden),
+        (seen.documents.content, hidden),
+        (seen.documents.chunks, hidden),
+        (seen.documents.file, hidden),
+        (seen.documents.ribbon, hidden),
+        (seen.documents.chunk, chunk_id),
+        (seen.similar, chunk_id),
+        (lambda each: seen.explain("lava", document_id=each), hidden),
+        (lambda each: seen.explain("lava", chunk_id=each), chunk_id),
+    ]
+    for call, foreign in calls:
+        messages = []
+        for each in (foreign, 999):
+            with pytest.raises(NotFoundError) as error:
+                call(each)
+            messages.append(str(error.value).replace(str(each), "ID"))
+        assert messages[0] == messages[1]
+
+
+def test_hidden_keys_are_not_shown_searched_or_counted(engine: Engine) -> None:
+    document_id = engine.ingest(content=LAVA, metadata={"salary": 7, "year": 2020}).id
+    assert document_id is not None
+    seen = engine.seen_by(viewer(hidden=("salary",)))
+    (result,) = seen.search("lava").results
+    assert result.metadata == {"year": 2020}
+    assert seen.documents.get(document_id).document.metadata == {"year": 2020}
+    assert seen.documents.list().documents[0].metadata == {"year": 2020}
+    chunk = seen.documents.chunk(result.chunk_id)
+    assert chunk.document.metadata == {"year": 2020}
+    (grouped,) = seen.search("lava", group_by="document").documents or ()
+    assert grouped.metadata == {"year": 2020}
+    for use in (
+        lambda: seen.search("lava", filter="salary > 3"),
+        lambda: seen.search("lava", filters={"metadata": {"salary": 7}}),
+        lambda: seen.search("lava", sort=["salary"]),
+        lambda: seen.search("lava", boosts=[{"filter": "salary = 7", "weight": 1}]),
+        lambda: seen.search("lava", facets=["salary"]),
+        lambda: seen.facets(["salary"]),
+        lambda: seen.documents.list(filter="salary = 7"),
+        lambda: seen.retrieve("lava", filters={"salary": 7}),
+    ):
+        with pytest.raises(FilterError, match="may not use the key salary"):
+            use()
+    # The token itself may use it.
+    assert found(engine, viewer(tree="salary > 8", hidden=("salary",))) == set()
+
+
+def test_rights_of_documents_are_not_shown(engine: Engine) -> None:
+    document_id = engine.ingest(content=LAVA, allow=["group:a", "user:ann"], deny=["user:x"]).id
+    assert document_id is not None
+    document = engine.seen_by(viewer("group:a")).documents.get(document_id).document
+    assert (document.allow, document.deny) == (None, ())
+
+
+def test_what_was_not_made_for_viewers_is_refused(engine: Engine) -> None:
+    document_id = engine.ingest(content=LAVA).id
+    seen = engine.seen_by(viewer())
+    for use in (
+        lambda seen: seen.database,
+        lambda seen: seen.status(),
+        lambda seen: seen.size(),
+        lambda seen: seen.verify("Lava is hot [1]."),
+        lambda seen: seen.similarity("a", "b"),
+        lambda seen: seen.search_units("lava"),
+        lambda seen: seen.nearest_sentences("lava", [1]),
+        lambda seen: seen.cited_passages(["chunk 1"]),
+        lambda seen: seen.notes.of("default").list(),
+        lambda seen: seen.vocabulary.list(),
+        lambda seen: seen.jobs.list(),
+        lambda seen: seen.maintenance.export(),
+        lambda seen: seen.ingest(content=FLOWER),
+        lambda seen: seen.pins.list(),
+        lambda seen: seen.saved_searches.list(),
+        lambda seen: seen.queries.list(),
+        lambda seen: seen.seen_by(viewer()),
+        lambda seen: seen.documents.delete(document_id),
+        lambda seen: seen.documents.set_tags(document_id, ["x"]),
+        lambda seen: seen.documents.replace(document_id, content=FLOWER),
+        lambda seen: seen.documents.exists(document_id),
+        lambda seen: seen.documents.find("a", "b"),
+        lambda seen: seen.documents.frequent_tags(3),
+        lambda seen: seen.documents.main_reefs([document_id], 3),
+        lambda seen: seen.documents.kept_files([document_id]),
+        lambda seen: seen.documents.access_settings(),
+        lambda seen: seen.documents.change_access_settings("nobody"),
+        lambda seen: seen.documents.chunk_id(document_id, 0),
+        lambda seen: seen.documents.chunk_indexes([1]),
+        lambda seen: seen.documents.written_in_markdown([1]),
+        lambda seen: seen.documents.awaiting_rescore([1]),
+    ):
+        with pytest.raises(RestrictedError):
+            use(seen)
+    assert engine.documents.get(document_id).document.tags == ()
+
+
+def test_views_are_bounded_and_made_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library_index, "MAX_VIEW_BYTES", 2_000)
+    ids = [engine.ingest(content=f"{LAVA} {n}", allow=[f"group:{n}"]).id for n in range(6)]
+    for n in [*range(6), *range(6)]:
+        assert found(engine, viewer(f"group:{n}"), "lava") == {ids[n]}
+    with engine.database.snapshot() as snapshot:
+        assert len(engine._library.index.of(snapshot).views) < 6
+
+
+def test_a_whole_library_of_rights_is_one_search_away(engine: Engine) -> None:
+    """A thousand principals in a document and in a token."""
+    names = [f"user:{n}" for n in range(1_000)]
+    document_id = engine.ingest(content=LAVA, allow=names).id
+    assert found(engine, viewer("user:999"), "lava") == {document_id}
+    assert found(engine, viewer(*(f"user:{n}" for n in range(1_000, 2_000))), "lava") == set()
+
+
+def test_an_empty_library_is_seen_as_empty(engine: Engine) -> None:
+    seen = engine.seen_by(viewer("group:a"))
+    assert seen.search("lava").results == []
+    assert seen.documents.list().total == 0
