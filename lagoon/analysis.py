@@ -467,7 +467,7 @@ class ObservedText:
     is_number    bool (tokens,)
     consumed     bool (tokens,): part of a base compound
     joined       bool (tokens,): adjacent to the next token of its sentence
-    capital      bool (tokens,): begins with a capital letter of Latin-1
+    capital      bool (tokens,): begins with a capital letter
     sentence_of  i64 (tokens,);  segment_of  i64 (sentences,)
     first_sentences  i64 (texts + 1,): first sentence of each text
     sentences, segments   scored, by index

@@ -101,7 +101,13 @@ def in_arrays(short: ShortReading) -> Reading:
         starts,
         starts + np.array([len(form) for form in short.forms], dtype=np.int64),
         np.array(short.joined, dtype=np.bool_),
-        np.array([short.text[start].isupper() for start in short.starts], dtype=np.bool_),
+        np.array(
+            [
+                short.text[start].isupper() or (form[1:2] == "'" and short.text[start + 2].isupper())
+                for start, form in zip(short.starts, short.forms, strict=True)
+            ],
+            dtype=np.bool_,
+        ),
     )
     hits = np.array(list(chain.from_iterable(short.hits)), dtype=np.int64).reshape(-1, 3).T.copy()
     return Reading(

@@ -91,7 +91,7 @@ def marks_of(text: str) -> frozenset[str]:
 _BYTE_CLASSES = bytes(_class_of(chr(point)) for point in range(256))
 _CLASSES = np.full(0x110000, _UNSEEN, dtype=np.uint8)
 
-# Whether a byte of `keys.narrow` is a capital letter. Scripts beyond Latin-1 have none: "?" stands for them.
+# Whether a byte of `keys.narrow` is a capital letter. "?" stands for letters beyond Latin-1.
 _CAPITALS = np.array([chr(point).isupper() for point in range(256)], dtype=np.bool_)
 
 # ASCII in lower case. Tokens with any other character are folded one by one.
@@ -119,7 +119,7 @@ class TokenStream:
     ids     i32 (n,): index into `forms`
     starts, ends   i64 (n,): span in code points of the text
     joined  bool (n,): the token and the next are adjacent (last token: False)
-    capital  bool (n,): the token begins with a capital letter of Latin-1
+    capital  bool (n,): the token, or its part after an article ("d'Artagnan"), begins with a capital letter
     """
 
     forms: list[str]
@@ -171,12 +171,28 @@ def _is_spelling(char: str) -> bool:
     return combining_class in (0, 6, 7, 8, 9) or 36 < combining_class < 200
 
 
+def _capitals(narrowed: Narrowed, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether a capital letter stands at each place of a text."""
+    read = np.frombuffer(narrowed.data, dtype=np.uint8)[places]
+    capital = _CAPITALS[read]
+    if len(narrowed.wide) and (unread := np.flatnonzero(read == ord("?"))).size:
+        codes, code_of = np.unique(
+            narrowed.codes[np.searchsorted(narrowed.wide, places[unread])], return_inverse=True
+        )
+        capital[unread] = np.array([chr(code).isupper() for code in codes.tolist()], dtype=np.bool_)[code_of]
+    return capital
+
+
 def tokenise(text: str) -> TokenStream:
     """Tokenize a text, in time linear in its length."""
     narrowed = narrow(text)
     found = find_tokens(text, narrowed)
     joined = _joined(found.inside, found.classes, found.starts, found.ends, found.forms, found.ids)
-    capital = _CAPITALS[np.frombuffer(narrowed.data, dtype=np.uint8)[found.starts]]
+    capital = _capitals(narrowed, found.starts)
+    elided = np.array([form[1:2] == "'" for form in found.forms], dtype=np.bool_)
+    if elided.any():
+        with_article = np.flatnonzero(elided[found.ids])
+        capital[with_article] |= _capitals(narrowed, found.starts[with_article] + 2)
     return TokenStream(found.forms, found.ids, found.starts, found.ends, joined, capital)
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from shoal.cli.results import why
 from shoal.cli.tables import make_table, print_rest
 from shoal.cli.terminal import quantity
 from shoal.support.plain_text import one_line, plain
@@ -92,12 +93,7 @@ def print_found(console: Console, response: Mapping[str, Any]) -> None:
         console.print(Text(f"{number}. {_named(note, whole=True)}"), soft_wrap=True)
         facts = [f"note {note['id']}", note["kind"], f"similarity {result['similarity']:.2f}"]
         facts += [", ".join(map(one_line, note[name])) for name in ("tags", "categories") if note[name]]
-        if result["matched_words"]:
-            facts.append("words " + ", ".join(map(one_line, result["matched_words"])))
-        if result["note"]["labels"]:
-            facts.append(
-                "about " + ", ".join(one_line(each["reef_name"]) for each in result["note"]["labels"])
-            )
+        console.print(Padding(why(result["reasons"]), (0, 0, 0, 3)))
         lines = [" · ".join(facts), *([_score_line(result["scores"])] if result["scores"] else [])]
         console.print(Padding(Text("\n".join(lines), style="dim"), (0, 0, 0, 3)))
     if not response["results"]:

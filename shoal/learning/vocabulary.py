@@ -82,9 +82,10 @@ def learn(
         associations.lengths, associations.reefs, associations.strengths
     )
     weight_q = quantise_weights(scorer.corpus_rarity(sums.counts[indices, 3], n_chunks))
-    probabilities = np.where(
-        np.repeat(_are_names(sums.counts[indices]), associations.lengths), 0.0, associations.probabilities
-    )
+    # By the form itself: "dans" is no evidence that "Dan" is written in small letters.
+    own = {key: place for place, key in enumerate(evidence.keys)}
+    is_name = _are_names(evidence.counts[[own[sums.keys[index]] for index in indices.tolist()]])
+    probabilities = np.where(np.repeat(is_name, associations.lengths), 0.0, associations.probabilities)
     columns = (
         idf_q.tolist(),
         weight_q.tolist(),

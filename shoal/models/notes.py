@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 from shoal.errors import NoteError
 from shoal.models.described import Presence, Time
 from shoal.models.queries import QueryInfo
+from shoal.models.reasons import Reasons
 from shoal.models.scores import (
     Relevance,
     Scores,
@@ -282,6 +283,8 @@ class NoteResult:
     similarity: Annotated[float, "of query and note, 0 to 1; comparable between queries"]
     matched_words: Annotated[tuple[str, ...], "words of the query that the note holds, in any inflection"]
     shared_reefs: Annotated[tuple[NoteReason, ...], "the reefs that match it best"]
+    why: Annotated[str, "why it was found, in one sentence; words of the note stand between asterisks"]
+    reasons: Reasons
     scores: Annotated[NoteScores | None, "with `include_scores`; else null"] = None
 
 
@@ -316,6 +319,8 @@ class NoteExplanation:
     similarity: Annotated[float, "of query and note, 0 to 1; comparable between queries"]
     matched_words: Annotated[tuple[str, ...], "words of the query that the note holds, in any inflection"]
     shared_reefs: Annotated[tuple[NoteReason, ...], "the reefs that match it best"]
+    why: Annotated[str, "what query and note share, in one sentence"]
+    reasons: Reasons
     steps: Annotated[tuple[NoteStep, ...], "of the ranking, in order"]
 
     @property

@@ -35,6 +35,7 @@ from shoal.notes.note_index import NoteIndex, Occurrences, parse_list, parse_rel
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.relevance import boost, is_filtered, relevance_in
 from shoal.scorer import Scorer
+from shoal.search.matched_terms import typed_names
 from shoal.search.query_profile import MAX_REEFS_WITH_WORDS, make_profile
 from shoal.search.signals import PAIR_SHARE
 from shoal.settings import Settings
@@ -77,11 +78,15 @@ class NoteQuery:
 
     terms      distinct, without stop words, in order; at most `max_query_terms`
     reefs      strongest first
+    names      those of its words, folded, that have a capital letter inside it
+    probabilities  by reef, that it is about it
     """
 
     text: str
     terms: tuple[QueryTerm, ...]
     reefs: tuple[QueryReef, ...]
+    names: frozenset[str] = frozenset()
+    probabilities: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def query_z(self) -> dict[int, float]:
@@ -220,7 +225,13 @@ class NoteRanking:
 def analyze(snapshot: Snapshot, scorer: Scorer, settings: Settings, text: str) -> NoteQuery:
     """Analyze a query with the words that the library knows in this snapshot. `scorer` has none of them."""
     profile = make_profile(text, scorer_for(text, snapshot, scorer), reefs_per_query=settings.reefs_per_query)
-    return NoteQuery(text, query_terms(text, settings.max_query_terms), profile.reefs[:MAX_REEFS_WITH_WORDS])
+    return NoteQuery(
+        text,
+        query_terms(text, settings.max_query_terms),
+        profile.reefs[:MAX_REEFS_WITH_WORDS],
+        typed_names(text, content_words(text)),
+        profile.probabilities,
+    )
 
 
 def query_terms(text: str, limit: int) -> tuple[QueryTerm, ...]:

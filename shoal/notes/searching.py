@@ -20,6 +20,7 @@ from shoal.models.notes import (
     Recall,
     RecalledNote,
 )
+from shoal.models.reasons import sentence_of
 from shoal.notes.context import NoteContext
 from shoal.notes.environment import Environment
 from shoal.notes.note_rows import NoteRows, PackedNote
@@ -34,6 +35,7 @@ from shoal.notes.ranking import (
     rank_notes,
     reef_shares,
 )
+from shoal.notes.reasons import note_reasons
 from shoal.notes.session_rows import SessionRows
 from shoal.notes.similarity import TextFeatures, recall_similarities
 from shoal.notes.texts import all_features
@@ -111,6 +113,7 @@ def explain(
         place = found.index.place_of(note_id)
         words = () if place is None else matched_words(found.index, found.query.terms, [place])[0]
         reefs = found.shared_reefs(packed)
+        [reasons] = note_reasons(found.query, [note], context.settings.label_threshold)
     return NoteExplanation(
         note=note,
         query=query,
@@ -119,6 +122,8 @@ def explain(
         similarity=similarity,
         matched_words=words,
         shared_reefs=reefs,
+        why=sentence_of(reasons),
+        reasons=reasons,
         steps=tuple(_steps(note, found.ranking, ordinal, request.filters)),
     )
 
@@ -175,6 +180,7 @@ class FoundNotes:
         ids = self.ranking.note_ids[chosen].tolist()
         notes = self.rows.get_many(ids, label_threshold=self._context.settings.label_threshold)
         words = matched_words(self.index, self.query.terms, self.ranking.places[chosen].tolist())
+        reasons = note_reasons(self.query, notes, self._context.settings.label_threshold)
         return [
             NoteResult(
                 note=note,
@@ -182,9 +188,11 @@ class FoundNotes:
                 similarity=self._similarity[ordinal],
                 matched_words=own_words,
                 shared_reefs=self.shared_reefs(self._packed[note.id]),
+                why=sentence_of(own_reasons),
+                reasons=own_reasons,
                 scores=self.ranking.scores(ordinal) if include_scores else None,
             )
-            for ordinal, note, own_words in zip(ordinals, notes, words, strict=True)
+            for ordinal, note, own_words, own_reasons in zip(ordinals, notes, words, reasons, strict=True)
         ]
 
     def shared_reefs(self, note: PackedNote) -> tuple[NoteReason, ...]:

@@ -433,18 +433,29 @@ _LAST_WORD = re.compile(r"\b([^\W\d_]{1,5})\.\Z")
 _DATES = frozenset(map(str.lower, (*calendar.day_name, *calendar.month_name)))
 
 
+def typed_names(about: str, words: Iterable[Word]) -> frozenset[str]:
+    """Return those words of a query, folded, that have a capital letter inside it, where others have none."""
+    return _possible_names(about, words)[1]
+
+
+def _possible_names(about: str, words: Iterable[Word]) -> tuple[list[Word], frozenset[str]]:
+    """The words of a query that may be names, and the `typed_names` among them."""
+    words = [word for word in words if word.advances and word.form not in _NO_NAMES]
+    words = [word for word in words if len(word.form) > 1 and word.form.isalpha()]
+    if not any(about[word.start].islower() for word in words):
+        return words, frozenset()
+    # Codes in capitals are no names, and the first word has a capital letter for its place.
+    words = [word for word in words if not about[word.start : word.end].isupper()]
+    typed = (word.form for word in words if about[word.start].isupper() and about[: word.start].strip())
+    return words, frozenset(typed)
+
+
 def without_names(index: Index, about: str, words: Iterable[Word]) -> tuple[str, frozenset[str]]:
     """Return a query with spaces for its names, of the same length, and these names, folded. `words`: its
     words."""
-    words = [word for word in words if word.advances and word.form not in _NO_NAMES]
-    words = [word for word in words if len(word.form) > 1 and word.form.isalpha()]
-    typed: set[str] = set()
-    if any(about[word.start].islower() for word in words):
-        # Codes in capitals are no names, and the first word has a capital letter for its place.
-        words = [word for word in words if not about[word.start : word.end].isupper()]
-        typed = {word.form for word in words if about[word.start].isupper() and about[: word.start].strip()}
+    words, typed = _possible_names(about, words)
     forms = dict.fromkeys(word.form for word in words if word.form not in typed)
-    names = frozenset(typed).union(
+    names = typed.union(
         form
         for form in list(forms)[:MOST_LOOKED_UP]
         if is_name(index, form) and count_form(index, form) >= LEAST_COUNT

@@ -164,6 +164,8 @@ NOTE_SEARCH_EXAMPLES: Examples = {
                     "similarity": 0.74,
                     "matched_words": ["tests", "hang"],
                     "shared_reefs": [{"reef_id": 88, "reef_name": "testing and observing", "share": 0.61}],
+                    "why": "holds *tests* and *hang*",
+                    "reasons": [{"kind": "word", "lead": "holds", "items": ["tests", "hang"]}],
                     "scores": None,
                 }
             ],

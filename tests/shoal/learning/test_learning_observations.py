@@ -52,6 +52,13 @@ def test_occurrences_in_lower_case_are_counted(observe: Observe) -> None:
         )
     )
     assert (rows["zorblax"].n_occurrences, rows["zorblax"].n_lower) == (3, 1)
+    elided = by_word(
+        observe("The ship of d'Orblax met that of d’Orblax. The ship met d'umbrin and l'umbrin.")
+    )
+    assert (elided["d'orblax"].n_occurrences, elided["d'orblax"].n_lower) == (2, 0)
+    assert elided["d'umbrin"].n_lower == 1
+    row = by_word(observe("The ship of Čorblax met that of Čorblax, and a čorblax."))["corblax"]
+    assert (row.n_occurrences, row.n_lower) == (3, 1)
     assert (rows["frob tandle"].n_occurrences, rows["frob tandle"].n_lower) == (4, 2)
     assert rows[""].n_lower == 0
 

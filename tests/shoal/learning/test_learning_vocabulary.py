@@ -239,7 +239,7 @@ def test_a_word_that_the_library_writes_with_a_capital_letter_is_no_subject(
     observe: Observe, scorer: ReefScorer
 ) -> None:
     documents = [text(seed, "sea", ["marblox", "marblox", "zorblax"]).title() for seed in range(4)]
-    documents.append(text(9, "sea", ["zorblax", "zorblax"]))
+    documents.append(text(9, "sea", ["zorblax", "zorblax", "marbloxes"]))
     learned = learned_from(total(map(observe, documents)), scorer)
     assert {word: learned[word].is_name for word in learned} == {"marblox": True, "zorblax": False}
     assert all(reef.strength > 0 and reef.bm25_q > 0 for reef in learned["marblox"].reefs)
