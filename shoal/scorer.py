@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, TypedDict, TypeGuard
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from lagoon import ReefScorer, TopicResult
 
 Scorer: TypeAlias = "ReefScorer"
-"""Scores texts against reefs. Tests put simpler objects with the same members in its place."""
-LearningScorer: TypeAlias = "ReefScorer"
-"""A scorer that learned words can be added to."""
+"""Scores texts against reefs. If it `can_learn`, words can be added. Tests have simpler ones."""
 Topic: TypeAlias = "TopicResult"
 """The profile of a text."""
 
@@ -25,8 +23,3 @@ class AnalysisOptions(TypedDict):
     max_chunk_chars: int
     context_weight: float
     top_k: int
-
-
-def can_learn(scorer: Scorer) -> TypeGuard[LearningScorer]:
-    """Whether words can be learned with a scorer."""
-    return scorer.can_learn

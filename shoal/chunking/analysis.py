@@ -26,7 +26,7 @@ from shoal.models.documents import (
     SentenceSpan,
 )
 from shoal.models.files import TokenRange
-from shoal.scorer import AnalysisOptions, LearningScorer, Scorer, Topic, can_learn
+from shoal.scorer import AnalysisOptions, Scorer, Topic
 from shoal.settings import Settings
 from shoal.storage.staleness import pack_words
 
@@ -122,9 +122,7 @@ class AnalyzedTexts(NamedTuple):
     analysis: TextsAnalysis
 
 
-def analyze_many(
-    drafts: Sequence[DocumentDraft], scorer: LearningScorer, settings: Settings
-) -> list[AnalyzedTexts]:
+def analyze_many(drafts: Sequence[DocumentDraft], scorer: Scorer, settings: Settings) -> list[AnalyzedTexts]:
     """Analyze several drafts at once: those that are cut by default, and the others. Drafts without a
     sentence are left out.
 
@@ -138,7 +136,7 @@ def analyze_many(
     return [_analyzed_together(texts, scorer, settings) for texts in groups.values()]
 
 
-def _analyzed_together(texts: Sequence[_Text], scorer: LearningScorer, settings: Settings) -> AnalyzedTexts:
+def _analyzed_together(texts: Sequence[_Text], scorer: Scorer, settings: Settings) -> AnalyzedTexts:
     """Analyze texts that are all cut by default, or none of them."""
     options = max((text.options(settings) for text in texts), key=lambda each: each["min_chunk_sentences"])
     analysis = scorer.analyze_many(
@@ -199,7 +197,7 @@ def cut(
     return _segmented(draft, parsed, section_contexts(draft, parsed, settings), firsts[1:])
 
 
-def rescore(document: AnalyzedDocument, scorer: LearningScorer, settings: Settings) -> AnalyzedDocument:
+def rescore(document: AnalyzedDocument, scorer: Scorer, settings: Settings) -> AnalyzedDocument:
     """Score the segments of a document; learned words do not move their boundaries."""
     if document.read is None:
         return rescore_many([document], scorer, settings)[0]
@@ -389,11 +387,11 @@ def _scored_document(
         data_checksum=scorer.data_checksum,
         reefs=scorer.reefs,
         islands=scorer.islands,
-        unknown_words=_unknown_words(analyzed.contexts, topics, scorer) if can_learn(scorer) else None,
+        unknown_words=_unknown_words(analyzed.contexts, topics, scorer) if scorer.can_learn else None,
     )
 
 
-def _unknown_words(contexts: Sequence[str], topics: Sequence[Any], scorer: LearningScorer) -> bytes:
+def _unknown_words(contexts: Sequence[str], topics: Sequence[Any], scorer: Scorer) -> bytes:
     """The packed keys of the words of each chunk, and of the headings above it, that may be learned."""
     of_context = {context: scorer.unknown_keys(context) for context in set(contexts)}
     return pack_words(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lagoon.tokens import TokenStream, plurals, singular, token_list, tokenise, without_clitic
 from shoal.errors import NotFoundError
 from shoal.models.vocabulary import Association, LearnedWord, WordEvidence, WordPage, WordUser
-from shoal.scorer import Scorer, can_learn
+from shoal.scorer import Scorer
 from shoal.storage import vocabulary
 from shoal.storage.database import Database, Query, Snapshot
 from shoal.storage.vocabulary import VocabularyEntry
@@ -64,13 +64,13 @@ class Vocabularies:
         a version that no wave is scored with once there is a newer one."""
         with self._lock, self._database.snapshot() as snapshot:
             number = vocabulary.newest(snapshot).number
-            if number and can_learn(self.base):
+            if number and self.base.can_learn:
                 self._words(number, snapshot)
             return number
 
     def at(self, number: int) -> Any:
         """The scorer with the words of a version; the base scorer if they were learned with other data."""
-        if number == 0 or not can_learn(self.base):
+        if number == 0 or not self.base.can_learn:
             return self.base
         with self._lock, self._database.snapshot() as snapshot:
             kept = self._words(number, snapshot)
@@ -81,7 +81,7 @@ class Vocabularies:
     def reading(self, number: int, texts: Sequence[TokenStream]) -> Any:
         """A scorer that reads these texts as `at(number)` does. It may lack learned words that are not in
         them."""
-        if number == 0 or not can_learn(self.base):
+        if number == 0 or not self.base.can_learn:
             return self.base
         with self._lock, self._database.snapshot() as snapshot:
             kept = self._words(number, snapshot)
@@ -96,7 +96,7 @@ class Vocabularies:
         from shoal.learning.vocabulary import with_vocabulary
 
         given = list(words)
-        return with_vocabulary(self.base, given) if given and can_learn(self.base) else self.base
+        return with_vocabulary(self.base, given) if given and self.base.can_learn else self.base
 
     def _words(self, number: int, snapshot: Snapshot) -> _Kept:
         kept = self._kept.pop(number, None) or _Kept(self._load(number, snapshot))
@@ -129,7 +129,7 @@ def scorer_for(
 
     `is_seen`: which learned words may be known; None: all."""
     possible = _words_to_find(text, scorer)
-    if not possible or not can_learn(scorer):
+    if not possible or not scorer.can_learn:
         return scorer
     newest, entries = vocabulary.find_newest(snapshot, possible)
     words = [
@@ -150,7 +150,7 @@ def scorer_queries(text: str, scorer: Scorer) -> list[Query]:
 
 
 def _words_to_find(text: str, scorer: Scorer) -> list[str]:
-    return sorted(_possible_words(token_list(text))) if can_learn(scorer) else []
+    return sorted(_possible_words(token_list(text))) if scorer.can_learn else []
 
 
 def _possible_words(tokens: Sequence[str]) -> set[str]:

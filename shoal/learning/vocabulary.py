@@ -33,7 +33,7 @@ from shoal.chunking.analysis import AnalyzedDocument
 from shoal.learning.candidates import cohesion
 from shoal.learning.evidence import Evidence
 from shoal.learning.observations import CONTEXT_UNIT, document_share
-from shoal.scorer import LearningScorer
+from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage.vocabulary import Kind, LearnedReef, LearnedWord
 
@@ -60,7 +60,7 @@ def related_words(words: Iterable[str]) -> set[str]:
 
 
 def learn(
-    evidence: Evidence, words: Collection[str], scorer: LearningScorer, settings: Settings
+    evidence: Evidence, words: Collection[str], scorer: Scorer, settings: Settings
 ) -> tuple[LearnedWord, ...]:
     """Choose the words to learn among `words`; in the order of words.
 
@@ -133,7 +133,7 @@ def changes(
     )
 
 
-def with_vocabulary(scorer: LearningScorer, words: Iterable[tuple[int, LearnedWord]]) -> Any:
+def with_vocabulary(scorer: Scorer, words: Iterable[tuple[int, LearnedWord]]) -> Any:
     """A scorer with exactly these learned words (word id, word). It shares the tables of `scorer`, which is
     unchanged."""
     given = list(words)
@@ -156,7 +156,7 @@ def with_vocabulary(scorer: LearningScorer, words: Iterable[tuple[int, LearnedWo
     )
 
 
-def may_contain_learned_words(analyzed: AnalyzedDocument, scorer: LearningScorer) -> bool:
+def may_contain_learned_words(analyzed: AnalyzedDocument, scorer: Scorer) -> bool:
     """Whether a draft, analyzed without learned words, may contain learned words of `scorer`; may be a false
     positive."""
     if not scorer.n_custom_words:

@@ -454,7 +454,7 @@ def order_reasons(shared: Iterable[SharedReef]) -> tuple[SharedReef, ...]:
 def largest_words(
     contributions: Mapping[int, Sequence[tuple[str, float]]],
 ) -> dict[int, tuple[str, ...]]:
-    """By reef, the first words of `LearningScorer.supporting_words` that contribute enough to be named."""
+    """By reef, the first words of `ReefScorer.supporting_words` that contribute enough to be named."""
     return {
         reef_id: tuple(
             dict.fromkeys(

@@ -24,7 +24,7 @@ from shoal.learning.observations import discover, discover_many
 from shoal.learning.scorers import MAX_LOOKED_UP_TEXTS
 from shoal.models.documents import DocumentDraft
 from shoal.models.jobs import ItemStatus
-from shoal.scorer import Scorer, can_learn
+from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage import attachments, document_writer, observations
 from shoal.storage.database import Database, Snapshot, Transaction
@@ -69,7 +69,7 @@ class Discovery:
         """`scorer` has no learned words. `is_possible` is False for a scorer that cannot learn."""
         self.scorer = scorer
         self.settings = settings
-        self.learner = scorer if can_learn(scorer) else None
+        self.learner = scorer if scorer.can_learn else None
         self.basis = basis_of(scorer.data_checksum)
         self.observed_settings = observed_settings(settings)
         self.decided_with = source_of(settings, self.basis)

@@ -42,7 +42,7 @@ from shoal.learning.vocabulary import may_contain_learned_words
 from shoal.models.documents import Chunk, DocumentDraft, ScoredDocument
 from shoal.models.jobs import ItemStatus
 from shoal.models.stored import StoredChunk
-from shoal.scorer import LearningScorer
+from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage import document_writer, observations, source_files
 from shoal.storage.chunk_queries import get_chunks, packed_profiles
@@ -108,7 +108,7 @@ class VersionedScores(ItemScorer):
         self._expected = ready
 
     def _score_version(
-        self, texts: Sequence[ItemText], scorer: LearningScorer, version: int
+        self, texts: Sequence[ItemText], scorer: Scorer, version: int
     ) -> dict[int, ScoredDocument]:
         if scorer is self._vocabularies.base:
             return {}
