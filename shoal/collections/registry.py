@@ -12,10 +12,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Generic, Protocol, TypeVar
+from typing import IO, Generic, TypeVar
 
 from shoal.collections.catalog import Catalog, Collection
-from shoal.collections.stores import CollectionFiles
+from shoal.collections.stores import CollectionFiles, CollectionSchemas
 from shoal.errors import (
     CollectionExistsError,
     CollectionNotFoundError,
@@ -51,28 +51,10 @@ class CollectionPage:
     total: int
 
 
-class CollectionStore(Protocol):
-    """The databases of collections (`stores.py`): files, or schemas of PostgreSQL."""
-
-    def settings_of(self, collection_id: str) -> Settings: ...
-
-    def exists(self, collection_id: str) -> bool: ...
-
-    def create(self, collection_id: str) -> None: ...
-
-    def use(self, collection_id: str) -> IO[str] | None: ...
-
-    def remove(self, collection_id: str) -> bool: ...
-
-    def orphans(self, limit: int) -> Iterator[list[str]]: ...
-
-
-def open_store(settings: Settings, catalog: Callable[[], Database]) -> CollectionStore:
-    """Return the store of the collections of an installation."""
+def open_store(settings: Settings, catalog: Callable[[], Database]) -> CollectionFiles | CollectionSchemas:
+    """Return the store of the collections of an installation: files, or schemas of PostgreSQL."""
     if settings.is_sqlite:
         return CollectionFiles(settings)
-    from shoal.collections.stores import CollectionSchemas
-
     return CollectionSchemas(settings, catalog)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shoal.errors import NotFoundError
 from shoal.models.notes import (
@@ -105,49 +105,6 @@ def resource_uri(document_id: int, chunk_index: int | None = None) -> str:
     return document if chunk_index is None else f"{document}/chunks/{chunk_index}"
 
 
-class Backend(Protocol):
-    """The operations that the tools need. May be shared between threads."""
-
-    def start(self) -> None:
-        """Prepare for the first request."""
-
-    def search(self, query: str, **arguments: Any) -> SearchResponse:
-        """The arguments and the result of `Engine.search`."""
-
-    def search_many(self, searches: Sequence[Mapping[str, Any]], **arguments: Any) -> BatchResponse:
-        """The arguments and the result of `Engine.search_many`."""
-
-    def synonyms(self, **arguments: Any) -> SynonymPage:
-        """The arguments and the result of `Engine.vocabulary.synonyms.list`."""
-
-    def explain(self, query: str, **arguments: Any) -> Explanation:
-        """The arguments and the result of `Engine.explain`."""
-
-    def documents(self, **arguments: Any) -> DocumentPage:
-        """The arguments and the result of `Engine.documents.list`."""
-
-    def document(self, document_id: int) -> DocumentDetail:
-        """A document with its sections."""
-
-    def content(self, document_id: int) -> str:
-        """The text of a document."""
-
-    def chunk(self, chunk_id: int, *, context: int = 0) -> ChunkDetail:
-        """A chunk with its document and `context` neighbours on each side."""
-
-    def chunk_id(self, document_id: int, chunk_index: int) -> int:
-        """The id of a document's chunk, counted from 0. Raises NotFoundError."""
-
-    def address(self, document_id: int, chunk_index: int | None = None) -> str:
-        """An address of a document or chunk for people, or for a client of this server."""
-
-    def notes(self, owner: str) -> AgentNotes:
-        """The notes of an owner. Raises NoteError for an invalid name."""
-
-    def remember(self, user_id: str, items: Sequence[Mapping[str, Any]]) -> NoteOutcomes:
-        """Store what was learned for a user; one result for each item, in order."""
-
-
 class EngineBackend:
     """A library in this process."""
 
@@ -155,45 +112,58 @@ class EngineBackend:
         self._engine = engine
 
     def start(self) -> None:
+        """Prepare for the first request."""
         self._engine.start()
 
     def search(self, query: str, **arguments: Any) -> SearchResponse:
+        """The arguments and the result of `Engine.search`."""
         return self._engine.search(query, **arguments)
 
     def search_many(self, searches: Sequence[Mapping[str, Any]], **arguments: Any) -> BatchResponse:
+        """The arguments and the result of `Engine.search_many`."""
         return self._engine.search_many(searches, **arguments)
 
     def synonyms(self, **arguments: Any) -> SynonymPage:
+        """The arguments and the result of `Engine.vocabulary.synonyms.list`."""
         return self._engine.vocabulary.synonyms.list(**arguments)
 
     def explain(self, query: str, **arguments: Any) -> Explanation:
+        """The arguments and the result of `Engine.explain`."""
         return self._engine.explain(query, **arguments)
 
     def documents(self, **arguments: Any) -> DocumentPage:
+        """The arguments and the result of `Engine.documents.list`."""
         return self._engine.documents.list(**arguments)
 
     def document(self, document_id: int) -> DocumentDetail:
+        """A document with its sections."""
         return self._engine.documents.get(document_id)
 
     def content(self, document_id: int) -> str:
+        """The text of a document."""
         return self._engine.documents.content(document_id)
 
     def chunk(self, chunk_id: int, *, context: int = 0) -> ChunkDetail:
+        """A chunk with its document and `context` neighbours on each side."""
         return self._engine.documents.chunk(chunk_id, context=context)
 
     def chunk_id(self, document_id: int, chunk_index: int) -> int:
+        """The id of a document's chunk, counted from 0. Raises NotFoundError."""
         chunk_id = self._engine.documents.chunk_id(document_id, chunk_index)
         if chunk_id is None:
             raise no_chunk(document_id, chunk_index)
         return chunk_id
 
     def address(self, document_id: int, chunk_index: int | None = None) -> str:
+        """An address of a document or chunk for people, or for a client of this server."""
         return resource_uri(document_id, chunk_index)
 
     def notes(self, owner: str) -> OwnerNotes:
+        """The notes of an owner. Raises NoteError for an invalid name."""
         return self._engine.notes.of(owner)
 
     def remember(self, user_id: str, items: Sequence[Mapping[str, Any]]) -> NoteOutcomes:
+        """Store what was learned for a user; one result for each item, in order."""
         return NoteOutcomes.of(self._engine.notes.of(user_id).remember(items))
 
 
@@ -255,6 +225,10 @@ class ClientBackend:
 
     def remember(self, user_id: str, items: Sequence[Mapping[str, Any]]) -> NoteOutcomes:
         return self._client.remember(checked_owner(user_id), items)
+
+
+Backend: TypeAlias = EngineBackend | ClientBackend
+"""The operations that the tools need. May be shared between threads."""
 
 
 def no_chunk(document_id: int, chunk_index: int) -> NotFoundError:

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from shoal.declared.notes import MAX_SHOWN
 from shoal.errors import ShoalError
@@ -45,20 +45,7 @@ _INVISIBLE = re.compile(
 )
 
 
-class ShownNote(Protocol):
-    """The fields of a note that an agent sees."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def verified(self) -> bool: ...
-
-
-def hook_answer(hook_input: HookInput, notes: Sequence[ShownNote]) -> str:
+def hook_answer(hook_input: HookInput, notes: Sequence[Note]) -> str:
     """Return the answer of a hook as one line of ASCII JSON: `{}` without notes, and always for `stop`.
 
     It never decides about the use of a tool.
@@ -69,7 +56,7 @@ def hook_answer(hook_input: HookInput, notes: Sequence[ShownNote]) -> str:
     return json.dumps({"hookSpecificOutput": output})
 
 
-def quoted_notes(notes: Sequence[ShownNote]) -> str:
+def quoted_notes(notes: Sequence[Note]) -> str:
     """Return notes as a quotation of at most MAX_CONTEXT_CHARS; says how many did not fit."""
     lines = [_BEFORE + _START]
     n_chars = len(lines[0]) + len(_END) + 100
@@ -83,7 +70,7 @@ def quoted_notes(notes: Sequence[ShownNote]) -> str:
     return "\n".join([*lines, _END])
 
 
-def _quoted_note(note: ShownNote) -> str:
+def _quoted_note(note: Note) -> str:
     title = _cut(" ".join(_visible(line) for line in note.title.splitlines()), MAX_TITLE_CHARS)
     state = "" if note.verified else " (not verified)"
     text = _cut("\n".join(map(_visible, note.text.splitlines())), MAX_NOTE_CHARS)
