@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from shoal.declared.arguments import MAX_ID
-from shoal.declared.search import LIKELY, MAX_PER_DOCUMENT, MAX_RERANK
+from shoal.declared.arguments import MAX_ID, MAX_PAGE
+from shoal.declared.operations.searches import SearchOperations
+from shoal.declared.search import LIKELY, SEARCH
 from shoal.mcp.backend import Backend
 from shoal.mcp.passages import dedented, fitting_lines, head, shown_passages
 from shoal.mcp.results import (
@@ -36,11 +37,12 @@ from shoal.mcp.results import (
     answer,
     clean_value,
     count,
+    of_argument,
     shortened,
     tokens_of,
 )
 from shoal.models.explanations import Explanation, Target
-from shoal.models.retrieval import MAX_TOP_K
+from shoal.models.retrieval import DEFAULT_TOP_K
 from shoal.models.retrieval import Retrieved as Item
 from shoal.models.search import ContextChunk, SearchMode, SearchResponse, SearchResult
 from shoal.models.stored import ChunkDetail, StoredChunk, StoredDocument
@@ -98,6 +100,9 @@ TopK = Annotated[
 TYPES = "such as `pdf`, `markdown`, `text`, `video`, `image`, or a suffix: `.py`."
 
 
+RETRIEVAL = SearchOperations.retrieve.arguments
+
+
 class DocumentTools:
     """The tools, over a backend. Each returns text and a structured result."""
 
@@ -123,10 +128,9 @@ class DocumentTools:
         ] = None,
         max_per_document: Annotated[
             int | None,
-            Field(
-                ge=0,
-                le=MAX_PER_DOCUMENT,
-                description="Most passages of one document; 0: no limit. Default: the best "
+            of_argument(
+                SEARCH["max_per_document"],
+                "Most passages of one document; 0: no limit. Default: the best "
                 f"{BEST_FIRST.n} of each come first.",
             ),
         ] = None,
@@ -145,7 +149,7 @@ class DocumentTools:
             Field(description="Rank by words (lexical), topics (reef), vectors (dense), or all."),
         ] = "hybrid",
         rerank: Annotated[
-            int | None, Field(ge=0, le=MAX_RERANK, description="First results that the encoder reorders.")
+            int | None, of_argument(SEARCH["rerank"], "First results that the encoder reorders.")
         ] = None,
         facets: Annotated[
             list[str] | None,
@@ -198,9 +202,7 @@ class DocumentTools:
             str | None, Field(description="As in search_chunks, over fields of documents.")
         ] = None,
         limit: Annotated[int, Field(ge=1, le=MAX_LISTED, description="Documents on a page.")] = 50,
-        offset: Annotated[
-            int, Field(ge=0, le=2**31 - 1, description="`next_offset` of the page before.")
-        ] = 0,
+        offset: Annotated[int, Field(ge=0, le=MAX_PAGE, description="`next_offset` of the page before.")] = 0,
     ) -> Annotated[CallToolResult, DocumentList]:
         """List the documents by id. Use it to discover which documents exist, or to filter them by type. For
         questions about what documents say (what, how, why), use search_chunks instead.
@@ -285,8 +287,10 @@ class DocumentTools:
     def retrieve(
         self,
         query: Query,
-        top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K, description="Most passages to return.")] = 5,
-        threshold: Annotated[float, Field(ge=0, le=1, description="Lowest `similarity` of a passage.")] = 0.0,
+        top_k: Annotated[int, of_argument(RETRIEVAL["top_k"], "Most passages to return.")] = DEFAULT_TOP_K,
+        threshold: Annotated[
+            float, of_argument(RETRIEVAL["threshold"], "Lowest `similarity` of a passage.")
+        ] = 0.0,
         filters: Annotated[
             dict[str, str | float | bool | None] | None,
             Field(

@@ -16,7 +16,9 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from shoal.declared.arguments import MAX_ID
+from shoal.declared.arguments import MAX_ID, MAX_PAGE
+from shoal.declared.notes import DEFAULT_TOP_K, RECALL_THRESHOLD
+from shoal.declared.operations.notes import AgentOperations
 from shoal.errors import NoteError
 from shoal.mcp.backend import Backend
 from shoal.mcp.results import (
@@ -44,6 +46,7 @@ from shoal.mcp.results import (
     SimilarNoteView,
     answer,
     count,
+    of_argument,
     quoted,
     shortened,
     start_of,
@@ -57,7 +60,7 @@ from shoal.models.notes import (
     NotePage,
     RecalledNote,
 )
-from shoal.notes.drafts import checked_categories
+from shoal.notes.drafts import MAX_OWNER_CHARS, checked_categories
 from shoal.notes.environment import Environment
 from shoal.notes.merging import AGENT
 from shoal.notes.note_rows import FORGOTTEN
@@ -87,7 +90,7 @@ Prerequisites = Annotated[
 ]
 Why = Annotated[str | None, Field(description="Why, in a sentence.")]
 TopK = Annotated[int, Field(ge=1, le=MAX_FOUND, description="Most results.")]
-User = Annotated[str, Field(min_length=1, max_length=200, description="Whose memory it is.")]
+User = Annotated[str, Field(min_length=1, max_length=MAX_OWNER_CHARS, description="Whose memory it is.")]
 Item = Annotated[
     dict[str, Any],
     Field(
@@ -95,6 +98,9 @@ Item = Annotated[
         "if wanted, `tags`, `categories`, `metadata`, `session_id`."
     ),
 ]
+
+
+RECALL = AgentOperations.recall.arguments
 
 
 class NoteTools:
@@ -254,9 +260,7 @@ class NoteTools:
         category: Category = None,
         include_deprecated: Annotated[bool, Field(description="Also deprecated notes.")] = False,
         limit: Annotated[int, Field(ge=1, le=MAX_LISTED, description="Notes on a page.")] = 50,
-        offset: Annotated[
-            int, Field(ge=0, le=2**31 - 1, description="`next_offset` of the page before.")
-        ] = 0,
+        offset: Annotated[int, Field(ge=0, le=MAX_PAGE, description="`next_offset` of the page before.")] = 0,
     ) -> Annotated[CallToolResult, NoteList]:
         """List the notes, by id, page by page; a category includes its subcategories. To find the notes that
         matter for a task, search them instead."""
@@ -291,9 +295,7 @@ class NoteTools:
     def list_proposals(
         self,
         limit: Annotated[int, Field(ge=1, le=MAX_LISTED, description="Proposals on a page.")] = 20,
-        offset: Annotated[
-            int, Field(ge=0, le=2**31 - 1, description="`next_offset` of the page before.")
-        ] = 0,
+        offset: Annotated[int, Field(ge=0, le=MAX_PAGE, description="`next_offset` of the page before.")] = 0,
     ) -> Annotated[CallToolResult, ProposalList]:
         """List notes that may say the same and wait for a decision. Read both texts before you decide."""
         page = self._notes.proposals(limit=limit, offset=offset)
@@ -334,8 +336,10 @@ class NoteTools:
         self,
         query: Annotated[str, Field(min_length=1, description="What to remember, in words.")],
         user_id: User,
-        top_k: TopK = 3,
-        threshold: Annotated[float, Field(ge=0, le=1, description="Lowest similarity of an item.")] = 0.7,
+        top_k: TopK = DEFAULT_TOP_K,
+        threshold: Annotated[
+            float, of_argument(RECALL["threshold"], "Lowest similarity of an item.")
+        ] = RECALL_THRESHOLD,
         max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, RecalledItems]:
         """Recall what earlier conversations with a user taught. Only the memory of this user is searched. For

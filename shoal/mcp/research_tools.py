@@ -13,6 +13,7 @@ from typing import Annotated
 from mcp.types import CallToolResult
 from pydantic import BaseModel, Field
 
+from shoal.declared.arguments import MAX_PAGE
 from shoal.errors import NotFoundError
 from shoal.mcp.backend import Backend
 from shoal.mcp.document_tools import (
@@ -186,7 +187,7 @@ class QueryTools:
             str | None, Field(description="Only entries with a word that has this.")
         ] = None,
         limit: Annotated[int, Field(ge=1, le=MAX_LISTED, description="Entries on a page.")] = 50,
-        offset: Annotated[int, Field(ge=0, le=2**31 - 1, description="Entries to skip.")] = 0,
+        offset: Annotated[int, Field(ge=0, le=MAX_PAGE, description="Entries to skip.")] = 0,
     ) -> Annotated[CallToolResult, SynonymList]:
         """List the words that searches take for each other. Use it to choose the words of a query."""
         page = self._backend.synonyms(q=containing or None, limit=limit, offset=offset)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
+from shoal.declared.arguments import Argument, Number, Whole
 from shoal.support.plain_text import clean, in_line
 from shoal.support.token_estimate import count_tokens
 
@@ -134,6 +135,13 @@ def clean_value(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list | tuple):
         return [clean_value(item, depth + 1) for item in value]
     return value
+
+
+def of_argument(argument: Argument, about: str) -> Any:
+    """Return a parameter of a tool with the limits of a declared argument, described for agents."""
+    kind = argument.kind
+    limits: dict[str, Any] = {"ge": kind.low, "le": kind.high} if isinstance(kind, Whole | Number) else {}
+    return Field(description=about, **limits)
 
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
