@@ -12,8 +12,8 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import types
-from numpy.typing import NDArray
+from numba import carray, types  # type: ignore[attr-defined]
+from numba.extending import intrinsic
 
 from shoal.index.format import BEYOND, FAR_BLOCK
 from shoal.index.kernels import (
@@ -61,27 +61,64 @@ def _compile(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Any
     return decorate
 
 
-@_compile(types.int64, _U8, _U32, _U8)
-def _number_loop(content: U8, starts: U32, term: U8) -> int:
-    n, size = len(starts) - 1, len(term)
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) // 2
-        start, end = np.int64(starts[middle]), np.int64(starts[middle + 1])
-        if start > end or end > len(content):
-            return -2
-        is_less, is_same = end - start < size, end - start == size
-        for i in range(min(int(end - start), size)):
-            if content[start + i] != term[i]:
-                is_less, is_same = content[start + i] < term[i], False
+def _array_at(kind: Any) -> Any:
+    """Return what makes an array of a number of elements at an address, in compiled code."""
+    pointer: Any = types.CPointer(kind)  # type: ignore[no-untyped-call]
+
+    def typed(typing_context: Any, address: Any) -> Any:
+        def cast(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(pointer))
+
+        return pointer(types.int64), cast
+
+    as_pointer: Any = intrinsic(typed)
+
+    @numba.njit(inline="always")
+    def array_at(address: Any, n: Any) -> Any:
+        return carray(as_pointer(address), n)
+
+    return array_at
+
+
+_u8_at, _u16_at, _u32_at = map(_array_at, (types.uint8, types.uint16, types.uint32))
+
+
+@_compile(types.boolean, types.int64[:, ::1], types.Array(types.int64, 2, "C", readonly=True), _U8)
+def _look_up_loop(found, fields, term):  # type: ignore[no-untyped-def]
+    size = len(term)
+    for field in range(len(fields)):
+        content_at, n_bytes, starts_at, n, posting_starts_at, ordinals_at, n_postings, n_units = fields[field]
+        content, starts = _u8_at(content_at, n_bytes), _u32_at(starts_at, n + 1)
+        low, high, number = np.int64(0), n, np.int64(-1)
+        while low < high:
+            middle = (low + high) // 2
+            start, end = np.int64(starts[middle]), np.int64(starts[middle + 1])
+            if start > end or end > n_bytes:
+                return False
+            is_less, is_same = end - start < size, end - start == size
+            for i in range(min(int(end - start), size)):
+                if content[start + i] != term[i]:
+                    is_less, is_same = content[start + i] < term[i], False
+                    break
+            if is_same:
+                number = middle
                 break
-        if is_same:
-            return middle
-        if is_less:
-            low = middle + 1
-        else:
-            high = middle
-    return -1
+            if is_less:
+                low = middle + 1
+            else:
+                high = middle
+        found[field, 0], found[field, 1], found[field, 2] = number, 0, 0
+        if number >= 0:
+            posting_starts = _u32_at(posting_starts_at, n + 1)
+            start, end = np.int64(posting_starts[number]), np.int64(posting_starts[number + 1])
+            if start > end or end > n_postings:
+                return False
+            ordinals = _u16_at(ordinals_at, n_postings)
+            for i in range(start, end):
+                if ordinals[i] >= n_units:
+                    return False
+            found[field, 1], found[field, 2] = start, end
+    return True
 
 
 @_compile(
@@ -173,16 +210,12 @@ def _blend_loop(  # type: ignore[no-untyped-def]
     final, is_found, first, second, third, n_shared, best, best_2, best_3, weight, weight_2, weight_3
 ):
     for i in range(len(final)):
-        # A division takes longer than to see that there is nothing to divide.
-        total = 0.0
-        if first[i]:
-            total += weight * (first[i] / best)
-        if second[i]:
-            total += weight_2 * (second[i] / best_2)
-        if third[i]:
-            total += weight_3 * (third[i] / best_3)
+        # Without branches, several places are computed at once.
+        total = weight * (first[i] / best)
+        total += weight_2 * (second[i] / best_2)
+        total += weight_3 * (third[i] / best_3)
         final[i] = total
-        is_found[i] = total > 0.0 and (first[i] > 0 or n_shared[i] > 0)
+        is_found[i] = (total > 0.0) & ((first[i] > 0) | (n_shared[i] > 0))
 
 
 @_compile(
@@ -351,8 +384,12 @@ def _phrase_loop(  # type: ignore[no-untyped-def]
     return min(n, 0), units[:n_units].copy(), counts[:n_units].copy()
 
 
-@_compile(types.int64, _U16, _U8, *[_U16, _U8, _U32] * 2, types.uint16[::1], *[_COUNTS] * 3)
+_UNITED: Any = types.Tuple((types.uint16[::1], *[types.uint8[::1]] * 3))  # type: ignore[no-untyped-call]
+
+
+@_compile(_UNITED, types.int64, _U16, _U8, *[_U16, _U8, _U32] * 2)
 def _unite_loop(  # type: ignore[no-untyped-def]
+    n_chunks,
     text_ordinals,
     text,
     heading_ordinals,
@@ -361,12 +398,10 @@ def _unite_loop(  # type: ignore[no-untyped-def]
     title_ordinals,
     title,
     title_starts,
-    ordinals,
-    own_text,
-    own_headings,
-    own_title,
 ):
-    end = np.int64(len(ordinals))
+    ordinals, own_text = np.empty(n_chunks, dtype=np.uint16), np.empty(n_chunks, dtype=np.uint8)
+    own_headings, own_title = np.empty(n_chunks, dtype=np.uint8), np.empty(n_chunks, dtype=np.uint8)
+    end = n_chunks
     i, j, k, n = 0, 0, 0, 0
     section, section_end, document, document_end = end, end, end, end
     if len(heading_ordinals):
@@ -403,36 +438,39 @@ def _unite_loop(  # type: ignore[no-untyped-def]
                     document = np.int64(title_starts[title_ordinals[k]])
                     document_end = np.int64(title_starts[title_ordinals[k] + 1])
         n += 1
-    return n
+    return ordinals[:n].copy(), own_text[:n].copy(), own_headings[:n].copy(), own_title[:n].copy()
 
 
 def _unite(n_chunks: int, text: Listed, headings: Spread, title: Spread) -> tuple[U16, U8, U8, U8]:
-    ordinals, columns = np.empty(n_chunks, dtype=np.uint16), np.empty((3, n_chunks), dtype=np.uint8)
-    n = _unite_loop(*text, *headings, *title, ordinals, *columns)
-    return ordinals[:n].copy(), columns[0, :n].copy(), columns[1, :n].copy(), columns[2, :n].copy()
+    united: tuple[U16, U8, U8, U8] = _unite_loop(n_chunks, *text, *headings, *title)
+    return united
 
 
+@_compile(types.void, _I64, _U8, types.int64, types.int64[::1])
 def _best_of_runs_loop(keys, is_eligible, run, best):  # type: ignore[no-untyped-def]
     for number in range(len(best)):
-        highest = best[number]
-        for place in range(number * run, min((number + 1) * run, len(keys))):
-            if keys[place] > highest and (len(is_eligible) == 0 or is_eligible[place]):
-                highest = keys[place]
+        # Slices and masks, so that the processor compares several keys at once.
+        own = keys[number * run : (number + 1) * run]
+        highest = np.int64(-1)
+        if len(is_eligible):
+            is_own = is_eligible[number * run : (number + 1) * run]
+            for i in range(len(own)):
+                mask = -np.int64(is_own[i])
+                highest = max(highest, (own[i] & mask) | ~mask)
+        else:
+            for i in range(len(own)):
+                highest = max(highest, own[i])
         best[number] = highest
 
 
-_BEST_OF_RUNS = {
-    np.dtype(np.int64): _compile(types.void, _I64, _BOOLS, types.int64, types.int64[::1])(_best_of_runs_loop),
-    np.dtype(np.float64): _compile(types.void, _F64, _BOOLS, types.int64, types.float64[::1])(
-        _best_of_runs_loop
-    ),
-}
-
-
 def _best_of_runs(keys: I64 | F64, is_eligible: Bools, run: int) -> I64 | F64:
-    best: NDArray[Any] = np.full(-(-len(keys) // run), -1, dtype=keys.dtype)
-    _BEST_OF_RUNS[keys.dtype](keys, is_eligible, run, best)
-    return best
+    best = np.empty(-(-len(keys) // run), dtype=np.int64)
+    # Numbers that are not negative compare like their bits.
+    bits = np.ascontiguousarray(keys).view(np.int64)
+    _best_of_runs_loop(bits, is_eligible.view(np.uint8), run, best)
+    if keys.dtype == np.int64:
+        return best
+    return np.where(best < 0, -1.0, best.view(np.float64))
 
 
 @_compile(types.void, _TOTALS, _U8, _F32, *[_I16] * 2, types.int64, _DOUBLE)
@@ -485,8 +523,8 @@ def _blend(
     _blend_loop(final, is_found, *signals, n_shared, *best, *weights)
 
 
-def _number(content: U8, starts: U32, term: bytes) -> int:
-    return int(_number_loop(content, starts, np.frombuffer(term, dtype=np.uint8)))
+def _look_up(found: I64, fields: I64, term: bytes) -> bool:
+    return bool(_look_up_loop(found, fields, np.frombuffer(term, dtype=np.uint8)))
 
 
 def _phrase(field: PhraseField, terms: I64) -> Listed | None:
@@ -495,7 +533,7 @@ def _phrase(field: PhraseField, terms: I64) -> Listed | None:
 
 
 KERNELS = Kernels(
-    _number,
+    _look_up,
     _unite,
     _add_impacts,
     _add_blocks,

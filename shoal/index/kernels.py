@@ -81,13 +81,14 @@ Spread = tuple[U16, U8, U32]
 """Postings whose units have several chunks, and the first chunk of each unit, with the end."""
 
 
-class Number(Protocol):
-    def __call__(self, content: U8, starts: U32, term: bytes) -> int:
-        """Return the number of a text in a dictionary, -1 if it is not there.
+class LookUp(Protocol):
+    def __call__(self, found: I64, fields: I64, term: bytes) -> bool:
+        """Write for each field the number of a term, -1 without it, its first posting, and their end.
 
-        content  the texts in ascending order; text i is content[starts[i] : starts[i + 1]]
+        found   (n_fields, 3)
+        fields  (n_fields, 8): `Field.addresses` of each
 
-        Return -2 if texts are out of range.
+        Return whether dictionaries and postings are in range.
         """
 
 
@@ -365,9 +366,9 @@ def _add_cosines(raw: I64, codes: U8, scales: F32, query: I16, total: int, facto
 
 
 class Kernels(NamedTuple):
-    """`number` and `phrase` are None where arrays do it."""
+    """`look_up` and `phrase` are None where arrays do it."""
 
-    number: Number | None
+    look_up: LookUp | None
     unite: Unite
     add_impacts: AddImpacts
     add_blocks: AddBlocks

@@ -53,9 +53,6 @@ class PartMatches(NamedTuple):
     title: NDArray[np.uint8]
 
 
-_NO_MATCHES = PartMatches(*_NO_POSTINGS, _NO_BYTES, _NO_BYTES)
-
-
 @dataclass(frozen=True)
 class Matches:
     """The matches of a term in each part of an index.
@@ -124,57 +121,60 @@ def find(index: Index, terms: Iterable[IndexTerm]) -> list[Matches]:
 
 
 def _matches_in_parts(index: Index, term: IndexTerm) -> list[PartMatches]:
+    in_parts = [PartMatches(*_NO_POSTINGS, _NO_BYTES, _NO_BYTES)] * len(index.parts)
     if not term.stems:
-        return [_NO_MATCHES] * len(index.parts)
-    numbers = zip(*(_numbers(index, stem) for stem in term.stems), strict=True)
-    searched = [name in term.fields for name in FIELDS]
-    return [
-        _matches(part.segment, of_part, searched) for part, of_part in zip(index.parts, numbers, strict=True)
-    ]
-
-
-KEPT_STEMS = 2_048
-"""Stems whose numbers are kept for an index: with 16 segments, in 700 KB."""
-
-
-def _numbers(index: Index, stem: str) -> Sequence[Sequence[int]]:
-    """For each part, the number of a stem in each field."""
-    kept: dict[str, NDArray[np.int32]] = (index.whole or index).cached.setdefault(_numbers, {})
-    numbers = kept.get(stem)
-    if numbers is None:
-        encoded = stem.encode()
-        numbers = np.array(
-            [[field.number(encoded) for field in part.segment.fields] for part in index.parts], dtype=np.int32
+        return in_parts
+    found = np.stack([_look_up(index, stem) for stem in term.stems], axis=1)
+    is_present = np.all(found[:, :, 0] != NO_TERM, axis=1).reshape(-1, len(FIELDS))
+    is_present &= [name in term.fields for name in FIELDS]
+    places = found.reshape(len(index.parts), len(FIELDS), len(term.stems), 3)
+    for number in np.flatnonzero(is_present.any(axis=1)).tolist():
+        segment = index.parts[number].segment
+        of_fields = zip(segment.fields, is_present[number].tolist(), places[number].tolist(), strict=True)
+        in_parts[number] = _joined(
+            segment,
+            *(_postings(field, each) if is_there else _NO_POSTINGS for field, is_there, each in of_fields),
         )
+    return in_parts
+
+
+KEPT_STEMS = 1_024
+"""Stems that are kept as looked up in an index: with 16 segments, in 1.3 MB."""
+
+
+def _look_up(index: Index, stem: str) -> NDArray[np.int64]:
+    """For the fields of each part in turn, (n, 3): the number of a stem, its first posting, and their end."""
+    cached = (index.whole or index).cached
+    kept: dict[str, NDArray[np.int64]] = cached.setdefault(_look_up, {})
+    found = kept.get(stem)
+    if found is None:
+        fields = [field for part in index.parts for field in part.segment.fields]
+        look_up, encoded = kernels.active().look_up, stem.encode()
+        if look_up is None:
+            found = np.array([field.look_up(encoded) for field in fields], dtype=np.int64).reshape(-1, 3)
+        else:
+            addresses = cached.get(Field)
+            if addresses is None:
+                addresses = np.array([field.addresses for field in fields], dtype=np.int64).reshape(-1, 8)
+                addresses.flags.writeable = False
+                cached[Field] = addresses
+            found = np.empty((len(fields), 3), dtype=np.int64)
+            if not look_up(found, addresses, encoded):
+                raise DamagedIndexError("its terms are not in order, or a posting is out of range")
         if len(kept) >= KEPT_STEMS:
             kept.clear()
-        kept[stem] = numbers
-    found: list[list[int]] = numbers.tolist()
+        kept[stem] = found
     return found
 
 
 def count_roughly(index: Index, stem: str) -> int:
-    """Return in how many chunks' texts a stem occurs, without reading postings; deleted chunks count too.
-    Of what a viewer sees, postings are read."""
-    if index.count_form is not None:
-        (found,) = find(index, [IndexTerm((stem,), IN_TEXT)])
-        return found.n_chunks
-    encoded, total = stem.encode(), 0
-    for part in index.parts:
-        field = part.segment.text
-        number = field.number(encoded)
-        if number != NO_TERM:
-            total += int(field.posting_starts[number + 1]) - int(field.posting_starts[number])
-    return total
+    """Return in how many chunks' texts a stem occurs, without reading postings; deleted chunks count too."""
+    in_text = _look_up(index, stem)[:: len(FIELDS)]
+    return int(np.sum(in_text[:, 2] - in_text[:, 1]))
 
 
-def _matches(segment: Segment, numbers: Sequence[Sequence[int]], searched: Sequence[bool]) -> PartMatches:
-    """The matches of a term in a segment. `numbers`: of each stem in each field; `searched`: which fields."""
-    of_fields = zip(segment.fields, searched, zip(*numbers, strict=True), strict=True)
-    text, headings, title = (
-        _postings(field, of_field) if is_searched and NO_TERM not in of_field else _NO_POSTINGS
-        for field, is_searched, of_field in of_fields
-    )
+def _joined(segment: Segment, text: Postings, headings: Postings, title: Postings) -> PartMatches:
+    """The matches of a term in a segment by those in its fields."""
     if headings is title is _NO_POSTINGS:
         return PartMatches(*text, _NO_BYTES, _NO_BYTES)
     ordinals, in_text, in_headings, in_title = kernels.active().unite(
@@ -188,10 +188,11 @@ def _matches(segment: Segment, numbers: Sequence[Sequence[int]], searched: Seque
     )
 
 
-def _postings(field: Field, numbers: Sequence[int]) -> Postings:
-    if len(numbers) == 1:
-        return field.postings(numbers[0])
-    return _phrase_postings(field, numbers)
+def _postings(field: Field, found: Sequence[Sequence[int]]) -> Postings:
+    """The units where stems are side by side. `found`: number, first posting and end of each."""
+    if len(found) == 1:
+        return field.postings(*found[0][1:])
+    return _phrase_postings(field, [number for number, _, _ in found])
 
 
 def _phrase_postings(field: Field, numbers: Sequence[int]) -> Postings:
@@ -220,7 +221,7 @@ def _starts_by_arrays(field: Field, numbers: Sequence[int]) -> NDArray[np.int64]
     among = np.ones(len(field.lengths), dtype=np.bool_)
     for number in set(numbers):
         contains = np.zeros(len(among), dtype=np.bool_)
-        contains[field.postings(number).ordinals] = True
+        contains[field.postings(*field.range_of(number)[:2]).ordinals] = True
         among &= contains
     if not among.any():
         return _NO_OCCURRENCES

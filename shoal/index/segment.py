@@ -242,24 +242,33 @@ class Field:
         distinct, places = np.unique(self.lengths, return_inverse=True)
         return Lengths(distinct, places.astype(np.uint32))
 
-    def number(self, term: bytes) -> int:
-        """Return the number of a term, or `NO_TERM`. Its postings are in range."""
-        look_up = kernels.active().number
-        if look_up is None:
-            number = self.terms.number(term)
-        else:
-            number = look_up(self.terms.content, self.terms.starts, term)
-        if number < NO_TERM:
-            raise DamagedIndexError("its terms are not in order")
-        if number != NO_TERM:
-            start, end = self._range(self.posting_starts, number, len(self.ordinals))
-            if start < end and int(self.ordinals[start:end].max()) >= len(self.lengths):
-                raise DamagedIndexError("a posting is out of range")
-        return number
-
-    def postings(self, number: int) -> Postings:
-        """Return the postings of a term, without copying."""
+    def look_up(self, term: bytes) -> tuple[int, int, int]:
+        """Return the number of a term, its first posting, and their end; `NO_TERM`, 0, 0 without it."""
+        number = self.terms.number(term)
+        if number == NO_TERM:
+            return NO_TERM, 0, 0
         start, end = self._range(self.posting_starts, number, len(self.ordinals))
+        if start < end and int(self.ordinals[start:end].max()) >= len(self.lengths):
+            raise DamagedIndexError("a posting is out of range")
+        return number, start, end
+
+    @functools.cached_property
+    def addresses(self) -> tuple[int, ...]:
+        """Where and how long the arrays are that `look_up` reads, for compiled code."""
+        terms = self.terms
+        return (
+            terms.content.ctypes.data,
+            len(terms.content),
+            terms.starts.ctypes.data,
+            len(terms),
+            self.posting_starts.ctypes.data,
+            self.ordinals.ctypes.data,
+            len(self.ordinals),
+            len(self.lengths),
+        )
+
+    def postings(self, start: int, end: int) -> Postings:
+        """Return the postings `start:end`, without copying."""
         return Postings(self.ordinals[start:end], self.frequencies[start:end])
 
     def counts(self, first: int, end: int) -> NDArray[np.int64]:

@@ -43,13 +43,13 @@ from shoal.search.library_index import LibraryIndex
 from shoal.search.order_arguments import Boost, Decay, SortKey
 from shoal.storage.database import Snapshot
 
-FIRST_DEPTH = 200
+FIRST_DEPTH = 100
 """Best chunks sorted in the first round. For a page of ten, the limit per document rarely needs more."""
 DEPTH_FACTOR = 16
 """Growth of the depth per round when a round yields too few results."""
 
 
-RUN = 256
+RUN = 64
 """Neighbouring places; at first only the best of them is compared; divides `PLACES_TOGETHER`."""
 Keys = NDArray[Any]
 _ALL = np.empty(0, dtype=np.bool_)

@@ -91,9 +91,10 @@ class ExactMatches:
 
     def added_to(self, keys: NDArray[Any], scale: float) -> NDArray[Any]:
         """Return keys with what is added, in units of 1 / scale."""
+        keys = keys.copy()
         for mask, share in ((self.named, OF_NAME), (self.identified, OF_IDENTIFIERS)):
             if mask is not None:
-                keys = keys + (mask * (self.unit * share * scale)).astype(keys.dtype)
+                keys[np.flatnonzero(mask)] += keys.dtype.type(self.unit * share * scale)
         return keys
 
     def of_name(self, place: int) -> float:
@@ -411,8 +412,8 @@ def rank(
     documents may have results; 0: all. `has_whole_boost`: whether each place has a field boost of 1."""
     n = len(library)
     weights = analyzed_query.weights
-    lexical_raw = reef_raw = np.zeros(n, dtype=np.int64)
-    n_shared = np.zeros(n, dtype=np.uint8)
+    lexical_raw = reef_raw = _zeros(n, np.int64, mode)
+    n_shared = _zeros(n, np.uint8, mode)
     if mode.uses("reef") and analyzed_query.reefs:
         reef_raw, n_shared = overlaps(library, analyzed_query.reefs)
         if analyzed_query.other_data is not None:
@@ -485,6 +486,11 @@ def rank(
     )
 
 
+def _zeros(n: int, kind: type[np.number[Any]], mode: SearchMode) -> NDArray[Any]:
+    """The raw scores of a signal that finds nothing: an array for a blend, else one number of any length."""
+    return np.zeros(n, dtype=kind) if mode is SearchMode.hybrid else np.broadcast_to(kind(0), n)
+
+
 def _of_fields(
     snapshot: Snapshot,
     library: LibraryIndex,
@@ -494,7 +500,7 @@ def _of_fields(
 ) -> Signal:
     """The signal of the terms in titles, headings and tags. `is_whole`: chunks that have all of it."""
     if mode is not SearchMode.hybrid or not analyzed_query.weights.field_boost:
-        return NO_SIGNAL._replace(raw=np.zeros(len(library), dtype=np.uint16))
+        return NO_SIGNAL._replace(raw=_zeros(len(library), np.uint16, mode))
     counts = field_counts(snapshot, library, analyzed_query.matches)
     n_terms = float(max(len(analyzed_query.matches), 1))
     if is_whole is not None:

@@ -135,7 +135,7 @@ NO_SIGNAL = Signal(np.zeros(0), 1.0, lambda some: np.zeros(len(some)))
 
 def signal(raw: NDArray[np.int64], fusion: Fusion) -> Signal:
     """Return the signal of these raw scores of the whole library."""
-    best = float(raw.max(initial=0)) or 1.0
+    best = float(raw.max(initial=0)) or 1.0 if raw.strides[0] else 1.0
     if fusion is Fusion.rrf:
         return Signal(raw, best, functools.partial(_by_rank, np.sort(raw[raw > 0])))
     return Signal(raw, best, lambda some: some / best)
