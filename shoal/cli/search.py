@@ -23,11 +23,13 @@ from shoal.cli.search_options import (
     QueryOrNone,
     Server,
     given,
+    of_operation,
     options_of,
     warn,
 )
 from shoal.cli.session import Key, Session, command, json_form, split_tags
 from shoal.cli.terminal import quantity
+from shoal.declared.operations.searches import SearchOperations
 from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -43,21 +45,8 @@ if TYPE_CHECKING:
 SHOWN_CHARS = 60
 """Of a value."""
 
-Facets = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--facet",
-        metavar="FIELD[:INTERVAL]",
-        help="Count documents by the values of this field, such as tags, author.name or created:month. "
-        "Give it several times for several fields.",
-    ),
-]
-FacetLimit = Annotated[
-    int | None,
-    typer.Option(
-        "--facet-limit", metavar="N", help="Most values of a facet; default 10, or 1,000 intervals."
-    ),
-]
+COUNTED = of_operation(SearchOperations.facets, "facet_limit", "filter")
+SUGGESTED = of_operation(SearchOperations.suggest, "limit")
 
 
 def facets(
@@ -70,15 +59,7 @@ def facets(
             "the metadata. An interval makes a histogram: created:month, price:10.",
         ),
     ],
-    filter: Annotated[  # noqa: A002 - the name of the option
-        str | None,
-        typer.Option(
-            "--filter",
-            metavar="EXPRESSION",
-            help="Only documents with a passage that meets this, such as 'tags = sea AND year >= 2020'.",
-        ),
-    ] = None,
-    limit: FacetLimit = None,
+    **options: Any,
 ) -> None:
     """Count the documents of the library by the values of fields.
 
@@ -90,7 +71,7 @@ def facets(
         shoal facets author.name --filter 'tags = sea' --facet-limit 50
     """
     with session.engine() as engine:
-        counted = engine.facets(fields, filter=filter, facet_limit=limit)
+        counted = engine.facets(fields, **given(COUNTED, options))
     answer = json_form(counted)
     if session.as_json:
         session.emit(answer)
@@ -186,8 +167,9 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     command(app, "search", options_of(SEARCHING))(search)
     command(app, "explain", options_of(EXPLAINING))(explain)
-    for name, function in (("facets", facets), ("suggest", suggest), ("similarity", similarity)):
-        command(app, name)(function)
+    command(app, "facets", options_of(COUNTED))(facets)
+    command(app, "suggest", options_of(SUGGESTED))(suggest)
+    command(app, "similarity")(similarity)
 
 
 def search(
@@ -432,7 +414,7 @@ def _add_chunk_indexes(engine: Engine, answer: dict[str, Any]) -> None:
 def suggest(
     session: Session,
     query: Annotated[str, typer.Argument(metavar="BEGINNING", help="The beginning of a query.")],
-    limit: Annotated[int, typer.Option(min=1, max=20, help="How many suggestions.")] = 8,
+    **options: Any,
 ) -> None:
     """Show queries that may be meant by the beginning of one.
 
@@ -445,7 +427,7 @@ def suggest(
         shoal suggest tid --json | jq -r '.suggestions[].text'
     """
     with session.engine() as engine:
-        suggestions = engine.suggest(query, limit=limit)
+        suggestions = engine.suggest(query, **given(SUGGESTED, options))
     if session.as_json:
         session.emit(suggestions)
         return

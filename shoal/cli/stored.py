@@ -9,21 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.reference import Document, find_document, no_passage
+from shoal.cli.search_options import given, of_operation, options_of
 from shoal.cli.session import Offset, Session, command, json_form, printed_by, split_tags, write_file
 from shoal.cli.terminal import may_ask, quantity
+from shoal.declared.operations.documents import DocumentOperations
 from shoal.errors import NotFoundError
 from shoal.support.plain_text import one_line, plain
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
 
+LISTED = of_operation(DocumentOperations.documents, "tag", "filter", "sort")
 LIMIT = 50
 """Documents per page, as in GET /documents."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    command(app, "list", shown=printed_by("tables", "print_documents"))(list_documents)
+    command(app, "list", options_of(LISTED), shown=printed_by("tables", "print_documents"))(list_documents)
     command(app, "show")(show)
     command(app, "status", shown=printed_by("tables", "print_status"))(status)
     command(app, "delete")(delete)
@@ -36,22 +39,9 @@ def list_documents(
         str | None,
         typer.Argument(metavar="[TEXT]", help="Only documents with TEXT in their title or path."),
     ] = None,
-    tag: Annotated[
-        str | None, typer.Option("--tag", metavar="T", help="Only documents with this tag.")
-    ] = None,
-    filter: Annotated[  # noqa: A002 - the name of the option
-        str | None,
-        typer.Option(
-            "--filter",
-            metavar="EXPRESSION",
-            help="Only documents that meet this, such as 'tags = sea AND year >= 2020'.",
-        ),
-    ] = None,
-    sort: Annotated[
-        str, typer.Option("--sort", metavar="created/-created", help="-created: the newest first.")
-    ] = "created",
     limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = LIMIT,
     offset: Offset = 0,
+    **options: Any,
 ) -> dict[str, Any]:
     """List the documents.
 
@@ -65,7 +55,7 @@ def list_documents(
         shoal list --sort -created  the newest fifty
     """
     with session.engine() as engine:
-        page = engine.documents.list(tag=tag, q=text, filter=filter, sort=sort, limit=limit, offset=offset)
+        page = engine.documents.list(q=text, limit=limit, offset=offset, **given(LISTED, options))
     return {**json_form(page), "limit": limit, "offset": offset}
 
 

@@ -47,7 +47,11 @@ FileType = Annotated[
 ]
 OfDocuments = Annotated[
     str | None,
-    Argument(kind=Text(), about=ABOUT_FILTER.replace("result", "document") + ", over fields of documents"),
+    Argument(
+        kind=Text(),
+        metavar="EXPRESSION",
+        about=ABOUT_FILTER.replace("result", "document") + ", over fields of documents",
+    ),
 ]
 
 
