@@ -254,6 +254,13 @@ class NotFoundError(ShoalError, code="not_found"):
     """No document, job or chunk has this id, or the caller has no note with it."""
 
 
+class VersionConflictError(ShoalError, code="version_conflict"):
+    """A document has changed since the version that a change names; nothing was changed."""
+
+    def __init__(self, document_id: int) -> None:
+        super().__init__(f"document {document_id} has changed since; read it again")
+
+
 class RestrictedError(ShoalError, code="not_for_tokens"):
     """What was requested cannot be restricted to what a search token may see."""
 

@@ -7,6 +7,7 @@ from typing import IO, Any
 
 import flask
 import structlog
+from werkzeug.http import quote_etag
 from werkzeug.wrappers import Response
 
 from shoal.conversion import archives
@@ -36,7 +37,12 @@ from shoal_api.incoming import (
 from shoal_api.openapi import Blueprint, check_charset
 from shoal_api.paths import DOCUMENTS
 from shoal_api.problems import ProblemError, field_problem
-from shoal_api.schemas.documents import DocumentInputSchema, NewContentSchema, UploadQuerySchema
+from shoal_api.schemas.documents import (
+    ChangesSchema,
+    DocumentInputSchema,
+    NewContentSchema,
+    UploadQuerySchema,
+)
 from shoal_api.schemas.records import record_schema
 from shoal_api.service import Service, engine, library, preferred_wait
 from shoal_api.spool import spooled
@@ -54,6 +60,13 @@ PREFER = {
     "description": "`wait=N`: wait up to N seconds (at most 60) for the document to be stored. An invalid "
     "value, such as `wait=abc`, is ignored (RFC 7240); `Preference-Applied` names the preference that was "
     "applied",
+}
+
+IF_MATCH = {
+    "in": "header",
+    "name": "If-Match",
+    "schema": {"type": "string"},
+    "description": "the `ETag` of the document; 412 if it has another by now, and nothing is changed",
 }
 
 PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'"
@@ -211,12 +224,13 @@ def delete_documents(query: dict[str, Any]) -> Any:
     return jobs.accepted(job)
 
 
-@blueprint.serves(Documents.document)
-def get_document(document_id: int) -> dict[str, Any]:
+@blueprint.serves(Documents.document, headers={"ETag": {"schema": {"type": "string"}}})
+def get_document(document_id: int) -> Any:
+    version = engine().documents.version(document_id)
     detail: DocumentDetail = engine().documents.get(document_id)
     document = detail.document
     address = f"{DOCUMENTS}/{document_id}"
-    return {
+    members = {
         **{name: getattr(document, name) for name in document.__slots__},
         "sections": detail.sections,
         "report": detail.report,
@@ -226,6 +240,7 @@ def get_document(document_id: int) -> dict[str, Any]:
         "chunks": engine().documents.chunks(document_id, limit=SUMMARIES, n_reefs=0).chunks,
         "links": {"self": address, "chunks": f"{address}/chunks", "content": f"{address}/content"},
     }
+    return members, 200, {"ETag": quote_etag(version)}
 
 
 blueprint.serves_all(library, get_document_chunks=(Documents.chunks, "documents.chunks"))
@@ -268,6 +283,19 @@ def replace_document(data: dict[str, Any], document_id: int) -> Response:
     job = here.engine.jobs.submit_replacement(document_id, data)
     if job is None:
         return _stored(here, document_id, duplicate=True)
+    here.notify()
+    return _await_document(here, job)
+
+
+@blueprint.serves(Others.change_document, body=ChangesSchema, describe={"parameters": [IF_MATCH, PREFER]})
+@blueprint.also_responds(202, record=Accepted, description="Accepted", success=True)
+def change_document(data: dict[str, Any], document_id: int) -> Response:
+    here = service.current()
+    wanted = flask.request.if_match
+    versions = None if not wanted or wanted.star_tag else frozenset(wanted.as_set())
+    job = here.engine.jobs.submit_change(document_id, data, versions)
+    if job is None:
+        return _stored(here, document_id, duplicate=False)
     here.notify()
     return _await_document(here, job)
 

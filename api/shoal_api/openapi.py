@@ -62,6 +62,7 @@ FAILURES = {
     400: "The request is malformed: not JSON, or not in the form that its content type declares",
     404: "There is no such document, chunk, job, note or collection",
     409: "The `Idempotency-Key` was used before for another request",
+    412: "The document has changed since the version that `If-Match` names",
     413: "The body, or a document in it, is larger than the limit",
     415: "The content type or encoding of the body is not supported",
     422: "A field or parameter is invalid or unknown; `errors` names it and says why",

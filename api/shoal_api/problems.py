@@ -44,6 +44,7 @@ STATUS_CODES: Mapping[int, str] = {
     406: "not_acceptable",
     408: "request_timeout",
     409: "conflict",
+    412: errors.VersionConflictError.code,
     413: "too_large",
     414: "url_too_long",
     415: "unsupported_media_type",
@@ -211,6 +212,8 @@ def _for_failure(error: errors.ShoalError) -> ProblemError:
     log.error("service failure", error=type(error).__name__, reason=str(error))
     retry = {"Retry-After": str(RETRY_SECONDS)}
     match error:
+        case errors.VersionConflictError():
+            return ProblemError(412, str(error), code=error.code)
         case errors.RestrictedError():
             return ProblemError(403, str(error), code=error.code)
         case errors.DiskFullError():

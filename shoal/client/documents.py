@@ -258,6 +258,30 @@ class Adding(Following):
         return (yield from self._store(Documents.replace_document, body, timeout))
 
     @operation
+    def change_document(
+        self,
+        document_id: int,
+        changes: Mapping[str, Any],
+        *,
+        version: str | None = None,
+        timeout: float | None = None,
+    ) -> Flow[Stored]:
+        """Change `title`, `tags`, `metadata`, `allow` or `deny` of a document, and wait until that is stored.
+
+        None empties a field. `version`: the `ETag` of the document, so that only this version is changed.
+        Raises NotFoundError, InvalidError, ConflictError while a job replaces the document, and ClientError
+        if it has another version.
+        """
+        headers = {} if version is None else {"If-Match": version}
+        given = {"document_id": document_id}
+        response = yield from self._request(
+            Documents.change_document, given, headers=headers, json=dict(changes)
+        )
+        if response.status_code != httpx.codes.ACCEPTED:
+            return parse(Stored, response)
+        return (yield from self._stored_by(accepted_job(response), timeout))
+
+    @operation
     def submit_replacement(
         self, document_id: int, content: str | None = None, **fields: Unpack[DocumentFields]
     ) -> Flow[Job | Stored]:
@@ -454,7 +478,11 @@ class Adding(Following):
         outcome = yield from self._submit(added, body, key, wait=wait)
         if isinstance(outcome, Stored):
             return outcome
-        job = yield from self._follow(outcome.id, None, timeout)
+        return (yield from self._stored_by(outcome, timeout))
+
+    def _stored_by(self, accepted: Job, timeout: float | None) -> Flow[Stored]:
+        """Wait until the job of a document has ended, and return the document."""
+        job = yield from self._follow(accepted.id, None, timeout)
         (item,) = (yield from self._operate(JobOperations.items, {"job": job, "limit": 1})).items
         if item.document_id is None or not job.succeeded:
             raise (yield from self._job_failure(job))

@@ -112,7 +112,7 @@ def make_draft(
     if matter is not None and not own_tags:
         own_tags = _usable_tags(matter, settings)
     return DocumentDraft(
-        title=_checked_title(fields.get("title"), settings)
+        title=checked_title(fields.get("title"), settings)
         or _default_title(text, form, path, matter, settings),
         content=text,
         format=form,
@@ -202,7 +202,7 @@ def make_file_draft(
         kind=kind,
         name=PurePosixPath(PureWindowsPath(path or "").name).name,
         file_hash=hashlib.sha256(data).hexdigest(),
-        title=_checked_title(fields.get("title"), settings) or None,
+        title=checked_title(fields.get("title"), settings) or None,
         tags=() if tags is None else checked_tags(tags, settings),
         source_path=path,
         metadata=checked_metadata(fields.get("metadata"), settings),
@@ -223,7 +223,7 @@ def make_url_draft(url: str, *, settings: Settings, **fields: Unpack[DocumentFie
     tags = fields.get("tags")
     return UrlDraft(
         url,
-        title=_checked_title(fields.get("title"), settings) or None,
+        title=checked_title(fields.get("title"), settings) or None,
         tags=() if tags is None else checked_tags(tags, settings),
         metadata=checked_metadata(fields.get("metadata"), settings),
         chunk_tokens=_checked_chunk_tokens(fields, settings),
@@ -314,8 +314,8 @@ def _checked_source_path(source_path: object, settings: Settings) -> str | None:
     return clean(source_path)
 
 
-def _checked_title(title: object, settings: Settings) -> str:
-    """Return the title on one line; empty if none was given."""
+def checked_title(title: object, settings: Settings) -> str:
+    """Return the title on one line; empty if none was given. Raises InvalidFieldError."""
     if title is None:
         return ""
     if not isinstance(title, str):

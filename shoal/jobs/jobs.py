@@ -13,6 +13,7 @@ from shoal.jobs.queue.job_changes import cancel
 from shoal.jobs.queue.metrics import Work, measure
 from shoal.jobs.queue.queries import POLL_SECONDS, Job, Waiting, WaveProgress
 from shoal.jobs.queue.submission import Upload
+from shoal.jobs.stages.field_changes import change_fields
 from shoal.jobs.stages.replace import is_being_replaced, new_content, update_without_scoring
 from shoal.models.documents import DocumentDraft, UrlDraft
 from shoal.models.jobs import Item, ItemStatus, JobKind, JobStatus, OnConflict
@@ -108,6 +109,19 @@ class Jobs:
         with self._database.snapshot() as snapshot:
             draft = new_content(snapshot, document_id, self._settings, **fields)
         if update_without_scoring(self._database, document_id, draft):
+            return None
+        return self.get(submission.submit_replacement(self._database, self._settings, document_id, draft))
+
+    def submit_change(
+        self, document_id: int, changes: Mapping[str, Any], versions: frozenset[str] | None = None
+    ) -> Job | None:
+        """Change the title, tags, metadata or rights of a document (`shoal.jobs.stages.field_changes`).
+
+        None if nothing is to be scored: the changes are stored then. Raises NotFoundError, InvalidFieldError,
+        VersionConflictError and JobStateError.
+        """
+        draft = change_fields(self._database, self._settings, document_id, changes, versions)
+        if draft is None:
             return None
         return self.get(submission.submit_replacement(self._database, self._settings, document_id, draft))
 

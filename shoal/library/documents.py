@@ -150,6 +150,11 @@ class Documents:
         with self._reading(document_id=document_id) as snapshot:
             return document_queries.get_detail(snapshot, document_id)
 
+    def version(self, document_id: int) -> str:
+        """The version of a document, for `change`. Raises NotFoundError."""
+        with self._reading(document_id=document_id) as snapshot:
+            return document_queries.version_of(snapshot, document_id)
+
     def exists(self, document_id: int) -> bool:
         """Whether a document with this id exists."""
         with self._database.snapshot() as snapshot:
@@ -318,6 +323,25 @@ class Documents:
                 document_writer.set_tags(transaction, document_id, after, now=timestamp())
             _, _, stored = document_writer.summary(transaction, document_id)
         return stored
+
+    def change(self, document_id: int, *, version: str | None = None, **changes: Any) -> IngestResult:
+        """Change `title`, `tags`, `metadata`, `allow` or `deny` of a document, if it has this version.
+
+        None empties a list or an object; `allow=None` is what the collection says. Only a new title is
+        scored, with the same chunks. Raises NotFoundError, InvalidFieldError, VersionConflictError, and
+        JobStateError while a job replaces the document.
+        """
+        from shoal.jobs.stages.field_changes import change_fields
+
+        document_id = checked_id("document", document_id)
+        versions = None if version is None else frozenset({version})
+        draft = change_fields(self._database, self._settings, document_id, changes, versions)
+        if draft is not None:
+            with self._library.ingest_session() as ingest_session:
+                ingest_session.replace(document_id, draft)
+                return ingest_session.finish_one()
+        stored = self.get(document_id).document
+        return IngestResult(document_id, stored.title, stored.n_chunks, stored.tags)
 
     def replace(
         self, document_id: int, *, content: str | None = None, **fields: Unpack[DocumentFields]

@@ -27,6 +27,8 @@ from shoal.storage.database import IDS_PER_STATEMENT, Query, Snapshot, listed, l
 from shoal.storage.source_files import describe_file, get_file
 from shoal.storage.totals import N_DOCUMENTS, N_WITH_TAG
 
+VERSION_CHARS = 16
+"""Of the hash of the content, in a version."""
 HEADING = "heading"
 """The reason why the text of a heading is in no chunk."""
 
@@ -45,6 +47,10 @@ LIST_DOCUMENTS = f"""
 """
 COUNT_DOCUMENTS = "SELECT COUNT(*) FROM ({ids}) listed"
 GET_DOCUMENT = f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE id = :document_id"
+VERSION_OF = """
+    SELECT d.content_hash, COALESCE((SELECT c.revision FROM changed_fields c WHERE c.document_id = d.id), 0)
+    FROM documents d WHERE d.id = :document_id
+"""
 WRITTEN_IN_MARKDOWN = """
     SELECT id FROM documents d WHERE id IN ({ids}) AND format = 'markdown' AND NOT EXISTS (
         SELECT 1 FROM document_files f WHERE f.document_id = d.id AND f.kind = 'source')
@@ -124,6 +130,16 @@ def get_document(snapshot: Snapshot, document_id: int) -> StoredDocument:
     if row is None:
         raise NotFoundError(f"there is no document {document_id}")
     return _document(row, tags_of(snapshot, [document_id]).get(document_id, ()))
+
+
+def version_of(snapshot: Snapshot, document_id: int) -> str:
+    """Return the version of a document: another one after each change of its text or fields. Raises
+    NotFoundError."""
+    row = snapshot.first(VERSION_OF, {"document_id": document_id})
+    if row is None:
+        raise NotFoundError(f"there is no document {document_id}")
+    content_hash, revision = row
+    return f"{content_hash[:VERSION_CHARS]}-{revision}"
 
 
 def get_detail(snapshot: Snapshot, document_id: int) -> DocumentDetail:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from shoal.errors import AmbiguousPathError, DuplicateContentError
 from shoal.models.documents import Chunk, DocumentDraft, LeftOut, ScoredDocument
 from shoal.models.files import ANY_TOKENS
+from shoal.models.rights import Rights
 from shoal.storage import vectors
 from shoal.storage.chunk_rows import COUNT_OBSERVED, score_columns, write_parts
 from shoal.storage.column_values import compact_json, passages_to_json, rights_from_json, rights_to_json
@@ -265,6 +266,26 @@ def update_head(transaction: Transaction, document_id: int, draft: DocumentDraft
     row = {**key, "source_path": head[0], "metadata": head[1], "rights": head[2], "now": now}
     transaction.execute(UPDATE_HEAD, row)
     return set_tags(transaction, document_id, draft.tags, now=now)
+
+
+def change_fields(
+    transaction: Transaction,
+    document_id: int,
+    *,
+    tags: Sequence[str],
+    metadata: Mapping[str, Any],
+    rights: Rights | None,
+    now: str,
+) -> None:
+    """Write tags, metadata and rights of an existing document; nothing if they are as stored."""
+    key = {"document_id": document_id}
+    source_path, *before = transaction.first(HEAD, key)
+    after = [compact_json(metadata), rights_to_json(rights)]
+    if before == after and {row[0] for row in transaction.tuples(TAGS, key)} == set(tags):
+        return
+    row = {**key, "source_path": source_path, "metadata": after[0], "rights": after[1], "now": now}
+    transaction.execute(UPDATE_HEAD, row)
+    set_tags(transaction, document_id, tags, now=now)
 
 
 def with_stored_fields(snapshot: Snapshot, document_id: int, draft: DocumentDraft) -> DocumentDraft:

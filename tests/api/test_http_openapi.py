@@ -26,7 +26,7 @@ OPERATIONS = {
     "listSynonyms", "addSynonym", "getSynonym", "replaceSynonym", "deleteSynonym", "exportSynonyms",
     "listPins", "addPin", "getPin", "replacePin", "deletePin",
     "importSynonyms", "listAcronyms", "scanAcronyms", "getAcronym", "confirmAcronym", "rejectAcronym",
-    "getReefs", "getHealth", "getReadiness", "getMetrics", "getAccessSettings", "changeAccessSettings",
+    "getReefs", "getHealth", "getReadiness", "getMetrics", "getAccessSettings", "changeDocument", "changeAccessSettings",
     "changeSavedSearch", "clearQueries", "createSavedSearch", "deleteSavedSearch", "getSavedSearch",
     "getWebhookDelivery", "listFrequentQueries", "listJudgedQueries", "listQueries", "listSavedSearches",
     "listWebhookDeliveries", "redeliverWebhook", "reportClick", "suggest", "testSavedSearch",
@@ -94,6 +94,8 @@ def test_request_headers_are_documented_where_they_are_used(spec: dict[str, Any]
     }
     assert named == {
         ("addDocument", "Prefer"),
+        ("changeDocument", "Prefer"),
+        ("changeDocument", "If-Match"),
         ("addDocument", "Idempotency-Key"),
         ("replaceDocument", "Prefer"),
         ("addDocuments", "Idempotency-Key"),

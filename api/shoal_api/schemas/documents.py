@@ -127,6 +127,22 @@ NewContentSchema = schema_of(
 )
 
 
+ChangesSchema = schema_of(
+    "DocumentChanges",
+    {
+        name: functools.partial(make, allow_none=True, metadata={"description": DOCUMENT[name].about})()
+        for name, make in (
+            ("title", fields.String),
+            ("tags", functools.partial(fields.List, fields.String())),
+            ("metadata", fields.Dict),
+            ("allow", functools.partial(fields.List, fields.String())),
+            ("deny", functools.partial(fields.List, fields.String())),
+        )
+    },
+    "Changes of a document. What is left out stays; null empties it.",
+)
+
+
 class LinksSchema(Schema):
     self = fields.String(required=True)
     chunks = fields.String(required=True, metadata={"description": "URL of its chunks"})

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from shoal.declared.arguments import Argument, Choice, Flag, Many, Text, Whole
 from shoal.declared.filters import FILTERS
-from shoal.declared.operations.operation import SAME_JOB, Limit, Offset, delete, each, get, post, put
+from shoal.declared.operations.operation import SAME_JOB, Limit, Offset, delete, each, get, patch, post, put
 from shoal.declared.search import ABOUT_FILTER, MAX_CONTEXT
 from shoal.models.documents import DocumentSort
 from shoal.models.jobs import Item, ItemStatus, JobKind, JobStatus
@@ -199,6 +199,24 @@ class OtherDocumentOperations:
         values. Returns 202 with a job; the old document stays until the job has ended. If content, title and
         format are unchanged, the other fields are updated at once and the response is 200 with `duplicate`.
         Content of another document returns 409.
+        """
+
+    @patch(
+        DOCUMENT,
+        Needed.write,
+        about="Changed (also with `Prefer: wait` for a new title)",
+        fails=(404, 412),
+        conflict="A job replaces the document",
+    )
+    def change_document(self, document_id: int) -> Stored:
+        """Change the title, tags, metadata or rights of a document, without its text
+
+        Members that are left out stay. Null empties a list or an object; for `allow` it means what the
+        collection says of documents without rights. With `If-Match` and the `ETag` of `GET
+        /documents/{document_id}`, a document that has changed since returns 412.
+
+        Tags, metadata and rights are stored at once. A new title is scored: the response is then 202 with a
+        job, as for new content, and chunks keep their ids.
         """
 
     @post(

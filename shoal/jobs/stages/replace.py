@@ -76,12 +76,12 @@ def update_without_scoring(database: Database, document_id: int, draft: Document
     while a replacement of either document is open."""
     with database.snapshot() as snapshot:
         holder = document_writer.find_by_hash(snapshot, draft.content_hash)
-        if _is_being_replaced(snapshot, document_id) or _is_being_replaced(snapshot, holder):
+        if is_being_replaced_in(snapshot, document_id) or is_being_replaced_in(snapshot, holder):
             return False
         if not _is_settled(snapshot, document_id, draft):
             return False
     with database.write() as transaction:
-        is_settled = _is_settled(transaction, document_id, draft) and not _is_being_replaced(
+        is_settled = _is_settled(transaction, document_id, draft) and not is_being_replaced_in(
             transaction, document_id
         )
         if is_settled:
@@ -92,10 +92,11 @@ def update_without_scoring(database: Database, document_id: int, draft: Document
 def is_being_replaced(database: Database, document_id: int) -> bool:
     """Whether an open job replaces the content of a document."""
     with database.snapshot() as snapshot:
-        return _is_being_replaced(snapshot, document_id)
+        return is_being_replaced_in(snapshot, document_id)
 
 
-def _is_being_replaced(snapshot: Snapshot, document_id: int | None) -> bool:
+def is_being_replaced_in(snapshot: Snapshot, document_id: int | None) -> bool:
+    """The same in a snapshot."""
     key = {"document_id": document_id, **statements.BEFORE_ANY}
     return bool(snapshot.value(statements.IS_BEING_REPLACED, key))
 

@@ -120,6 +120,7 @@ def test_every_operation_of_the_api_has_a_method(
         records = client.upload_records(tmp_path / "records.ndjson")
         assert client.wait_for_job(records, check=True).progress.done == 1
         document = client.documents(source_path=notes[0].as_posix()).documents[0]
+        assert client.change_document(document.id, {"tags": ["n", "x"], "allow": None}).tags == ("n", "x")
         assert client.change_access_settings("nobody") == client.access_settings()
         notes[0].write_text("# A\n\nThe crater and the rock.")
         again = client.wait_for_job(client.upload(notes[:1], on_conflict="replace"), check=True)
