@@ -4,20 +4,23 @@ usage: python -m benchmarks.locomo FOLDER [--conversations 26,41,43] [--encoder 
 
 FOLDER has a file NUMBER.json for each conversation: `turns` with id, session, date, speaker and text, and
 `questions` with category and ids of evidence (`../shared/collections/locomo`). Every turn is a note of the
-session, `SPEAKER: TEXT`. Questions of the categories 1 to 4 can be answered, those of category 5 cannot.
+session, `SPEAKER: TEXT`; for `turns`, it is remembered as a turn. Questions of the categories 1 to 4 can be
+answered, those of category 5 cannot.
 
 For each conversation and way, and for all: the mean share of the evidence among the first ten results
 (recall@10), the mean reciprocal rank of the first evidence (MRR), the share within 2,000 characters of
-results, and the median and 95th percentile of milliseconds.
+results (for `turns`, in one answer of `recall` with `max_chars`), and the median and 95th percentile of
+milliseconds.
 
     search     notes.search                     recall   notes.recall with a threshold of 0
     units      Engine.search_units, notes only
+    turns      notes.recall over remembered turns, with a threshold of 0
     documents  Engine.search over one document a session; a passage counts for all of its turns
     bm25s      the library of this name, if it is installed, with its English stop words
 
-Then what the default threshold of recall answers: of the answerable questions, of those of category 5, of the
-questions of another conversation; and how well the best similarity separates the first from either (area
-under the curve).
+Then what the default threshold of recall over remembered turns answers: of the answerable questions, of those
+of category 5, of the questions of another conversation; and how well the best similarity separates the first
+from either (area under the curve).
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,7 +45,8 @@ TOP_K = 10
 BUDGET = 2_000
 UNANSWERABLE = 5
 EVIDENCE = re.compile(r"D\d+:\d+")
-WAYS = ("search", "recall", "units", "documents", "bm25s")
+WAYS = ("search", "recall", "units", "turns", "documents", "bm25s")
+SAID_AT = "%I:%M %p on %d %B, %Y"
 
 
 class Question(NamedTuple):
@@ -57,6 +62,8 @@ class Conversation(NamedTuple):
 
     name: str
     turns: tuple[str, ...]
+    speakers: tuple[str, ...]
+    said_at: tuple[str, ...]
     sessions: tuple[str, ...]
     questions: tuple[Question, ...]
 
@@ -65,12 +72,18 @@ class Conversation(NamedTuple):
         return [each for each in self.questions if each.category != UNANSWERABLE and each.evidence]
 
 
+def said_at(text: str) -> str:
+    return datetime.strptime(text, SAID_AT).replace(tzinfo=UTC).isoformat()
+
+
 def read_conversation(path: Path) -> Conversation:
     stored = json.loads(path.read_text("utf-8"))
     numbers = {turn["_id"]: number for number, turn in enumerate(stored["turns"])}
     return Conversation(
         path.stem,
         tuple(f"{turn['speaker']}: {turn['text']}" for turn in stored["turns"]),
+        tuple(turn["speaker"] for turn in stored["turns"]),
+        tuple(said_at(turn["date"]) for turn in stored["turns"]),
         tuple(str(turn["session"]) for turn in stored["turns"]),
         tuple(
             Question(
@@ -111,10 +124,14 @@ class Memory:
             assert not isinstance(added, Exception), added
             self._turns_of.setdefault(added.note.id, set()).add(number)
         self._sessions: dict[str, tuple[list[int], list[int]]] = {}
+        self.remembered = self.engine.notes.of("remembered")
+        self._turn_of: dict[int, int] = {}
+        self.remember()
 
     def ways(self, names: Sequence[str]) -> Iterator[tuple[str, Find]]:
         """The ways to search, one at a time: documents come last, since the library of notes has none."""
         ways: dict[str, Find] = {"search": self.search, "recall": self.recall, "units": self.units}
+        ways["turns"] = self.turns
         for name in names:
             if name in ways:
                 yield name, ways[name]
@@ -138,6 +155,38 @@ class Memory:
     def units(self, question: str) -> list[Passage]:
         found = self.engine.search_units(question, owner="someone", units=["note"], top_k=TOP_K)
         return [self._note(each.note.id, each.note.text) for each in found.results]  # type: ignore[union-attr]
+
+    def remember(self) -> None:
+        """Store each turn as a turn of its session."""
+        conversation = self.conversation
+        columns = (conversation.speakers, conversation.turns, conversation.said_at, conversation.sessions)
+        items = [
+            {
+                "speaker": speaker,
+                "content": text.removeprefix(f"{speaker}: "),
+                "said_at": said_at,
+                "session_id": session,
+            }
+            for speaker, text, said_at, session in zip(*columns, strict=True)
+        ]
+        for number, added in enumerate(self.remembered.remember(items)):
+            assert not isinstance(added, Exception), added
+            self._turn_of[added.note.id] = number
+
+    def turns(self, question: str) -> list[Passage]:
+        return self._remembered(question, top_k=TOP_K, context_turns=0)
+
+    def turns_in_budget(self, question: str) -> list[Passage]:
+        return self._remembered(question, max_chars=BUDGET)
+
+    def _remembered(self, question: str, **arguments: Any) -> list[Passage]:
+        results = self.remembered.recall(question, threshold=0.0, **arguments).results
+        shown = [[each.metadata["note_id"], *(turn.note_id for turn in each.context)] for each in results]
+        turns = [frozenset(self._turn_of[note_id] for note_id in ids) for ids in shown]
+        return [
+            Passage(own, len(each.content) + sum(len(turn.text) for turn in each.context))
+            for own, each in zip(turns, results, strict=True)
+        ]
 
     def ingest(self) -> None:
         """Store each session as a document."""
@@ -185,7 +234,7 @@ class Scores(NamedTuple):
     milliseconds: float
 
 
-def judge(question: Question, find: Find) -> Scores:
+def judge(question: Question, find: Find, find_in_budget: Find | None = None) -> Scores:
     started = time.perf_counter()
     passages = find(question.text)[:TOP_K]
     took = 1000 * (time.perf_counter() - started)
@@ -200,6 +249,8 @@ def judge(question: Question, find: Find) -> Scores:
         if not rank and passage.turns & question.evidence:
             rank = number
     n = len(question.evidence)
+    if find_in_budget is not None:
+        in_budget = set[int]().union(*(passage.turns for passage in find_in_budget(question.text)))
     return Scores(
         len(found & question.evidence) / n,
         1 / rank if rank else 0.0,
@@ -237,8 +288,8 @@ class Similarities(NamedTuple):
 
 
 def similarities(memory: Memory, questions: Sequence[str]) -> Similarities:
-    best = [memory.notes.recall(text, threshold=0.0) for text in questions]
-    answered = [bool(memory.notes.recall(text).results) for text in questions]
+    best = [memory.remembered.recall(text, threshold=0.0) for text in questions]
+    answered = [bool(memory.remembered.recall(text).results) for text in questions]
     return Similarities([max(found.similarities, default=0.0) for found in best], answered)
 
 
@@ -273,7 +324,8 @@ def main() -> None:
                 kept.values.extend(found.values)
                 kept.is_answered.extend(found.is_answered)
             for way, find in memory.ways(options.ways):
-                scores = [judge(question, find) for question in conversation.answerable]
+                in_budget = memory.turns_in_budget if way == "turns" else None
+                scores = [judge(question, find, in_budget) for question in conversation.answerable]
                 by_way.setdefault(way, []).extend(scores)
                 print(line(conversation.name, way, scores), flush=True)
             memory.engine.close()

@@ -1,12 +1,27 @@
 """What a person tells an assistant in a year: facts that change, others that stay, and some to forget.
 
+usage: python -m benchmarks.memory_year
+
 A fact has a question, and what was said about it in order: the day, the words, and the day from which it
-holds. The words were written before the code that reads them, and are not changed for it.
+holds. The words of the first year were written before the code that reads them; those of the second after it,
+and nothing was changed for them.
+
+For each year: how many changed facts the first result of `recall` states as they are now, how many have the
+right first day, how many name what they replaced, how many statements that stay were replaced, and how many
+forgotten ones came back, by being asked for or by being learned again in other words.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from shoal import Engine
+from shoal.errors import NoteError
+from shoal.notes.notes import OwnerNotes
 
 
 class Said(NamedTuple):
@@ -286,3 +301,330 @@ FIRST = Year(
         ),
     ),
 )
+
+
+# Written after the code that reads it.
+SECOND = Year(
+    changing=(
+        _fact(
+            "In which city does Karin live?",
+            ("2025-01-03", "Karin is based in Lyon.", "2025-01-03"),
+            ("2025-05-14", "Karin relocated to Nantes at the beginning of May.", "2025-05-01"),
+        ),
+        _fact(
+            "Who does the user work for?",
+            ("2025-01-03", "The user is employed by Airbus.", "2025-01-03"),
+            ("2025-06-18", "The user joined Thales last week.", "2025-06-09"),
+        ),
+        _fact(
+            "Who is the user's doctor?",
+            ("2025-01-04", "The user's doctor is Dr. Moreau.", "2025-01-04"),
+            ("2025-03-10", "The user's doctor is now Dr. Petit.", "2025-03-10"),
+        ),
+        _fact(
+            "Which browser does the user prefer?",
+            ("2025-01-04", "Prefers Chrome as a browser.", "2025-01-04"),
+            ("2025-02-27", "Prefers Firefox as a browser now.", "2025-02-27"),
+        ),
+        _fact(
+            "When is the book club?",
+            ("2025-01-05", "The book club meets on Wednesdays.", "2025-01-05"),
+            ("2025-04-09", "The book club meets on Sundays since last month.", "2025-03-01"),
+        ),
+        _fact(
+            "What is the door code of the office?",
+            ("2025-01-06", "The door code of the office is 8841.", "2025-01-06"),
+            ("2025-07-02", "The door code of the office was changed to 2290 yesterday.", "2025-07-01"),
+        ),
+        _fact(
+            "What does Karin drink in the morning?",
+            ("2025-01-07", "Karin drinks black tea in the morning.", "2025-01-07"),
+            ("2025-10-06", "Karin drinks oat milk cocoa in the morning instead of black tea.", "2025-10-06"),
+        ),
+        _fact(
+            "How tall is Max?",
+            ("2025-01-08", "Max is 112 cm tall.", "2025-01-08"),
+            ("2025-09-12", "Max is 118 cm tall now.", "2025-09-12"),
+        ),
+        _fact(
+            "What is my usual running distance?",
+            ("2025-01-09", "I usually run 8 km on weekends.", "2025-01-09"),
+            ("2025-08-11", "I have been running 12 km on weekends since July.", "2025-07-01"),
+        ),
+        _fact(
+            "Which gym am I a member of?",
+            ("2025-01-10", "I am a member of the Basic-Fit gym.", "2025-01-10"),
+            (
+                "2025-05-22",
+                "I cancelled Basic-Fit and became a member of a climbing gym on Monday.",
+                "2025-05-19",
+            ),
+        ),
+        _fact(
+            "What should my coffee be like?",
+            ("2025-01-11", "I take my coffee with sugar.", "2025-01-11"),
+            ("2025-03-17", "I take my coffee without sugar from now on.", "2025-03-17"),
+        ),
+        _fact(
+            "Who walks the dog?",
+            ("2025-01-12", "Our dog walker is Ines.", "2025-01-12"),
+            ("2025-11-04", "Ines stopped; our new dog walker is Paul.", "2025-11-04"),
+        ),
+        _fact(
+            "How do I get to work?",
+            ("2025-01-13", "I commute by train.", "2025-01-13"),
+            ("2025-06-05", "I commute by bicycle these days.", "2025-06-05"),
+        ),
+        _fact(
+            "Which laptop do I use?",
+            ("2025-01-14", "My laptop is a ThinkPad X1.", "2025-01-14"),
+            ("2025-07-30", "I swapped the ThinkPad for a MacBook Air three days ago.", "2025-07-27"),
+        ),
+        _fact(
+            "What is my landline number?",
+            ("2025-01-15", "Landline: 040 123 456.", "2025-01-15"),
+            ("2025-04-24", "The landline is 040 987 654 as of today.", "2025-04-24"),
+        ),
+        _fact(
+            "What time does Max go to bed?",
+            ("2025-01-16", "Max goes to bed at 19:30.", "2025-01-16"),
+            ("2025-09-08", "Max goes to bed at 20:00 since school began on 1 September.", "2025-09-01"),
+        ),
+        _fact(
+            "Which streaming service do we pay for?",
+            ("2025-01-17", "We subscribe to Netflix.", "2025-01-17"),
+            ("2025-02-19", "We dropped Netflix last weekend and subscribe to Mubi.", "2025-02-15"),
+        ),
+        _fact(
+            "What is my favourite dish?",
+            ("2025-01-18", "Lasagne is my favourite dish.", "2025-01-18"),
+            ("2025-08-21", "My favourite dish is ramen nowadays.", "2025-08-21"),
+        ),
+        _fact(
+            "What is Max allergic to?",
+            ("2025-01-19", "Max is allergic to eggs.", "2025-01-19"),
+            ("2025-12-09", "Max is no longer allergic to eggs.", "2025-12-09"),
+        ),
+        _fact(
+            "How do I like to be addressed?",
+            ("2025-01-20", "Call me Mr. Jansen.", "2025-01-20"),
+            ("2025-01-29", "Call me Piet, not Mr. Jansen.", "2025-01-29"),
+        ),
+        _fact(
+            "What is the project called?",
+            ("2025-01-21", "The project is called Heron.", "2025-01-21"),
+            ("2025-04-16", "The project was renamed to Osprey on 14 April.", "2025-04-14"),
+        ),
+        _fact(
+            "When is the release?",
+            ("2025-01-22", "The release is planned for March.", None),
+            ("2025-02-24", "The release has been postponed to May.", None),
+        ),
+        _fact(
+            "Who leads the design team?",
+            ("2025-01-23", "Noor leads the design team.", "2025-01-23"),
+            ("2025-10-15", "Since the beginning of October, Femke leads the design team.", "2025-10-01"),
+        ),
+        _fact(
+            "Where do we keep the backups?",
+            ("2025-01-24", "We keep the backups on Dropbox.", "2025-01-24"),
+            ("2025-03-26", "We moved the backups from Dropbox to Hetzner last Thursday.", "2025-03-20"),
+        ),
+        _fact(
+            "Which database does the shop use?",
+            ("2025-01-25", "The shop uses MySQL.", "2025-01-25"),
+            ("2025-06-26", "The shop uses PostgreSQL now.", "2025-06-26"),
+        ),
+        _fact(
+            "How long are our sprints?",
+            ("2025-01-26", "Our sprints are two weeks long.", "2025-01-26"),
+            ("2025-05-08", "Our sprints are three weeks long from 12 May.", "2025-05-12"),
+        ),
+        _fact(
+            "What is my marital status?",
+            ("2025-01-27", "I am married to Els.", "2025-01-27"),
+            ("2025-11-20", "Els and I got divorced in October.", "2025-10-01"),
+        ),
+        _fact(
+            "What is Karin studying?",
+            ("2025-01-28", "Karin studies chemistry.", "2025-01-28"),
+            ("2025-09-17", "Karin quit chemistry and studies law.", "2025-09-17"),
+        ),
+        _fact(
+            "Do I drink alcohol?",
+            ("2025-01-29", "I drink wine with dinner.", "2025-01-29"),
+            ("2025-02-03", "I don't drink wine any more.", "2025-02-03"),
+        ),
+        _fact(
+            "What is my shoe size?",
+            ("2025-01-30", "My shoe size is 42.", "2025-01-30"),
+            ("2025-08-07", "My shoe size is 43, not 42.", "2025-08-07"),
+        ),
+        _fact(
+            "Which theme should the editor have?",
+            ("2025-01-31", "Use the dark theme in my editor.", "2025-01-31"),
+            ("2025-06-12", "Use the light theme in my editor.", "2025-06-12"),
+        ),
+        _fact(
+            "Who cuts my hair?",
+            ("2025-02-01", "My hairdresser is Lotte.", "2025-02-01"),
+            ("2025-07-10", "I have a new hairdresser, Bram, since last Saturday.", "2025-07-05"),
+        ),
+        _fact(
+            "How many employees does the company have?",
+            ("2025-02-02", "The company has 40 employees.", "2025-02-02"),
+            ("2025-12-03", "The company has grown to 55 employees.", "2025-12-03"),
+        ),
+        _fact(
+            "Where do I buy bread?",
+            ("2025-02-03", "I buy bread at the Wouters bakery.", "2025-02-03"),
+            ("2025-10-23", "Wouters closed two weeks ago, so I buy bread at the market.", "2025-10-09"),
+        ),
+        _fact(
+            "What is the heating set to?",
+            ("2025-02-04", "The heating is set to 21 degrees.", "2025-02-04"),
+            ("2025-11-12", "We lowered the heating to 19 degrees on 1 November.", "2025-11-01"),
+        ),
+        _fact(
+            "Which instrument does Max play?",
+            ("2025-02-05", "Max plays the recorder.", "2025-02-05"),
+            ("2025-09-29", "Max gave up the recorder and plays the drums.", "2025-09-29"),
+        ),
+        _fact(
+            "How do I feel about flying?",
+            ("2025-02-06", "I enjoy flying.", "2025-02-06"),
+            ("2025-08-26", "I dislike flying since the storm in July.", "2025-07-01"),
+        ),
+        _fact(
+            "What is our address?",
+            ("2025-02-07", "Our address is Kerkstraat 12.", "2025-02-07"),
+            ("2025-10-30", "From 1 December our address will be Molenweg 3.", "2025-12-01"),
+        ),
+        _fact(
+            "Which newspaper do I read?",
+            ("2025-02-08", "I read the Guardian every day.", "2025-02-08"),
+            ("2025-05-02", "I switched to the Irish Times in April.", "2025-04-01"),
+        ),
+        _fact(
+            "What is my role in the choir?",
+            ("2025-02-09", "I sing tenor in the choir.", "2025-02-09"),
+            ("2025-12-11", "I sing bass in the choir since last month.", "2025-11-01"),
+        ),
+    ),
+    staying=(
+        Said("2025-02-10", "Karin was born in Brest."),
+        Said("2025-02-11", "My brother works for Renault."),
+        Said("2025-02-12", "Max likes dinosaurs."),
+        Said("2025-02-14", "I visited Porto with Els."),
+        Said("2025-03-01", "My mother lives in Delft."),
+        Said("2025-03-08", "The printer is on the second floor."),
+        Said("2025-03-30", "Max has a blue bicycle."),
+        Said("2025-04-01", "I enjoy crossword puzzles."),
+        Said("2025-04-18", "Noor speaks Arabic and Dutch."),
+        Said("2025-05-05", "We spent Easter in the Ardennes."),
+        Said("2025-05-25", "Ines has a dog of her own."),
+        Said("2025-06-01", "The garden is behind the house."),
+        Said("2025-06-22", "My mother plays bridge on Tuesdays."),
+        Said("2025-07-14", "I read Moby-Dick on holiday."),
+        Said("2025-08-01", "The company was founded in 1998."),
+        Said("2025-08-18", "Karin has a scar on her chin."),
+        Said("2025-09-03", "Max goes to school with Finn."),
+        Said("2025-10-12", "I own a cabin in Norway."),
+        Said("2025-11-11", "Femke moved the plant to the window."),
+        Said("2025-12-19", "My mother prefers tea."),
+    ),
+    forgotten=(
+        ("My blood type is AB negative.", "What is my blood type?", "AB negative is my blood type."),
+        ("I was arrested in 2011.", "Was I ever arrested?", "In 2011 I was arrested."),
+        ("My PIN is 9034.", "What is my PIN?", "The PIN of mine is 9034."),
+        ("Karin takes lithium.", "Which medicine does Karin take?", "Lithium is what Karin takes."),
+        ("My brother owes me 3,000 euros.", "Who owes me money?", "3,000 euros is what my brother owes me."),
+    ),
+)
+
+
+class Outcome(NamedTuple):
+    """What became of a year. `wrong`: what was not as it should be, in words."""
+
+    n_facts: int
+    n_valid_first: int
+    n_dates: int
+    n_dates_right: int
+    n_replaced_named: int
+    n_staying_replaced: int
+    n_forgotten_back: int
+    wrong: tuple[str, ...]
+
+
+def live(notes: OwnerNotes, year: Year) -> Outcome:
+    """Tell a year in the order of its days, forget what is to be forgotten, and ask."""
+    said = [*year.staying, *(each for fact in year.changing for each in fact.said)]
+    ids: dict[str, int] = {}
+    for each in sorted(said, key=lambda each: each.on):
+        ids[each.text] = _remember(notes, each.text, each.on)
+    back = []
+    for text, question, again in year.forgotten:
+        notes.forget(_remember(notes, text, "2025-06-15"))
+        [relearned] = notes.remember([_item(again, "2025-07-15")])
+        found = notes.recall(question, threshold=0.0, top_k=50).results
+        if not isinstance(relearned, NoteError) or any(each.content in (text, again) for each in found):
+            back.append(text)
+    wrong = [f"came back: {text}" for text in back]
+    n_valid = n_named = 0
+    dates = []
+    for fact in year.changing:
+        valid, former = fact.said[-1], fact.said[-2]
+        results = notes.recall(fact.question, threshold=0.0).results
+        first = results[0] if results else None
+        is_valid = first is not None and first.content == valid.text
+        n_valid += is_valid
+        n_named += is_valid and first is not None and any(each.text == former.text for each in first.replaced)
+        if not is_valid:
+            wrong.append(f"{fact.question} {None if first is None else first.content}")
+        if valid.holds_from is not None:
+            day = notes.get(ids[valid.text]).valid_from
+            dates.append(day == valid.holds_from)
+            if not dates[-1]:
+                wrong.append(f"{valid.text} {day} instead of {valid.holds_from}")
+    replaced = [each.text for each in year.staying if notes.get(ids[each.text]).superseded_by is not None]
+    wrong += [f"replaced: {text}" for text in replaced]
+    n = len(year.changing)
+    return Outcome(n, n_valid, len(dates), sum(dates), n_named, len(replaced), len(back), tuple(wrong))
+
+
+def _item(text: str, on: str) -> dict[str, Any]:
+    return {"content": text, "topic": "person", "confidence": 0.95, "said_at": on}
+
+
+def _remember(notes: OwnerNotes, text: str, on: str) -> int:
+    [added] = notes.remember([_item(text, on)])
+    assert not isinstance(added, NoteError), (text, added)
+    return added.note.id
+
+
+YEARS: dict[str, Year] = {"first": FIRST, "second": SECOND}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.parse_args(arguments)
+    for name, year in YEARS.items():
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Engine(Path(folder) / "year.db") as engine,
+        ):
+            found = live(engine.notes.of("someone"), year)
+        print(
+            f"{name} year: valid one first {found.n_valid_first} of {found.n_facts}, dates right "
+            f"{found.n_dates_right} of {found.n_dates}, replaced one named {found.n_replaced_named}, staying "
+            f"ones replaced {found.n_staying_replaced} of {len(year.staying)}, forgotten ones back "
+            f"{found.n_forgotten_back} of {len(year.forgotten)}"
+        )
+        for line in found.wrong:
+            print(f"    {line}")
+
+
+if __name__ == "__main__":
+    main()

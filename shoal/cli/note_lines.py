@@ -14,6 +14,8 @@ from shoal.cli.tables import make_table, print_rest
 from shoal.cli.terminal import quantity
 from shoal.support.plain_text import one_line, plain
 
+PARTS = ("words", "passage", "reefs", "similarity", "turn", "recency", "fact")
+"""Parts of the score of a note."""
 LIST_CHARS = 200
 """Characters of a text in a list."""
 
@@ -79,6 +81,12 @@ def _facts(note: Mapping[str, Any]) -> Iterator[str]:
         yield f"deprecated because: {one_line(note['deprecated_reason'])}"
     if note["merged_into"]:
         yield f"merged into note {note['merged_into']}"
+    if note["event"]:
+        days = " to ".join(dict.fromkeys([note["event"]["first_day"], note["event"]["last_day"]]))
+        yield f"said {note['said_at'][:10]}, {one_line(note['event']['words'])} is {days}"
+    if note["superseded_by"]:
+        days = f"{note['valid_from']} to {note['valid_to']}"
+        yield f"held from {days}, then replaced by note {note['superseded_by']}"
     for tag, relevance in note["tag_relevance"].items():
         judged = f"{relevance['n_positive']} for, {relevance['n_negative']} against"
         yield f"relevance for {one_line(tag)}: {relevance['score']:+.2f} ({judged})"
@@ -134,7 +142,12 @@ def print_categories(console: Console, answer: Mapping[str, Any]) -> None:
 def print_similar(console: Console, similar: Sequence[Mapping[str, Any]]) -> None:
     """Print a warning for each similar note."""
     for note in similar:
-        relation = "may contradict" if note["is_opposite"] else "says nearly the same as"
+        if note["is_superseded"]:
+            relation = "replaces"
+        elif note["change"]:
+            relation = "may replace"
+        else:
+            relation = "may contradict" if note["is_opposite"] else "says nearly the same as"
         line = f"warning: it {relation} note {note['id']} (similarity {note['similarity']:.2f}): "
         console.print(Text(line + _shortened(note["text"]), style="yellow"))
 
@@ -149,11 +162,14 @@ def print_outcomes(console: Console, outcomes: Mapping[str, Any]) -> None:
                 ", counted again" if outcome["is_duplicate"] else ""
             )
         console.print(Text(line))
+        if not outcome["is_duplicate"]:
+            similar = outcome["similar"]
+            print_similar(console, [each for each in similar if each["is_opposite"] or each["change"]])
 
 
 def _score_line(scores: Mapping[str, Any]) -> str:
     """The steps of a score in one line, which can be checked."""
-    signals = " + ".join(f"{name} {scores[f'{name}_part']:.4g}" for name in ("words", "reefs", "similarity"))
+    signals = " + ".join(f"{name} {scores[f'{name}_part']:.4g}" for name in PARTS if scores[f"{name}_part"])
     judged = f"affinity {scores['affinity']:.3g} + relevance {scores['relevance_part']:.3g}"
     return f"score {scores['final']:.4g} = ({signals}) × {judged}"
 

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import note_extraction, note_merges
-from shoal.cli.search_options import given, of_operation, options_of, values_of
+from shoal.cli.search_options import given, options_of, values_of
 from shoal.cli.session import Limit, Offset, Owner, Session, add_group, json_form, printed_by, split_tags
 from shoal.cli.terminal import quantity
-from shoal.declared.notes import NEW_NOTE, NOTE_CHANGES, NOTE_LIST, NOTE_SEARCH
-from shoal.declared.operations.notes import AgentOperations
+from shoal.declared.notes import NEW_NOTE, NOTE_CHANGES, NOTE_LIST, NOTE_SEARCH, RECALL
 from shoal.errors import NoteError
 from shoal.models.notes import (
     AddedNote,
@@ -62,13 +61,13 @@ Here = Annotated[
 OF_NEW = {name: each for name, each in NEW_NOTE.items() if name not in ("prerequisites", "source")}
 OF_CHANGES = {name: each for name, each in NOTE_CHANGES.items() if name != "prerequisites"}
 OF_SEARCH = {name: each for name, each in NOTE_SEARCH.items() if name != "environment"}
-OF_RECALL = of_operation(AgentOperations.recall, "top_k", "threshold")
+
 OPTIONS = {
     "add": options_of(OF_NEW),
     "update": options_of(OF_CHANGES, has_defaults=False),
     "list": options_of(NOTE_LIST),
     "search": options_of(OF_SEARCH),
-    "recall": options_of(OF_RECALL),
+    "recall": options_of(RECALL),
 }
 """Declared options by command. `--requires` stands for `prerequisites`, `--here` for an `environment`."""
 
@@ -414,7 +413,8 @@ def remember(
         typer.Option(
             "--file",
             metavar="FILE",
-            help="Items instead of TEXT: one JSON object with content, topic and confidence per line.",
+            help="Items instead of TEXT: one JSON object with content, topic and confidence per line, or "
+            "with speaker, content, session_id and said_at for a turn of a conversation.",
         ),
     ] = None,
 ) -> None:
@@ -449,9 +449,10 @@ def recall(session: Session, query: Query, owner: Owner = None, **options: Any) 
 
     \b
         shoal note recall "how do I make Python faster" --owner ann
+        shoal note recall "where does Ann live" --valid-at 2025-02-01
     """
     with _notes(session, owner) as notes:
-        return notes.recall(query, **given(OF_RECALL, options))
+        return notes.recall(query, **given(RECALL, options))
 
 
 def _given(**values: Any) -> dict[str, Any]:

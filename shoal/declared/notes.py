@@ -1,10 +1,12 @@
 """The arguments of operations on notes, declared once."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
 from types import MappingProxyType
 from typing import Annotated, Any, Protocol, Required, TypedDict
 
 from shoal.declared.arguments import (
+    MAX_ID,
     OBJECT,
     Argument,
     Choice,
@@ -26,6 +28,9 @@ MAX_CATEGORY_DEPTH = 8
 DEFAULT_TOP_K = 3
 MAX_TOP_K = 50
 RECALL_THRESHOLD = 0.7
+MAX_CONTEXT = 5
+"""Most turns before, and as many behind, a turn."""
+MAX_ANSWER_CHARS = 100_000
 MAX_SHOWN = 500
 """Most notes that a session was shown at once."""
 MAX_MERGED = 20
@@ -39,7 +44,14 @@ DEFAULT_OWNER = "default"
 CATEGORY = f"a path such as `build/docker`, with at most {MAX_CATEGORY_DEPTH} different parts"
 ABOUT_TEXT = f"1 to {MAX_TEXT_CHARS:,} characters"
 
+SAID_AT = "when it was said, ISO 8601; words such as *last Tuesday* count from it. Default: now"
+VALID_FROM = (
+    "first day on which it holds; default: a day that the text names as past or as a start, else `said_at`"
+)
+SUPERSEDES = "id of the note that it replaces"
+
 _TEXT = Value({"type": "string"})
+_MOMENT = Value({"type": "string"})
 _TEXTS = Value({"type": "array", "items": {"type": "string"}}, TextForm.with_commas)
 _ONE_OR_MORE = Many(or_one=True)
 
@@ -96,6 +108,76 @@ class RememberedItem(TypedDict, total=False):
     tags: Annotated[Sequence[str], Argument(kind=Many(), about="where it helps")]
     categories: Annotated[Sequence[str], Argument(kind=Many(), about=f"each {CATEGORY}")]
     session_id: Annotated[str, Argument(kind=Text(), about="the session that submits it")]
+    said_at: Annotated[str, Argument(kind=Text(), about=SAID_AT)]
+    valid_from: Annotated[str, Argument(kind=Text(), about=VALID_FROM)]
+    supersedes: Annotated[int, Argument(kind=Whole(1, MAX_ID), about=SUPERSEDES)]
+
+
+class RememberedTurn(TypedDict, total=False):
+    """What was said in a conversation, kept word for word."""
+
+    speaker: Required[Annotated[str, Argument(kind=Text(), about="who said it")]]
+    content: Required[Annotated[str, Argument(kind=Text(), about=f"1 to {MAX_TEXT_CHARS:,} characters")]]
+    session_id: Required[
+        Annotated[
+            str, Argument(kind=Text(), about="the conversation; its turns follow each other as they come")
+        ]
+    ]
+    said_at: Annotated[str, Argument(kind=Text(), about=SAID_AT)]
+    metadata: Annotated[Mapping[str, Any], Argument(kind=OBJECT, about="any JSON object")]
+
+
+class RecallArguments(TypedDict, total=False):
+    """The arguments of `recall` besides its question."""
+
+    top_k: Annotated[
+        int | None,
+        Argument(
+            kind=Whole(1, MAX_TOP_K),
+            metavar="N",
+            about=f"most results to return; default {DEFAULT_TOP_K}, or {MAX_TOP_K} with `max_chars`",
+        ),
+    ]
+    threshold: Annotated[
+        float | None,
+        Argument(kind=Number(0, 1), default=RECALL_THRESHOLD, about="lowest `similarity` of a result"),
+    ]
+    after: Annotated[
+        str | date | None,
+        Argument(
+            kind=_MOMENT,
+            metavar="DAY",
+            about="only what happened on this day or later: the time that a "
+            "text names, else the day on which it was said",
+        ),
+    ]
+    before: Annotated[
+        str | date | None,
+        Argument(kind=_MOMENT, metavar="DAY", about="only what happened before this day"),
+    ]
+    on: Annotated[
+        str | date | None, Argument(kind=_MOMENT, metavar="DAY", about="only what happened on this day")
+    ]
+    valid_at: Annotated[
+        str | date | None,
+        Argument(kind=_MOMENT, metavar="DAY", about="what held on this day; default: what holds now"),
+    ]
+    context_turns: Annotated[
+        int | None,
+        Argument(
+            kind=Whole(0, MAX_CONTEXT),
+            metavar="N",
+            about="turns before and behind each found turn that come with it; default 1, 0 with `max_chars`",
+        ),
+    ]
+    max_chars: Annotated[
+        int | None,
+        Argument(
+            kind=Whole(1, MAX_ANSWER_CHARS),
+            metavar="N",
+            about="most characters of the texts of all results; those that do not fit are left out",
+        ),
+    ]
 
 
 PREREQUISITES = Members(Prerequisites)
@@ -136,12 +218,15 @@ class NoteChanges(TypedDict, total=False):
         bool | None,
         Argument(kind=Flag(), default=False, about="whether a person or a second source confirmed it"),
     ]
+    valid_from: Annotated[str | date | None, Argument(kind=_MOMENT, metavar="DAY", about=VALID_FROM)]
 
 
 class NewNote(NoteChanges, total=False):
     """The fields of a new note besides its text."""
 
     kind: Annotated[str, Argument(kind=Choice(KINDS), default=KINDS[0], about="what it is")]
+    said_at: Annotated[str | datetime | None, Argument(kind=_MOMENT, metavar="TIME", about=SAID_AT)]
+    supersedes: Annotated[int | None, Argument(kind=Whole(1, MAX_ID), metavar="ID", about=SUPERSEDES)]
     categories: Annotated[
         Iterable[str],
         Argument(
@@ -216,5 +301,6 @@ class NoteSearchArguments(TypedDict, total=False):
 
 NOTE_CHANGES: Mapping[str, Argument] = MappingProxyType(arguments_of(NoteChanges))
 NEW_NOTE: Mapping[str, Argument] = MappingProxyType(arguments_of(NewNote))
+RECALL: Mapping[str, Argument] = MappingProxyType(arguments_of(RecallArguments))
 NOTE_LIST: Mapping[str, Argument] = MappingProxyType(arguments_of(NoteListArguments))
 NOTE_SEARCH: Mapping[str, Argument] = MappingProxyType(arguments_of(NoteSearchArguments))

@@ -67,6 +67,8 @@ UNSTABLE_FIELDS = frozenset(
         "data_checksum",
         "from_version",
         "word_id",
+        "valid_to",
+        "superseded_by",
         "last_matched",
         "deprecated_at",
         "merged_into",

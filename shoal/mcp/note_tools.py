@@ -59,11 +59,13 @@ from shoal.models.notes import (
     NoteOutcome,
     NotePage,
     RecalledNote,
+    SimilarNote,
 )
 from shoal.notes.drafts import MAX_OWNER_CHARS, checked_categories
 from shoal.notes.environment import Environment
 from shoal.notes.merging import AGENT
 from shoal.notes.note_rows import FORGOTTEN
+from shoal.notes.searching import described
 from shoal.support.plain_text import in_line
 
 NOTE_ID = "note_id"
@@ -95,7 +97,7 @@ Item = Annotated[
     dict[str, Any],
     Field(
         description="`content`, `topic` (not `general`), `confidence` (above 0.8), and, "
-        "if wanted, `tags`, `categories`, `metadata`, `session_id`."
+        "if wanted, `said_at`, `tags`. A turn has `speaker`, `content`, `session_id`, `said_at`."
     ),
 ]
 
@@ -175,7 +177,9 @@ class NoteTools:
             f"similar ({other.similarity:.2f}{', maybe opposite' if other.is_opposite else ''}): "
             f"[{other.id}] {shortened_quote(other.text, SIMILAR_TOKENS)}"
             for other in added.similar
+            if not other.change
         ]
+        lines += [f"It {says}" for other in added.similar if other.change and (says := _warning(other))]
         return answer("\n".join([message + opposite, *lines]), view)
 
     def update_note(
@@ -340,11 +344,18 @@ class NoteTools:
         threshold: Annotated[
             float, of_argument(RECALL["threshold"], "Lowest similarity of an item.")
         ] = RECALL_THRESHOLD,
+        valid_at: Annotated[str, Field(description="What held on this day.")] = "",
         max_tokens: MaxTokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, RecalledItems]:
-        """Recall what earlier conversations with a user taught. Only the memory of this user is searched. For
-        documents, use search_chunks; for lessons about tools and code, search the notes."""
-        recalled = self._backend.notes(user_id).recall(query, top_k=top_k, threshold=threshold)
+        """Recall what earlier conversations with a user taught, what holds now first. Only the memory of
+        this user is searched. For documents, use search_chunks; for lessons about tools and code, search the
+        notes."""
+        recalled = self._backend.notes(user_id).recall(
+            query,
+            top_k=top_k,
+            threshold=threshold,
+            valid_at=valid_at or None,
+        )
         budget, lines, results = Budget(max_tokens, NOTICE, query[:QUERY_SHOWN]), [], []
         near = recalled.nearest
         for number, item in enumerate(recalled.results or ([] if near is None else [near]), start=1):
@@ -400,13 +411,14 @@ class NoteTools:
         ],
         context: Context[Any, Any],
     ) -> Annotated[CallToolResult, RememberedItems]:
-        """Remember what a conversation with a user taught, for recall. Facts that stay true, not the course
-        of the conversation. Items without a subject or with low confidence are refused, with the reason; an
-        item that says the same as a stored one is counted, not stored twice."""
+        """Remember what a conversation with a user taught, for recall: facts, or turns. Items without a
+        subject or with low confidence are refused; a repeated one is counted."""
         outcomes: list[RememberedItem] = []
+        warnings: list[list[str]] = []
         for start in range(0, len(items), ITEMS_PER_STEP):
             step = self._backend.remember(user_id, items[start : start + ITEMS_PER_STEP])
             outcomes += map(_remembered, step.results)
+            warnings += map(_warnings, step.results)
             anyio.from_thread.run(context.report_progress, len(outcomes), len(items))
         stored = [item for item in outcomes if item.error is None]
         n_duplicates = sum(item.is_duplicate for item in stored)
@@ -417,6 +429,7 @@ class NoteTools:
             items=outcomes,
         )
         reasons = [f"item {i}: {item.error}" for i, item in enumerate(outcomes, 1) if item.error]
+        reasons += [f"item {i} {warning}" for i, found in enumerate(warnings, 1) for warning in found]
         summary = (
             f"Stored {remembered.n_stored}, known already {remembered.n_duplicates}, "
             f"refused {remembered.n_refused}."
@@ -560,9 +573,13 @@ def _recalled(item: RecalledNote) -> RecalledItem:
 
 def _recalled_line(item: RecalledNote, max_tokens: int) -> str:
     topic = in_line(str(item.metadata.get("topic") or "note"))
-    facts = f"(note {item.metadata.get('note_id')}, similarity {item.similarity:.2f})"
+    facts = f"({described(item, lambda text: shortened_quote(text, SIMILAR_TOKENS))})"
     text = shortened_quote(item.content, max_tokens - tokens_of(topic, facts) - ID_TOKENS)
-    return f"**{topic}**: {text} {facts}"
+    context = [
+        f"\n   [{turn.note_id}] {in_line(turn.speaker)}: {shortened_quote(turn.text, SIMILAR_TOKENS)}"
+        for turn in item.context
+    ]
+    return "".join([f"**{topic}**: {text} {facts}", *context])
 
 
 QUERY_SHOWN = 200
@@ -582,3 +599,22 @@ def _recall_text(query: str, lines: Sequence[str], *, is_answer: bool) -> str:
 def _remembered(outcome: NoteOutcome) -> RememberedItem:
     error = None if outcome.error is None else in_line(f"{outcome.field}: {outcome.error}")
     return RememberedItem(note_id=outcome.note_id, is_duplicate=outcome.is_duplicate, error=error)
+
+
+def _warnings(outcome: NoteOutcome) -> list[str]:
+    """What a new note replaces or may contradict."""
+    if outcome.is_duplicate:
+        return []
+    return [warning for other in outcome.similar if (warning := _warning(other))]
+
+
+def _warning(other: SimilarNote) -> str | None:
+    if other.is_superseded:
+        says = "replaces"
+    elif other.change:
+        says = "may replace"
+    elif other.is_opposite:
+        says = "may contradict"
+    else:
+        return None
+    return f"{says} note {other.id}: {shortened_quote(other.text, SIMILAR_TOKENS)}"

@@ -22,8 +22,12 @@ from shoal.models.scores import (
 from shoal.models.search import SearchResult
 from shoal.models.vocabulary import Label
 
-KINDS = ("lesson", "atom", "knowledge")
+TURN = "turn"
+"""The kind of what was said in a conversation, word for word: its title is the speaker."""
+KINDS = ("lesson", "atom", "knowledge", TURN)
 SOURCES = ("manual", "agent", "extraction", "import")
+CHANGES = ("attribute", "relation", "ended", "amount", "polarity", "slot")
+"""How a statement changes a fact (`shoal.notes.facts`)."""
 PINNED_BY = ("person", "tags", "relevance")
 
 
@@ -47,12 +51,21 @@ class TagSetMatches(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class NoteEvent:
+    """The time that a text names."""
+
+    first_day: Annotated[str, "such as `2026-01-31`"]
+    last_day: Annotated[str, "the same for a single day"]
+    words: Annotated[str, "the words of the text that name it; relative ones count from `said_at`"]
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """A stored note with its evidence."""
 
     id: Annotated[int, "id of the note"]
     owner: Annotated[str, "whose note it is"]
-    kind: Annotated[str, "what it is", KINDS]
+    kind: Annotated[str, "what it is; a `turn` was said word for word, and its title is the speaker", KINDS]
     title: Annotated[str, "may be empty"]
     text: Annotated[str, "as stored; control characters are spaces"]
     domain: Annotated[str, "subject; may be empty"]
@@ -79,6 +92,11 @@ class Note:
     tag_relevance: Annotated[Mapping[str, TagRelevance], "how it was judged, by tag"]
     sessions: Annotated[tuple[str, ...], "the sessions that submitted it"]
     labels: tuple[Label, ...]
+    said_at: Annotated[Time, "when it was said, UTC in ISO 8601; by default when it was stored"]
+    event: Annotated[NoteEvent | None, "the first time that its text names; null without one"]
+    valid_from: Annotated[str, "first day on which it holds"]
+    valid_to: Annotated[str | None, "day on which another note replaced it; null: it holds"]
+    superseded_by: Annotated[int | None, "id of the note that replaced it"]
     created_at: Annotated[Time, "UTC in ISO 8601"]
     updated_at: Annotated[Time, "time of its last change, UTC in ISO 8601"]
     change_number: Annotated[int, "number of its last change among the changes of all notes"]
@@ -100,6 +118,10 @@ class SimilarNote:
     text: Annotated[str, "its text"]
     similarity: Annotated[float, "0 to 1"]
     is_opposite: Annotated[bool, "whether the two may contradict each other"]
+    change: Annotated[
+        str | None, "how the new note changes what this one says; null if it does not", CHANGES
+    ] = None
+    is_superseded: Annotated[bool, "whether the new note has replaced it"] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +134,8 @@ class AddedNote:
         "whether its text was stored already; then its `occurrence_count` went up, and other fields stayed",
     ]
     similar: Annotated[
-        tuple[SimilarNote, ...], "active notes that say nearly the same, or the opposite; most similar first"
+        tuple[SimilarNote, ...],
+        "active notes that say nearly the same, the opposite, or what it changes; most similar first",
     ] = ()
 
 
@@ -122,7 +145,9 @@ class NoteOutcome:
 
     note_id: Annotated[int | None, "null if it was refused"]
     is_duplicate: Annotated[bool, "whether a stored note was counted again instead"] = False
-    similar: Annotated[tuple[SimilarNote, ...], "notes that say nearly the same"] = ()
+    similar: Annotated[
+        tuple[SimilarNote, ...], "notes that say nearly the same, the opposite, or what it changes"
+    ] = ()
     field: Annotated[str | None, "the invalid field; null if it was stored"] = None
     error: Annotated[str | None, "why it was refused; null if it was stored"] = None
 
@@ -249,20 +274,40 @@ class NoteStatus:
 class NoteScores:
     """How the score of a note came about, step by step.
 
-    final = (words_part + reefs_part + similarity_part) * affinity + relevance_part
+    signals = words_part + passage_part + reefs_part + similarity_part + turn_part + recency_part + fact_part
+    final = signals * affinity + relevance_part
     """
 
     bm25: Annotated[float, "raw score of the words, those of notes around it in its session included"]
     overlap: Annotated[float, "raw score of the shared reefs"]
     words_part: Annotated[float, "`bm25` in parts of that of a note with every word of the query once"]
+    passage_part: Annotated[float, "the same of the note with four before and behind it in its session"]
     reefs_part: Annotated[float, "0.1 * `overlap` / the largest one"]
     similarity_part: Annotated[float, "0.2 * similarity / the largest one; 0 if it was not compared"]
+    turn_part: Annotated[
+        float, "of a turn: 0.2 if the query names its speaker, less 0.15 if it ends with a question mark"
+    ]
+    recency_part: Annotated[float, "0.02 for the newest note, halved every 90 days before it was said"]
+    fact_part: Annotated[float, "what the best of the notes that it replaced scores more"]
     signals: Annotated[float, "the sum of these parts"]
     affinity: Annotated[float, "factor of the tags of note and environment, 0.3 to 1.7"]
     tag_similarity: Annotated[float | None, "similarity of the tags behind the factor"]
     relevance: Annotated[float | None, "mean judgement with the tags of the environment; null without one"]
     relevance_part: Annotated[float, "what relevance adds"]
     final: Annotated[float, "the score"]
+
+    @property
+    def parts(self) -> tuple[float, ...]:
+        """What `signals` is the sum of."""
+        return (
+            self.words_part,
+            self.passage_part,
+            self.reefs_part,
+            self.similarity_part,
+            self.turn_part,
+            self.recency_part,
+            self.fact_part,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +317,25 @@ class NoteReason:
     reef_id: int
     reef_name: str
     share: Annotated[float, "its part of the overlap, 0 to 1"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedNote:
+    """A note whose fact another has replaced."""
+
+    id: Annotated[int, "id of the note"]
+    text: Annotated[str, "its text"]
+    valid_from: Annotated[str, "first day on which it held"]
+    valid_to: Annotated[str | None, "day on which it was replaced; null: it holds"]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextTurn:
+    """A turn beside a result in its session."""
+
+    note_id: Annotated[int, "id of the turn"]
+    speaker: Annotated[str, "who said it"]
+    text: Annotated[str, "what was said"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +350,8 @@ class NoteResult:
     why: Annotated[str, "why it was found, in one sentence; words of the note stand between asterisks"]
     reasons: Reasons
     scores: Annotated[NoteScores | None, "with `include_scores`; else null"] = None
+    replaced: Annotated[tuple[ReplacedNote, ...], "notes of the same fact at other times, newest first"] = ()
+    context: Annotated[tuple[ContextTurn, ...], "of a turn: those around it, in order"] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +402,14 @@ class RecalledNote:
     content: Annotated[str, "text of the note"]
     metadata: Annotated[Mapping[str, Any], "that of the note, with `topic` and `note_id`"]
     similarity: Annotated[float, "of query and note, 0 to 1; comparable between queries"]
+    kind: Annotated[str, "what it is; the topic of a `turn` is the speaker", KINDS]
+    said_at: Annotated[Time, "when it was said, UTC in ISO 8601"]
+    event: Annotated[NoteEvent | None, "the first time that its text names; null without one"]
+    valid_from: Annotated[str, "first day on which it holds"]
+    valid_to: Annotated[str | None, "day on which another note replaced it; null: it holds"]
+    session_id: Annotated[str, "the first session that submitted it; may be empty"]
+    replaced: Annotated[tuple[ReplacedNote, ...], "notes of the same fact at other times, newest first"] = ()
+    context: Annotated[tuple[ContextTurn, ...], "of a turn: those around it, in order"] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +472,12 @@ class NoteDraft:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     session_id: str = ""
     verified: bool = False
+    said_at: str = ""
+    event_from: str | None = None
+    event_to: str | None = None
+    event_words: str = ""
+    valid_from: str = ""
+    supersedes: int | None = None
 
 
 class ScoredText(NamedTuple):

@@ -10,18 +10,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from shoal.errors import NoteError
-from shoal.models.notes import AddedNote, NoteDraft, ScoredText, SimilarNote
+from shoal.models.notes import TURN, AddedNote, NoteDraft, ScoredText, SimilarNote
 from shoal.models.similarity import DUPLICATE
 from shoal.notes import drafts
 from shoal.notes.context import NoteContext
+from shoal.notes.facts import Statement, find_change
 from shoal.notes.largest import largest
 from shoal.notes.note_index import Bools, NoteIndex
 from shoal.notes.note_rows import NoteRows
+from shoal.notes.note_times import NoteTimes
 from shoal.notes.note_vectors import ADDING_SECONDS, with_vectors
 from shoal.notes.ranking import QueryTerm, bm25
 from shoal.notes.similarity import TextFeatures, similarities
 from shoal.notes.texts import TitledText, all_features, score_texts
+from shoal.settings import Settings
 from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.profiles import Profiles
 from shoal.storage.reef_names import write_names
@@ -32,6 +37,9 @@ ADDED_TOGETHER = 16
 while the next notes are scored, so that single writes need not wait for long."""
 COMPARED = 8
 """Notes that a new one is compared with: so many of the best by words, and as many by reefs."""
+CHANGE_CANDIDATES = 24
+"""Notes that are read for facts that a new one changes: so many of the best by words, as many by reefs, and
+as many by the words of its relations."""
 MAX_COMPARED_TERMS = 10
 MAX_COMPARED_REEFS = 12
 """Terms and reefs of a new note by which similar ones are looked for: the rarest and the strongest."""
@@ -49,6 +57,12 @@ class _Prepared:
     text_hash: str
     scored: ScoredText
     similar: tuple[SimilarNote, ...] = ()
+    changed: frozenset[int] = frozenset()
+    """Ids of similar notes whose fact it certainly changes."""
+
+
+APPLY, OFF = "apply", "off"
+"""Values of the setting `note_changes`."""
 
 
 def add(
@@ -125,7 +139,7 @@ def _merged_or_stored(
 ) -> AddedNote:
     rows = NoteRows(transaction, owner)
     for similar in prepared.similar:
-        if not similar.is_opposite and rows.find_active(similar.id) is not None:
+        if not (similar.is_opposite or similar.change) and rows.find_active(similar.id) is not None:
             return _count_again(context, transaction, owner, similar.id, prepared)
     return _store(context, transaction, owner, [prepared])[0]
 
@@ -198,13 +212,59 @@ def _prepare(
     index = context.index_of(rows)
     deadline = time.monotonic() + ADDING_SECONDS
     return [
-        dataclasses.replace(
-            each, similar=similar_to(context, rows, index, each.scored, each.draft.text, deadline)
+        _with_changes(
+            context,
+            rows,
+            index,
+            dataclasses.replace(
+                each, similar=similar_to(context, rows, index, each.scored, each.draft.text, deadline)
+            ),
         )
-        if rows.find_text(each.text_hash) is None
+        if each.draft.kind != TURN and rows.find_text(each.text_hash) is None
         else each
         for each in prepared
     ]
+
+
+def _with_changes(context: NoteContext, rows: NoteRows, index: NoteIndex, prepared: _Prepared) -> _Prepared:
+    """Add the notes whose facts a note changes to those that are similar."""
+    if context.settings.note_changes == OFF:
+        return prepared
+    statement = Statement(prepared.draft.text)
+    own = candidates_for(index, prepared.scored.words, prepared.scored.profile, n=CHANGE_CANDIDATES)
+    terms = [QueryTerm(term, term, 1) for term in sorted(statement.triggers)]
+    raw = bm25(index, terms) * index.is_comparable if terms else np.zeros(0, dtype=np.int64)
+    of_relations = index.note_ids[largest(raw, CHANGE_CANDIDATES)].tolist()
+    candidates = sorted({*own, *of_relations})
+    if not candidates:
+        return prepared
+    packed = rows.packed(candidates)
+    changes = {
+        note.id: change
+        for note in packed
+        if (change := find_change(Statement(note.text), statement)) is not None
+    }
+    if not changes:
+        return prepared
+    known = {each.id: each for each in prepared.similar}
+    changed = [note for note in packed if note.id in changes and note.id not in known]
+    scorer = context.get_scorer()
+    features = TextFeatures.of_stored(scorer, prepared.scored.words, prepared.scored.profile)
+    values = similarities(features, all_features(changed, scorer)) if changed else None
+    if values is not None:
+        for note, value, is_opposite in zip(
+            changed, values.values.tolist(), values.is_opposite.tolist(), strict=True
+        ):
+            known[note.id] = SimilarNote(note.id, note.text, value, is_opposite)
+    similar = [
+        dataclasses.replace(each, change=changes[each.id].reason) if each.id in changes else each
+        for each in known.values()
+    ]
+    return dataclasses.replace(
+        prepared,
+        similar=tuple(sorted(similar, key=lambda each: (-each.similarity, each.id))),
+        changed=frozenset(note_id for note_id, change in changes.items() if change.is_certain),
+    )
 
 
 def similar_to(
@@ -266,11 +326,16 @@ def _similar(
 
 
 def candidates_for(
-    index: NoteIndex, words_of_text: bytes, profile_of_text: bytes, among: Bools | None = None
+    index: NoteIndex,
+    words_of_text: bytes,
+    profile_of_text: bytes,
+    among: Bools | None = None,
+    n: int = COMPARED,
 ) -> list[int]:
     """The ids of the notes that match a text best by words, and by reefs.
 
     `among`: for each place of the index, whether its note counts; given for the text of a note in the index.
+    By default, turns and notes that were replaced do not. `n`: notes by words, and by reefs.
     """
     own = Counter(words_of_text.decode().split())
     terms = [QueryTerm(word, word, 1) for word in own]
@@ -285,7 +350,7 @@ def candidates_for(
     )
     places = set[int]()
     for raw in (bm25(index, rarest[:MAX_COMPARED_TERMS]), index.overlaps(query_z)):
-        places.update(largest(raw if among is None else raw * among, COMPARED).tolist())
+        places.update(largest(raw * (index.is_comparable if among is None else among), n).tolist())
     return sorted(index.note_ids[sorted(places)].tolist()) if places else []
 
 
@@ -296,19 +361,49 @@ def _store(
     if prepared:
         write_names(transaction, scorer.data_checksum, scorer.reefs, scorer.islands)
     stored: list[tuple[int, bool]] = []
+    similar: list[tuple[SimilarNote, ...]] = []
     first_change = rows.next_change(len(prepared)) - len(prepared) + 1 if prepared else 0
     for change_number, each in enumerate(prepared, first_change):
-        note_id = rows.find_text(each.text_hash)
+        note_id = rows.find_same(each.draft, each.text_hash)
         if note_id is not None:
             rows.repeat(note_id, each.draft, now)
-        else:
-            new_id = rows.insert(each.draft, each.text_hash, each.scored, change_number, now)
-            rows.add_history(new_id, "added", {}, now)
-        stored.append((new_id, False) if note_id is None else (note_id, True))
+            stored.append((note_id, True))
+            similar.append(())
+            continue
+        new_id = rows.insert(each.draft, each.text_hash, each.scored, change_number, now)
+        rows.add_history(new_id, "added", {}, now)
+        stored.append((new_id, False))
+        similar.append(_superseded(context.settings, rows, new_id, each, now))
     threshold = context.settings.label_threshold
     distinct = list(dict.fromkeys(note_id for note_id, _ in stored))
     notes = {note.id: note for note in rows.get_many(distinct, label_threshold=threshold)}
     return [
-        AddedNote(notes[note_id], is_duplicate, () if is_duplicate else each.similar)
-        for (note_id, is_duplicate), each in zip(stored, prepared, strict=True)
+        AddedNote(notes[note_id], is_duplicate, others)
+        for (note_id, is_duplicate), others in zip(stored, similar, strict=True)
     ]
+
+
+def _superseded(
+    settings: Settings, rows: NoteRows, new_id: int, prepared: _Prepared, now: str
+) -> tuple[SimilarNote, ...]:
+    """Let a new note replace those whose fact it certainly changes, or the one that it names; return the
+    similar notes as they are then."""
+    times, named = NoteTimes(rows), prepared.draft.supersedes
+    if named is not None:
+        rows.check(named)
+        if not times.supersede(named, new_id, now):
+            raise NoteError(
+                "supersedes", f"note {named} is hidden, was replaced already, or holds only later"
+            )
+    return tuple(
+        dataclasses.replace(each, is_superseded=True)
+        if each.id == named
+        or (
+            named is None
+            and settings.note_changes == APPLY
+            and each.id in prepared.changed
+            and times.supersede(each.id, new_id, now)
+        )
+        else each
+        for each in prepared.similar
+    )

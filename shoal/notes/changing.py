@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shoal.errors import NoteStateError
-from shoal.models.notes import Note
+from shoal.models.notes import TURN, Note
 from shoal.notes import drafts
 from shoal.notes.context import NoteContext
 from shoal.notes.judging import write_pin
 from shoal.notes.note_rows import NoteRows
+from shoal.notes.note_times import NoteTimes
 from shoal.notes.pinning import Pin
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.texts import TitledText, score_texts
@@ -45,10 +46,19 @@ def update(context: NoteContext, owner: str, note_id: int, fields: Mapping[str, 
         rows.add_history(note_id, "updated", {name: _stored(note, name) for name in changed}, now)
         if "tags" in changed:
             rows.set_tags(note_id, changed["tags"])
-        columns = {name: _column(name, value) for name, value in changed.items() if name != "tags"}
+        if changed.keys() & {"text", "valid_from"}:
+            text = changed.get("text", note.text)
+            given = changed.get("valid_from") or (None if "text" in changed else note.valid_from)
+            NoteTimes(rows).write(note_id, **drafts.times_of(text, note.said_at, given))
+        others = ("tags", "valid_from")
+        columns = {name: _column(name, value) for name, value in changed.items() if name not in others}
         if changed.keys() & {"title", "text"}:
             columns |= scored._asdict()
-            columns |= {"dedup_verified": 0, "dedup_attempts": 0, "dedup_last_error": None}
+            columns |= {
+                "dedup_verified": int(note.kind == TURN),
+                "dedup_attempts": 0,
+                "dedup_last_error": None,
+            }
         if "text" in changed:
             columns["text_hash"] = drafts.hash_of(changed["text"])
         rows.change(note_id, now, **columns)
@@ -96,7 +106,7 @@ def restore(context: NoteContext, owner: str, note_id: int) -> Note:
         note = rows.get(note_id, label_threshold=threshold)
         if note.is_active:
             return note
-        same = rows.find_text(drafts.hash_of(note.text))
+        same = None if note.kind == TURN else rows.find_text(drafts.hash_of(note.text))
         if same is not None:
             raise NoteStateError(f"note {same} is active and has the same text; deprecate it first")
         before = {
@@ -111,7 +121,7 @@ def restore(context: NoteContext, owner: str, note_id: int) -> Note:
             deprecated_at=None,
             deprecated_reason=None,
             merged_into=None,
-            dedup_verified=0,
+            dedup_verified=int(note.kind == TURN),
             dedup_attempts=0,
         )
         return rows.get(note_id, label_threshold=threshold)

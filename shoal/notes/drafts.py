@@ -7,14 +7,17 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime
 from pathlib import PurePath
 from typing import Any, TypeVar
 
+from shoal.declared.arguments import MAX_ID, Moment
 from shoal.declared.notes import MAX_CATEGORY_DEPTH, MAX_TAGS, MAX_TEXT_CHARS
-from shoal.errors import InvalidFieldError, NoteError
+from shoal.errors import InvalidFieldError, NoteError, QueryError
 from shoal.formats.decoding import clean
 from shoal.formats.drafts import checked_metadata
 from shoal.models.notes import KINDS, SOURCES, NoteDraft
+from shoal.notes.dates import find_dates
 from shoal.notes.environment import normalized_tag
 from shoal.notes.prerequisites import Prerequisites, split_tags
 from shoal.settings import Settings
@@ -30,7 +33,10 @@ MAX_CATEGORY_CHARS = 200
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 
-FIELDS = frozenset(NoteDraft.__dataclass_fields__)
+MAX_DATED_CHARS = 2_000
+"""Characters of a text that are searched for the time that it names."""
+
+FIELDS = frozenset(NoteDraft.__dataclass_fields__) - {"event_from", "event_to", "event_words"}
 
 Result = TypeVar("Result")
 
@@ -68,12 +74,14 @@ def make_draft(settings: Settings, given: Mapping[str, Any]) -> NoteDraft:
             )
     if "text" not in given:
         raise NoteError("text", "is missing")
+    text = checked_text(given["text"])
+    said_at = checked_moment("said_at", given.get("said_at"))
     gates, gate_tags = _prerequisites(given.get("prerequisites"))
     verified = given.get("verified", False)
     if not isinstance(verified, bool):
         raise NoteError("verified", "must be true or false")
     return NoteDraft(
-        text=checked_text(given["text"]),
+        text=text,
         kind=checked_choice("kind", given.get("kind", "lesson"), KINDS),
         title=checked_line("title", given.get("title", ""), settings.max_title_chars),
         domain=checked_line("domain", given.get("domain", ""), MAX_DOMAIN_CHARS),
@@ -84,7 +92,51 @@ def make_draft(settings: Settings, given: Mapping[str, Any]) -> NoteDraft:
         metadata=checked_metadata_of(given.get("metadata"), settings),
         session_id=checked_line("session_id", given.get("session_id") or "", MAX_SESSION_CHARS),
         verified=verified,
+        said_at=said_at,
+        supersedes=_supersedes(given.get("supersedes")),
+        **times_of(text, said_at, given.get("valid_from")),
     )
+
+
+def times_of(text: str, said_at: str, valid_from: object = None) -> dict[str, Any]:
+    """Return the fields of a note for the first time that its text names, and the first day on which it
+    holds: `valid_from`, else a day that the text names as past or as a start, else that when it was said."""
+    said = date.fromisoformat(said_at[:10]) if said_at else datetime.now(UTC).date()
+    found = find_dates(text[:MAX_DATED_CHARS], said)
+    day = checked_day("valid_from", valid_from)
+    start = next((each.first for each in found if each.is_start or each.first <= said), said)
+    event = found[0] if found else None
+    return {
+        "event_from": event and event.first.isoformat(),
+        "event_to": event and event.last.isoformat(),
+        "event_words": text[event.start : event.end] if event else "",
+        "valid_from": day or start.isoformat(),
+    }
+
+
+def _supersedes(note_id: object) -> int | None:
+    if note_id is None:
+        return None
+    if isinstance(note_id, bool) or not isinstance(note_id, int) or not 1 <= note_id <= MAX_ID:
+        raise NoteError("supersedes", "must be the id of a note")
+    return note_id
+
+
+def checked_moment(field: str, moment: object) -> str:
+    """Return a time in UTC; an empty text if none is given."""
+    if moment is None or moment == "":
+        return ""
+    try:
+        return Moment().check(field, moment)
+    except QueryError as error:
+        raise NoteError(field, str(error)) from error
+
+
+def checked_day(field: str, day: object) -> str:
+    """Return a day as `2026-01-31`; an empty text if none is given."""
+    if isinstance(day, date) and not isinstance(day, datetime):
+        return day.isoformat()
+    return checked_moment(field, day)[:10]
 
 
 def checked_text(text: object) -> str:

@@ -95,7 +95,7 @@ def compare(
     found: dict[int, list[int]] = {}
     for head in heads:
         among = ~is_queued | (index.note_ids < head.id)
-        among &= index.note_ids != head.id
+        among &= (index.note_ids != head.id) & index.is_comparable
         if head.kind in kind_names:
             among &= kinds == kind_names.index(head.kind)
         found[head.id] = candidates_for(index, head.words, head.profile, among)

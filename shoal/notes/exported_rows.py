@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from shoal.models.notes import Note
+from shoal.notes import drafts
 from shoal.notes.merge_rows import Rows, rows_of
 from shoal.notes.note_maintenance import owners
 from shoal.notes.note_rows import NoteRows
@@ -19,7 +20,7 @@ from shoal.storage.database import Snapshot
 FIELDS = (
     "id", "owner", "kind", "title", "text", "domain", "tags", "categories", "prerequisites", "source",
     "metadata", "verified", "pinned_by", "pin_tags", "occurrence_count", "times_matched", "last_matched",
-    "deprecated_at", "deprecated_reason", "sessions", "created_at", "updated_at",
+    "deprecated_at", "deprecated_reason", "sessions", "valid_to", "created_at", "updated_at",
 )  # fmt: skip
 NOTES_TOGETHER = 200
 NO_LABELS = 2.0
@@ -86,12 +87,22 @@ def _notes(snapshot: Snapshot, owner: str, ids: Sequence[int]) -> Iterator[dict[
             yield {
                 "type": "note",
                 **{name: getattr(note, name) for name in FIELDS},
+                # Times that follow from when a note was stored are left out.
+                "said_at": None if note.said_at == note.created_at else note.said_at,
+                "valid_from": None if note.valid_from == _said_from(note) else note.valid_from,
+                "superseded_by": note.superseded_by if note.superseded_by in known else None,
                 "merged_into": note.merged_into if note.merged_into in known else None,
                 "is_compared": note.id in compared,
                 **_evidence(note),
                 "feedback": [entry._asdict() for entry in rows.feedbacks(note.id)],
                 "history": history,
             }
+
+
+def _said_from(note: Note) -> str:
+    """The first day on which a note holds by its text."""
+    day: str = drafts.times_of(note.text, note.said_at)["valid_from"]
+    return day
 
 
 def _evidence(note: Note) -> dict[str, Any]:

@@ -30,6 +30,8 @@ from shoal.notes.note_records import (
     checked_time,
     entries_of,
 )
+from shoal.notes.note_rows import NoteRows
+from shoal.notes.note_times import NoteTimes
 from shoal.notes.texts import TitledText, score_texts
 from shoal.scorer import Scorer
 from shoal.settings import Settings
@@ -116,6 +118,7 @@ class RelatedImport:
         self._merge_ids: dict[int, int] = {}
         self._absorbed: list[tuple[int, int]] = []
         self._unmerged: list[tuple[int, int, int]] = []
+        self._superseded: list[tuple[int, int]] = []
         self.n_merges = self.n_proposals = self.n_sessions = self.n_left_out = 0
 
     def add_note(self, note: ImportedNote, stored: StoredNote) -> None:
@@ -127,13 +130,15 @@ class RelatedImport:
             return
         if note.merged_into is not None:
             self._absorbed.append((note.id, note.merged_into))
+        if note.superseded_by is not None and stored.is_new:
+            self._superseded.append((note.id, note.superseded_by))
         for place, change in enumerate(note.history):
             survivor_id = change["before"].get("merged_into")
             if isinstance(survivor_id, int) and not isinstance(survivor_id, bool):
                 self._unmerged.append((note.id, survivor_id, place))
 
     def name_survivors(self, together: int) -> None:
-        """Write which note absorbed which, now and in the history, once all notes are stored."""
+        """Write which note absorbed or replaced which, now and in the history, once all notes are stored."""
         for start in range(0, len(self._absorbed), together):
             with self._database.write() as transaction:
                 imports = NoteImports(transaction, self.owner)
@@ -147,7 +152,14 @@ class RelatedImport:
                 for absorbed_id, survivor_id, place in self._unmerged[start : start + together]:
                     if (survivor := self._notes.get(survivor_id)) is not None:
                         imports.set_former_survivor(self._notes[absorbed_id].id, place, survivor.id)
-        self._absorbed, self._unmerged = [], []
+        for start in range(0, len(self._superseded), together):
+            with self._database.write() as transaction:
+                times = NoteTimes(NoteRows(transaction, self.owner))
+                for old_id, new_id in self._superseded[start : start + together]:
+                    old, new = self._notes[old_id], self._notes.get(new_id)
+                    if new is not None:
+                        times.supersede(old.id, new.id, timestamp(), history=False)
+        self._absorbed, self._unmerged, self._superseded = [], [], []
 
     def store(self, records: Sequence[Related]) -> None:
         """Store records in one transaction, without those that are stored already."""

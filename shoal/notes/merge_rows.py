@@ -37,7 +37,9 @@ SET_FAILED = """
 """
 QUEUE_ALL = """
     UPDATE notes SET dedup_verified = 0, dedup_attempts = 0, dedup_last_error = NULL
-    WHERE owner = :owner AND deprecated_at IS NULL AND dedup_verified = 1
+    WHERE owner = :owner AND deprecated_at IS NULL AND dedup_verified = 1 AND kind <> 'turn'
+        AND NOT EXISTS (
+            SELECT 1 FROM note_times t WHERE t.note_id = notes.id AND t.superseded_by IS NOT NULL)
 """
 COMPARABLE = """
     SELECT id, kind, title, text, text_hash, words, profile, data_checksum, dedup_verified FROM notes

@@ -15,6 +15,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import NamedTuple
 
 import numpy as np
@@ -23,16 +24,26 @@ from numpy.typing import NDArray
 from shoal.errors import DamagedDatabaseError
 from shoal.index.overlaps import Z_UNIT, reef_weights
 from shoal.index.ragged import expand, firsts_of_runs, joined, starts_of
-from shoal.models.notes import TagRelevance
+from shoal.models.notes import TURN, TagRelevance
 from shoal.notes.note_rows import IndexRow
 from shoal.storage.profiles import MAX_REEFS, Profiles
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-FACETS = ("kind", "prerequisites", "tags", "categories", "relevance", "domain", "is_pinned", "session")
+FACETS = (
+    "kind", "prerequisites", "tags", "categories", "relevance", "domain", "is_pinned", "session",
+    "is_question",
+)  # fmt: skip
 """What a filter or a factor is decided by, and which notes follow each other. Notes with equal values share
 one number, so each value is decided once per search."""
+TIMES = ("said", "event_from", "event_to", "valid_from", "valid_to", "fact_id")
+"""Days since 1 January of the year 1 (`date.toordinal`), and which notes replaced each other. NO_DAY: an
+event that no text names, or a validity without an end; fact 0: a note that replaced none."""
+NO_DAY = 4_000_000
+"""After every day."""
+PASSAGE_REACH = 4
+"""Notes before and behind one in its session that are its passage."""
 BYTES_PER_VALUE, BYTES_PER_PLACE = 200, 30
 """Memory of the objects that hold a value, and of what is derived for each place."""
 NO_RELEVANCE = "[]"
@@ -93,6 +104,7 @@ class Block:
     reef_notes     i32 (p,): ordinals, ascending within a reef
     reef_weights   u16 (p,), in units of 1 / REEF_UNIT
     facets         i32 (len(FACETS), n)
+    times          i64 (len(TIMES), n)
     """
 
     note_ids: Ints
@@ -106,6 +118,7 @@ class Block:
     reef_notes: NDArray[np.int32]
     reef_weights: NDArray[np.uint16]
     facets: NDArray[np.int32]
+    times: Ints
 
     def __len__(self) -> int:
         return len(self.note_ids)
@@ -144,6 +157,7 @@ class _Columns(NamedTuple):
     reef_ids: NDArray[np.uint8]
     weights: NDArray[np.uint16]
     facets: NDArray[np.int32]
+    times: Ints
 
 
 class TagSets(NamedTuple):
@@ -184,7 +198,8 @@ _NOTHING = np.empty(0, dtype=np.int64)
 NO_OCCURRENCES = Occurrences(_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING)
 
 
-class Sessions(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Sessions:
     """The active notes that have a session, one session after the other, by id.
 
     places    i64 (m,)
@@ -195,6 +210,22 @@ class Sessions(NamedTuple):
     places: Ints
     numbers: NDArray[np.int32]
     position: Ints
+
+    @functools.cached_property
+    def passage_starts(self) -> Ints:
+        """The first position of the passage of each note, by position."""
+        firsts = firsts_of_runs(self.numbers)
+        starts = np.repeat(firsts, np.diff(firsts, append=len(self.places)))
+        return np.maximum(np.arange(len(self.places)) - PASSAGE_REACH, starts)
+
+    @functools.cached_property
+    def passage_ends(self) -> Ints:
+        """The position behind the passage of each note, by position."""
+        firsts = firsts_of_runs(self.numbers)
+        ends = np.append(firsts[1:], len(self.places))
+        behind = np.repeat(ends, np.diff(firsts, append=len(self.places)))
+        ends_of_passages: Ints = np.minimum(np.arange(len(self.places)) + PASSAGE_REACH + 1, behind)
+        return ends_of_passages
 
     def beside(self, places: Ints, distance: int) -> tuple[Ints, Ints]:
         """Return which of some places have a note at this distance in their session, by number, and the place
@@ -335,6 +366,7 @@ class NoteIndex:
                     for facet, name in enumerate(FACETS)
                 ]
             ),
+            np.array([_times(row) for row in rows], dtype=np.int64).T,
         )
 
     # Places
@@ -403,6 +435,51 @@ class NoteIndex:
             if is_here and (part.live is None or part.live[ordinal]):
                 return int(start) + ordinal
         return None
+
+    def times(self, name: str) -> Ints:
+        """Return one of `TIMES` of the note at each place."""
+        number = TIMES.index(name)
+        return np.concatenate([_NOTHING, *(part.block.times[number] for part in self.parts)])
+
+    @functools.cached_property
+    def is_live(self) -> Bools:
+        """Whether the note at each place is not hidden."""
+        parts = [
+            np.ones(len(part), dtype=np.bool_) if part.live is None else part.live for part in self.parts
+        ]
+        return np.concatenate([np.empty(0, dtype=np.bool_), *parts])
+
+    @functools.cached_property
+    def holds(self) -> Bools:
+        """Whether no other note has replaced the note at each place."""
+        holds: Bools = self.times("valid_to") == NO_DAY
+        return holds
+
+    @functools.cached_property
+    def is_comparable(self) -> Bools:
+        """Whether the note at each place holds and is no turn, so that others may repeat or change it."""
+        is_turn = np.array([value == TURN for value in self.facets.values("kind")], dtype=np.bool_)
+        return self.holds & ~is_turn[self.facet("kind")] if len(self) else np.empty(0, dtype=np.bool_)
+
+    def passages(self, values: Ints) -> Ints:
+        """Return for each place the sum of values over its passage: the notes around it in its session, or
+        the note alone."""
+        sessions = self.sessions
+        if sessions is None:
+            return values
+        sums = starts_of(values[sessions.places])
+        totals = values.copy()
+        totals[sessions.places] = sums[sessions.passage_ends] - sums[sessions.passage_starts]
+        return totals
+
+    @functools.cached_property
+    def passage_lengths(self) -> Ints:
+        """The terms of the passage of each place."""
+        lengths = [_NOTHING]
+        for part in self.parts:
+            own = np.diff(part.block.token_starts)
+            lengths.append(own if part.live is None else own * part.live)
+        return self.passages(np.concatenate(lengths))
 
     def is_one_of(self, note_ids: Sequence[int]) -> Bools:
         """Return, for each place, whether its note is one of these."""
@@ -522,6 +599,14 @@ def parse_relevance(value: str) -> dict[str, TagRelevance]:
     return {tag: TagRelevance(*each) for tag, *each in json.loads(value)}
 
 
+def _times(row: IndexRow) -> tuple[int, ...]:
+    days = (row.said_at[:10], row.event_from, row.event_to, row.valid_from, row.valid_to)
+    numbers = [NO_DAY if day is None else date.fromisoformat(day).toordinal() for day in days]
+    if row.valid_from is None:
+        numbers[3] = numbers[0]
+    return (*numbers, row.fact_id or 0)
+
+
 def _live_columns(part: LiveBlock) -> _Columns:
     """The notes of a part, as they were before its block was built."""
     block, n = part.block, len(part)
@@ -538,6 +623,7 @@ def _live_columns(part: LiveBlock) -> _Columns:
         reef_ids[by_note],
         block.reef_weights[by_note],
         block.facets,
+        block.times,
     )
     return columns if part.live is None else _chosen(columns, np.flatnonzero(part.live))
 
@@ -556,6 +642,7 @@ def _chosen(columns: _Columns, ordinals: Ints) -> _Columns:
         columns.reef_ids[postings],
         columns.weights[postings],
         columns.facets[:, ordinals],
+        columns.times[:, ordinals],
     )
 
 
@@ -608,4 +695,5 @@ def _block(columns: _Columns) -> Block:
         reef_notes=reef_note_of[by_reef],
         reef_weights=columns.weights[by_reef],
         facets=columns.facets,
+        times=columns.times,
     )

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from shoal.declared.notes import MAX_TAGS
 from shoal.errors import NoteError
-from shoal.models.notes import PINNED_BY, NoteDraft, TagRelevance
+from shoal.models.notes import PINNED_BY, TURN, NoteDraft, TagRelevance
 from shoal.notes import drafts
 from shoal.notes.note_rows import NoteRows
+from shoal.notes.note_times import NoteTimes
 from shoal.notes.texts import TitledText, score_texts
 from shoal.scorer import Scorer
 from shoal.settings import Settings
@@ -26,27 +27,45 @@ MAX_COUNT = 2**53
 MAX_ENTRIES = 10_000
 """Most entries of one list: sessions, matches, judgements or changes."""
 
-ACTIONS = ("added", "updated", "deprecated", "restored", "pinned", "unpinned", "merged", "unmerged")
+ACTIONS = (
+    "added",
+    "updated",
+    "deprecated",
+    "restored",
+    "pinned",
+    "unpinned",
+    "merged",
+    "unmerged",
+    "superseded",
+)
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedNote:
-    """A checked note of an export. `columns` are those of the table that `draft` lacks; `id`, `merged_into`
-    and the `merged_into` of its history are ids of the export, which are not stored."""
+    """A checked note of an export. `columns` are those of the table that `draft` lacks; `id`, `merged_into`,
+    `superseded_by` and the `merged_into` of its history are ids of the export, which are not stored."""
 
     id: int | None
     merged_into: int | None
     owner: str
     draft: NoteDraft
     columns: Mapping[str, Any]
+    valid_to: str | None
+    superseded_by: int | None
     sessions: tuple[str, ...]
     repo_matches: Mapping[str, int]
     tag_set_matches: Mapping[tuple[str, ...], int]
     tag_relevance: Mapping[str, TagRelevance]
     feedback: tuple[Mapping[str, Any], ...]
     history: tuple[Mapping[str, Any], ...]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether its owner can have only one such note with its text."""
+        is_active = self.columns["deprecated_at"] is None
+        return is_active and self.draft.kind != TURN and self.superseded_by is None and self.valid_to is None
 
 
 class StoredNote(NamedTuple):
@@ -65,6 +84,7 @@ class StoredNote(NamedTuple):
 def checked_note(settings: Settings, record: Mapping[str, Any]) -> ImportedNote:
     """Check a record of an export, canonical or not. Raises NoteError, which names the field."""
     given = {name: record[name] for name in _DRAFT_FIELDS if name in record}
+    given["said_at"] = record.get("said_at") or checked_time("created_at", record.get("created_at"))
     draft = drafts.make_draft(settings, given)
     deprecated_at = checked_time("deprecated_at", record.get("deprecated_at"))
     if deprecated_at is None and record.get("is_deprecated") is True:
@@ -94,6 +114,10 @@ def checked_note(settings: Settings, record: Mapping[str, Any]) -> ImportedNote:
         owner=drafts.checked_owner(record.get("owner")),
         draft=draft,
         columns={**columns, **times},
+        valid_to=drafts.checked_day("valid_to", record.get("valid_to")) or None,
+        superseded_by=None
+        if record.get("superseded_by") is None
+        else checked_id("superseded_by", record["superseded_by"]),
         sessions=tuple(
             drafts.checked_line("sessions", session, drafts.MAX_SESSION_CHARS)
             for session in entries_of(record, "sessions")
@@ -116,7 +140,7 @@ def checked_note(settings: Settings, record: Mapping[str, Any]) -> ImportedNote:
 
 _DRAFT_FIELDS = (
     "text", "kind", "title", "domain", "tags", "categories", "prerequisites", "source", "metadata",
-    "verified",
+    "verified", "valid_from",
 )  # fmt: skip
 
 
@@ -145,16 +169,18 @@ def store_notes(
         for note, each in zip(notes, scored, strict=True):
             rows = NoteRows(transaction, note.owner)
             text_hash = drafts.hash_of(note.draft.text)
-            is_active = note.columns["deprecated_at"] is None
+            is_single = note.is_single
             key = (note.owner, text_hash)
-            found = rows.with_text(text_hash, is_active=is_active, n_before=0 if is_active else seen[key])
-            if not is_active:
+            found = rows.with_text(text_hash, is_single=is_single, n_before=0 if is_single else seen[key])
+            if not is_single:
                 seen[key] += 1
             if found is not None:
                 is_same = found[1] == note.columns.get("created_at")
                 stored.append(StoredNote(found[0], is_new=False, is_same=is_same))
                 continue
             note_id = rows.insert(note.draft, text_hash, each, rows.next_change(), now)
+            if note.valid_to is not None:
+                NoteTimes(rows).write(note_id, valid_to=note.valid_to)
             _store_evidence(rows, note_id, note, now)
             stored.append(StoredNote(note_id, is_new=True, is_same=True))
     return stored

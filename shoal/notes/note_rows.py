@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 from shoal.declared.arguments import MAX_ID
 from shoal.errors import NotFoundError
 from shoal.models.notes import (
+    TURN,
     CategoryCount,
     Feedback,
     HistoryEntry,
     Note,
     NoteDraft,
+    NoteEvent,
     NotePage,
     ScoredText,
     TagRelevance,
@@ -55,12 +57,19 @@ CHANGED_AFTER = """
            (SELECT json_group_array(json_array(tag, score, n_positive, n_negative))
             FROM note_tag_relevance WHERE note_id = n.id),
            n.domain, CASE WHEN n.pinned_by IS NOT NULL AND n.pin_tags = '[]' THEN 'yes' ELSE 'no' END,
-           COALESCE((SELECT MIN(session_id) FROM note_sources WHERE note_id = n.id), '')
-    FROM notes n
+           COALESCE((SELECT MIN(session_id) FROM note_sources WHERE note_id = n.id), ''),
+           CASE WHEN n.kind = 'turn' AND substr(n.text, length(n.text)) = '?' THEN 'yes' ELSE 'no' END,
+           COALESCE(t.said_at, n.created_at), t.event_from, t.event_to, t.valid_from, t.valid_to,
+           t.fact_id
+    FROM notes n LEFT JOIN note_times t ON t.note_id = n.id
     WHERE n.owner = :owner AND n.change_number > :after AND (:after > 0 OR n.deprecated_at IS NULL)
     ORDER BY n.change_number
 """
-GET_NOTES = "SELECT * FROM notes WHERE +owner = :owner AND id IN ({ids})"
+GET_NOTES = """
+    SELECT n.*, COALESCE(t.said_at, n.created_at) AS said_at, t.event_from, t.event_to, t.event_words,
+           t.valid_from, t.valid_to, t.superseded_by, t.fact_id
+    FROM notes n LEFT JOIN note_times t ON t.note_id = n.id WHERE +n.owner = :owner AND n.id IN ({ids})
+"""
 PACKED = """
     SELECT id, text, words, profile, data_checksum FROM notes
     WHERE +owner = :owner AND id IN ({ids}) ORDER BY id
@@ -75,15 +84,19 @@ PACKED_FORGOTTEN = f"""
     ORDER BY id DESC LIMIT {MAX_FORGOTTEN}
 """
 EXISTS = "SELECT 1 FROM notes WHERE owner = :owner AND id = :id"
-FIND_BY_HASH = """
-    SELECT id FROM notes
-    WHERE owner = :owner AND text_hash = :text_hash AND deprecated_at IS NULL ORDER BY id LIMIT 1
-"""
-WITH_TEXT = """
-    SELECT id, created_at FROM notes
-    WHERE owner = :owner AND text_hash = :text_hash
-        AND CASE WHEN deprecated_at IS NULL THEN 1 ELSE 0 END = :is_active
-    ORDER BY id LIMIT 1 OFFSET :n_before
+# A turn is the same only at its place in a conversation; what was replaced may be said anew.
+_HOLDS = "NOT EXISTS (SELECT 1 FROM note_times t WHERE t.note_id = n.id AND t.superseded_by IS NOT NULL)"
+FIND_BY_HASH = f"""
+    SELECT n.id FROM notes n WHERE n.owner = :owner AND n.text_hash = :text_hash
+        AND n.deprecated_at IS NULL AND n.kind <> 'turn' AND {_HOLDS} ORDER BY n.id LIMIT 1"""
+FIND_TURN = """
+    SELECT n.id FROM notes n JOIN note_times t ON t.note_id = n.id JOIN note_sources s ON s.note_id = n.id
+    WHERE n.owner = :owner AND n.text_hash = :text_hash AND n.deprecated_at IS NULL AND n.kind = 'turn'
+        AND n.title = :title AND t.said_at = :said_at AND s.session_id = :session_id ORDER BY n.id LIMIT 1"""
+WITH_TEXT = f"""
+    SELECT n.id, n.created_at FROM notes n WHERE n.owner = :owner AND n.text_hash = :text_hash
+        AND CASE WHEN n.deprecated_at IS NULL AND n.kind <> 'turn' AND {_HOLDS} THEN 1 ELSE 0 END = :is_single
+    ORDER BY n.id LIMIT 1 OFFSET :n_before
 """
 IDS = "SELECT id FROM notes WHERE owner = :owner ORDER BY id"
 IDS_BY_TEXT = """
@@ -156,31 +169,36 @@ INSERT = """
     VALUES (
         :owner, :kind, :title, :text, :text_hash, :domain, :source, :metadata, :prerequisites, :verified,
         NULL, '[]', 1, 0, NULL, NULL, NULL, NULL,
-        0, 0, NULL, :profile, :words, :data_checksum, :vocabulary_version,
+        :dedup_verified, 0, NULL, :profile, :words, :data_checksum, :vocabulary_version,
         :change_number, :now, :now)
     RETURNING id
 """
 UPDATE = "UPDATE notes SET {columns} WHERE owner = :owner AND id = :id"
-_OWN = "(SELECT id FROM notes WHERE owner = :owner AND id = :id)"
-INSERT_TAG = f"INSERT INTO note_tags (note_id, tag) VALUES ({_OWN}, :tag) ON CONFLICT DO NOTHING"
+OWN_NOTE = "(SELECT id FROM notes WHERE owner = :owner AND id = :id)"
+INSERT_TIMES = f"""
+    INSERT INTO note_times (note_id, said_at, event_from, event_to, event_words, valid_from, valid_to,
+        superseded_by, fact_id)
+    VALUES ({OWN_NOTE}, :said_at, :event_from, :event_to, :event_words, :valid_from, NULL, NULL, NULL)
+"""
+INSERT_TAG = f"INSERT INTO note_tags (note_id, tag) VALUES ({OWN_NOTE}, :tag) ON CONFLICT DO NOTHING"
 INSERT_CATEGORY = f"""
-    INSERT INTO note_categories (note_id, path) VALUES ({_OWN}, :path) ON CONFLICT DO NOTHING
+    INSERT INTO note_categories (note_id, path) VALUES ({OWN_NOTE}, :path) ON CONFLICT DO NOTHING
 """
 INSERT_SESSION = f"""
-    INSERT INTO note_sources (note_id, session_id) VALUES ({_OWN}, :session_id) ON CONFLICT DO NOTHING
+    INSERT INTO note_sources (note_id, session_id) VALUES ({OWN_NOTE}, :session_id) ON CONFLICT DO NOTHING
 """
-DELETE_TAGS = f"DELETE FROM note_tags WHERE note_id = {_OWN}"
-DELETE_CATEGORIES = f"DELETE FROM note_categories WHERE note_id = {_OWN}"
+DELETE_TAGS = f"DELETE FROM note_tags WHERE note_id = {OWN_NOTE}"
+DELETE_CATEGORIES = f"DELETE FROM note_categories WHERE note_id = {OWN_NOTE}"
 INSERT_HISTORY = f"""
-    INSERT INTO note_history (note_id, action, before, created_at) VALUES ({_OWN}, :action, :before, :now)
+    INSERT INTO note_history (note_id, action, before, created_at) VALUES ({OWN_NOTE}, :action, :before, :now)
 """
 INSERT_FEEDBACK = f"""
     INSERT INTO note_feedback (note_id, session_id, is_applicable, reason, tag_scores, created_at)
-    VALUES ({_OWN}, :session_id, :is_applicable, :reason, :tag_scores, :now)
+    VALUES ({OWN_NOTE}, :session_id, :is_applicable, :reason, :tag_scores, :now)
 """
 WRITE_RELEVANCE = f"""
     INSERT INTO note_tag_relevance (note_id, tag, score, n_positive, n_negative)
-    VALUES ({_OWN}, :tag, :score, :n_positive, :n_negative)
+    VALUES ({OWN_NOTE}, :tag, :score, :n_positive, :n_negative)
     ON CONFLICT (note_id, tag) DO UPDATE SET score = excluded.score, n_positive = excluded.n_positive,
         n_negative = excluded.n_negative
 """
@@ -195,16 +213,18 @@ REPEAT = """
     WHERE owner = :owner AND id = :id
 """
 COUNT_REPO = f"""
-    INSERT INTO note_repo_matches (note_id, repo, n_matches) VALUES ({_OWN}, :repo, 1)
+    INSERT INTO note_repo_matches (note_id, repo, n_matches) VALUES ({OWN_NOTE}, :repo, 1)
     ON CONFLICT (note_id, repo) DO UPDATE SET n_matches = note_repo_matches.n_matches + 1
 """
 COUNT_TAG_SET = f"""
-    INSERT INTO note_tag_set_matches (note_id, tag_set, n_matches) VALUES ({_OWN}, :tag_set, 1)
+    INSERT INTO note_tag_set_matches (note_id, tag_set, n_matches) VALUES ({OWN_NOTE}, :tag_set, 1)
     ON CONFLICT (note_id, tag_set) DO UPDATE SET n_matches = note_tag_set_matches.n_matches + 1
 """
-WRITE_REPO = f"INSERT INTO note_repo_matches (note_id, repo, n_matches) VALUES ({_OWN}, :repo, :n_matches)"
+WRITE_REPO = (
+    f"INSERT INTO note_repo_matches (note_id, repo, n_matches) VALUES ({OWN_NOTE}, :repo, :n_matches)"
+)
 WRITE_TAG_SET = f"""
-    INSERT INTO note_tag_set_matches (note_id, tag_set, n_matches) VALUES ({_OWN}, :tag_set, :n_matches)
+    INSERT INTO note_tag_set_matches (note_id, tag_set, n_matches) VALUES ({OWN_NOTE}, :tag_set, :n_matches)
 """
 COUNT_MATCH = """
     UPDATE notes SET times_matched = times_matched + 1, last_matched = :now WHERE owner = :owner AND id = :id
@@ -238,7 +258,8 @@ class NoteState(NamedTuple):
 
 class IndexRow(NamedTuple):
     """What an index stores of a note. `prerequisites` to `relevance` are JSON texts; `is_pinned`: "yes" if a
-    pin counts everywhere, else "no"; `session`: the first by name that submitted it, may be empty."""
+    pin counts everywhere, else "no"; `session`: the first by name that submitted it, may be empty;
+    `is_question`: "yes" for a turn that ends with a question mark. Times are those of `note_times`."""
 
     id: int
     is_active: int
@@ -253,6 +274,13 @@ class IndexRow(NamedTuple):
     domain: str
     is_pinned: str
     session: str
+    is_question: str
+    said_at: str
+    event_from: str | None
+    event_to: str | None
+    valid_from: str | None
+    valid_to: str | None
+    fact_id: int | None
 
 
 class PackedNote(NamedTuple):
@@ -269,38 +297,38 @@ class NoteRows:
     """The notes of one owner, in one transaction. Methods that write need a `Transaction`."""
 
     def __init__(self, snapshot: Snapshot, owner: str) -> None:
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self.owner = owner
 
     # Reading
 
     def state(self) -> NoteState:
         """Read what tells whether an index is up to date."""
-        return NoteState(*self._snapshot.first(STATE, self._values()))
+        return NoteState(*self.snapshot.first(STATE, self.values()))
 
     def changed_after(self, change_number: int) -> Iterator[IndexRow]:
         """Read the notes that changed after a change, oldest first; of all changes (0), the active ones."""
-        rows = self._snapshot.tuples(CHANGED_AFTER, self._values(after=change_number))
+        rows = self.snapshot.tuples(CHANGED_AFTER, self.values(after=change_number))
         return map(IndexRow._make, rows)
 
     def counts(self) -> tuple[int, int]:
         """Count the active and the deprecated notes."""
-        row = self._snapshot.first(COUNTS, self._values())
+        row = self.snapshot.first(COUNTS, self.values())
         return (0, 0) if row is None else (row[0], row[1])
 
     def count_pinned(self) -> int:
         """Count the active notes that are pinned."""
-        n_pinned: int = self._snapshot.value(COUNT_PINNED, self._values())
+        n_pinned: int = self.snapshot.value(COUNT_PINNED, self.values())
         return n_pinned
 
     def count_by_kind(self) -> dict[str, int]:
         """Count the active notes of each kind."""
-        return dict(self._snapshot.tuples(COUNT_BY_KIND, self._values()))
+        return dict(self.snapshot.tuples(COUNT_BY_KIND, self.values()))
 
     def count_with_tags(self, tags: Sequence[str]) -> dict[str, int]:
         """Count the active notes that have each of some tags."""
         names, parameters = listed("tag", tags)
-        return dict(self._snapshot.tuples(COUNT_WITH_TAGS.format(tags=names), self._values(**parameters)))
+        return dict(self.snapshot.tuples(COUNT_WITH_TAGS.format(tags=names), self.values(**parameters)))
 
     def get(self, note_id: int, *, label_threshold: float) -> Note:
         """Read a note. Raises NotFoundError for an id that is not the owner's."""
@@ -311,7 +339,7 @@ class NoteRows:
 
     def check(self, note_id: int) -> None:
         """Raise NotFoundError unless the note exists and is the owner's."""
-        if not _is_id(note_id) or self._snapshot.value(EXISTS, self._values(id=note_id)) is None:
+        if not _is_id(note_id) or self.snapshot.value(EXISTS, self.values(id=note_id)) is None:
             raise _not_found(note_id)
 
     def get_many(self, note_ids: Sequence[int], *, label_threshold: float) -> list[Note]:
@@ -327,36 +355,46 @@ class NoteRows:
         """Read what notes are compared by, at most IDS_PER_STATEMENT, ascending by id."""
         ids, parameters = listed("id", note_ids)
         return list(
-            map(PackedNote._make, self._snapshot.tuples(PACKED.format(ids=ids), self._values(**parameters)))
+            map(PackedNote._make, self.snapshot.tuples(PACKED.format(ids=ids), self.values(**parameters)))
         )
 
     def forgotten(self) -> list[PackedNote]:
         """Read the newest `MAX_FORGOTTEN` notes that must not be learned again."""
-        return list(map(PackedNote._make, self._snapshot.tuples(PACKED_FORGOTTEN, self._values())))
+        return list(map(PackedNote._make, self.snapshot.tuples(PACKED_FORGOTTEN, self.values())))
 
     def find_text(self, text_hash: str) -> int | None:
-        """Find the active note with this text."""
-        note_id: int | None = self._snapshot.value(FIND_BY_HASH, self._values(text_hash=text_hash))
+        """Find the active note with this text that holds. Turns do not count."""
+        note_id: int | None = self.snapshot.value(FIND_BY_HASH, self.values(text_hash=text_hash))
         return note_id
 
-    def with_text(self, text_hash: str, *, is_active: bool, n_before: int = 0) -> tuple[int, str] | None:
-        """Find an active note, or a deprecated one, with this text: its id and when it was added. `n_before`
-        counts earlier ones to skip."""
-        values = self._values(text_hash=text_hash, is_active=int(is_active), n_before=n_before)
-        row = self._snapshot.first(WITH_TEXT, values)
+    def find_same(self, draft: NoteDraft, text_hash: str) -> int | None:
+        """Find the active note that a draft repeats: one with its text, or the same turn of its session."""
+        if draft.kind != TURN:
+            return self.find_text(text_hash)
+        values = self.values(
+            text_hash=text_hash, session_id=draft.session_id, title=draft.title, said_at=draft.said_at
+        )
+        note_id: int | None = self.snapshot.value(FIND_TURN, values)
+        return note_id
+
+    def with_text(self, text_hash: str, *, is_single: bool, n_before: int = 0) -> tuple[int, str] | None:
+        """Find a note with this text: its id and when it was added. `is_single`: an active one that holds and
+        is no turn, of which there is one; else any other. `n_before` counts earlier ones to skip."""
+        values = self.values(text_hash=text_hash, is_single=int(is_single), n_before=n_before)
+        row = self.snapshot.first(WITH_TEXT, values)
         return None if row is None else (row["id"], row["created_at"])
 
     def ids(self) -> Sequence[int]:
         """List the ids of all notes."""
-        return [row[0] for row in self._snapshot.tuples(IDS, self._values())]
+        return [row[0] for row in self.snapshot.tuples(IDS, self.values())]
 
     def ids_by_text(self) -> Sequence[int]:
         """List the ids of all notes, in an order that does not depend on when they were stored."""
-        return [row[0] for row in self._snapshot.tuples(IDS_BY_TEXT, self._values())]
+        return [row[0] for row in self.snapshot.tuples(IDS_BY_TEXT, self.values())]
 
     def find_active(self, note_id: int) -> int | None:
         """Return the id of a note if it is active."""
-        found: int | None = self._snapshot.value(FIND_ACTIVE, self._values(id=note_id))
+        found: int | None = self.snapshot.value(FIND_ACTIVE, self.values(id=note_id))
         return found
 
     def list(
@@ -384,37 +422,37 @@ class NoteRows:
             )
             if applies
         )
-        values = self._values(category=category, kind=kind, tag=tag, limit=limit, offset=offset)
-        ids = [row[0] for row in self._snapshot.tuples(LIST_IDS.format(conditions=conditions), values)]
+        values = self.values(category=category, kind=kind, tag=tag, limit=limit, offset=offset)
+        ids = [row[0] for row in self.snapshot.tuples(LIST_IDS.format(conditions=conditions), values)]
         if (kind, tag, pinned) == (None, None, None) and (category is None or not include_deprecated):
             total = self._stored_count(category, include_deprecated=include_deprecated)
         else:
-            total = self._snapshot.value(COUNT_LISTED.format(conditions=conditions), values)
+            total = self.snapshot.value(COUNT_LISTED.format(conditions=conditions), values)
         return NotePage(tuple(self.get_many(ids, label_threshold=label_threshold)), total)
 
     def pinned(self, *, label_threshold: float) -> Sequence[Note]:
         """Read the active notes that are pinned, by id."""
-        ids = [row[0] for row in self._snapshot.tuples(PINNED_IDS, self._values())]
+        ids = [row[0] for row in self.snapshot.tuples(PINNED_IDS, self.values())]
         return self.get_many(ids, label_threshold=label_threshold)
 
     def categories(self, limit: int | None = None) -> Sequence[CategoryCount]:
         """Read the categories in use and those above them, by path, with their numbers of active notes."""
-        rows = self._snapshot.tuples(CATEGORIES, self._values(limit=ALL if limit is None else limit))
+        rows = self.snapshot.tuples(CATEGORIES, self.values(limit=ALL if limit is None else limit))
         return list(map(CategoryCount._make, rows))
 
     def count_categories(self) -> int:
         """Count the categories in use and those above them."""
-        n_categories: int = self._snapshot.value(COUNT_CATEGORIES, self._values())
+        n_categories: int = self.snapshot.value(COUNT_CATEGORIES, self.values())
         return n_categories
 
     def history(self, note_id: int) -> Sequence[HistoryEntry]:
         """Read the changes of a note, oldest first."""
-        rows = self._snapshot.tuples(HISTORY_OF, self._values(id=note_id))
+        rows = self.snapshot.tuples(HISTORY_OF, self.values(id=note_id))
         return [HistoryEntry(action, json.loads(before), at) for action, before, at in rows]
 
     def feedbacks(self, note_id: int) -> Sequence[Feedback]:
         """Read the judgements of a note, oldest first."""
-        rows = self._snapshot.tuples(FEEDBACK_OF, self._values(id=note_id))
+        rows = self.snapshot.tuples(FEEDBACK_OF, self.values(id=note_id))
         return [
             Feedback(session_id, bool(is_applicable), reason, json.loads(tag_scores), at)
             for session_id, is_applicable, reason, tag_scores, at in rows
@@ -426,7 +464,7 @@ class NoteRows:
         self, draft: NoteDraft, text_hash: str, scored: ScoredText, change_number: int, now: str
     ) -> int:
         """Store a new note; return its id."""
-        values = self._values(
+        values = self.values(
             kind=draft.kind,
             title=draft.title,
             text=draft.text,
@@ -436,11 +474,19 @@ class NoteRows:
             metadata=compact_json(draft.metadata),
             prerequisites=compact_json(draft.prerequisites),
             verified=int(draft.verified),
+            dedup_verified=int(draft.kind == TURN),
             change_number=change_number,
             now=now,
             **scored._asdict(),
         )
-        note_id: int = self._transaction.value(INSERT, values)
+        note_id: int = self.transaction.value(INSERT, values)
+        times = {name: getattr(draft, name) for name in ("event_from", "event_to", "event_words")}
+        self.transaction.execute(
+            INSERT_TIMES,
+            self.values(
+                id=note_id, said_at=draft.said_at or now, valid_from=draft.valid_from or now[:10], **times
+            ),
+        )
         self._write_tags(note_id, draft.tags)
         self._write_categories(note_id, draft.categories)
         if draft.session_id:
@@ -449,15 +495,15 @@ class NoteRows:
 
     def repeat(self, note_id: int, draft: NoteDraft, now: str) -> None:
         """Count that a stored text was submitted again. A second session confirms it; its fields stay."""
-        values = self._values(id=note_id, verified=int(draft.verified), session_id=draft.session_id, now=now)
-        self._transaction.execute(REPEAT, values)
+        values = self.values(id=note_id, verified=int(draft.verified), session_id=draft.session_id, now=now)
+        self.transaction.execute(REPEAT, values)
         if draft.session_id and self.add_session(note_id, draft.session_id):
             # Searches see which notes follow each other in a session.
             self.change(note_id, now)
 
     def next_change(self, n: int = 1) -> int:
         """Take the numbers of the next `n` changes; return the last of them."""
-        number: int = self._transaction.value(NEXT_CHANGES, {"n": n})
+        number: int = self.transaction.value(NEXT_CHANGES, {"n": n})
         return number
 
     def change(self, note_id: int, now: str, **columns: Any) -> None:
@@ -471,23 +517,23 @@ class NoteRows:
 
     def set_tags(self, note_id: int, tags: Iterable[str]) -> None:
         """Replace the tags of a note."""
-        self._transaction.execute(DELETE_TAGS, self._values(id=note_id))
+        self.transaction.execute(DELETE_TAGS, self.values(id=note_id))
         self._write_tags(note_id, tags)
 
     def set_categories(self, note_id: int, paths: Iterable[str]) -> None:
         """Replace the categories of a note."""
-        self._transaction.execute(DELETE_CATEGORIES, self._values(id=note_id))
+        self.transaction.execute(DELETE_CATEGORIES, self.values(id=note_id))
         self._write_categories(note_id, paths)
 
     def add_session(self, note_id: int, session_id: str) -> bool:
         """Note that a session submitted the note; return whether that is new."""
-        values = self._values(id=note_id, session_id=session_id)
-        return bool(self._transaction.execute(INSERT_SESSION, values))
+        values = self.values(id=note_id, session_id=session_id)
+        return bool(self.transaction.execute(INSERT_SESSION, values))
 
     def add_history(self, note_id: int, action: str, before: Mapping[str, Any], now: str) -> None:
         """Write the former values of a note's changed fields."""
-        values = self._values(id=note_id, action=action, before=compact_json(before), now=now)
-        self._transaction.execute(INSERT_HISTORY, values)
+        values = self.values(id=note_id, action=action, before=compact_json(before), now=now)
+        self.transaction.execute(INSERT_HISTORY, values)
 
     def add_feedback(
         self,
@@ -500,7 +546,7 @@ class NoteRows:
         now: str,
     ) -> None:
         """Write a judgement of a note."""
-        values = self._values(
+        values = self.values(
             id=note_id,
             session_id=session_id,
             is_applicable=int(is_applicable),
@@ -508,35 +554,35 @@ class NoteRows:
             tag_scores=compact_json(tag_scores),
             now=now,
         )
-        self._transaction.execute(INSERT_FEEDBACK, values)
+        self.transaction.execute(INSERT_FEEDBACK, values)
 
     def write_relevance(self, note_id: int, relevance: Mapping[str, TagRelevance]) -> None:
         """Write the relevance of a note by tag; other tags keep theirs."""
-        self._transaction.write_many(
+        self.transaction.write_many(
             WRITE_RELEVANCE,
-            [self._values(id=note_id, tag=tag, **each._asdict()) for tag, each in relevance.items()],
+            [self.values(id=note_id, tag=tag, **each._asdict()) for tag, each in relevance.items()],
         )
 
     def count_match(self, note_id: int, *, repo: str, tags: Sequence[str], now: str) -> None:
         """Count that a note was shown, in a repository (unless empty) and with these tags (unless none)."""
-        values = self._values(id=note_id, repo=repo, tag_set=compact_json(sorted(set(tags))), now=now)
-        self._transaction.execute(COUNT_MATCH, values)
+        values = self.values(id=note_id, repo=repo, tag_set=compact_json(sorted(set(tags))), now=now)
+        self.transaction.execute(COUNT_MATCH, values)
         if repo:
-            self._transaction.execute(COUNT_REPO, values)
+            self.transaction.execute(COUNT_REPO, values)
         if tags:
-            self._transaction.execute(COUNT_TAG_SET, values)
+            self.transaction.execute(COUNT_TAG_SET, values)
 
     def write_matches(
         self, note_id: int, *, repos: Mapping[str, int], tag_sets: Mapping[tuple[str, ...], int]
     ) -> None:
         """Write how often a new note was shown, by repository and by tag set."""
-        self._transaction.write_many(
-            WRITE_REPO, [self._values(id=note_id, repo=repo, n_matches=n) for repo, n in repos.items()]
+        self.transaction.write_many(
+            WRITE_REPO, [self.values(id=note_id, repo=repo, n_matches=n) for repo, n in repos.items()]
         )
-        self._transaction.write_many(
+        self.transaction.write_many(
             WRITE_TAG_SET,
             [
-                self._values(id=note_id, tag_set=compact_json(sorted(tags)), n_matches=n)
+                self.values(id=note_id, tag_set=compact_json(sorted(tags)), n_matches=n)
                 for tags, n in tag_sets.items()
             ],
         )
@@ -544,49 +590,53 @@ class NoteRows:
     def purge(self, before: str) -> int:
         """Delete some notes that were deprecated before a time, for good; return their number, 0 at the
         end."""
-        return self._transaction.execute(PURGE, self._values(before=before, limit=PURGED_TOGETHER))
+        return self.transaction.execute(PURGE, self.values(before=before, limit=PURGED_TOGETHER))
 
-    # Inside
+    # Of `NoteTimes`, too
 
     @property
-    def _transaction(self) -> Transaction:
-        assert isinstance(self._snapshot, Transaction), "only a write transaction can change notes"
-        return self._snapshot
+    def transaction(self) -> Transaction:
+        """The write transaction. Rows of a snapshot have none."""
+        assert isinstance(self.snapshot, Transaction), "only a write transaction can change notes"
+        return self.snapshot
 
-    def _values(self, **values: Any) -> dict[str, Any]:
+    def values(self, **values: Any) -> dict[str, Any]:
+        """Return the parameters of a statement, the owner among them."""
         return {**values, "owner": self.owner}
+
+    # Inside
 
     def _stored_count(self, category: str | None, *, include_deprecated: bool) -> int:
         """The number of notes, or of active notes of a category and its subcategories, without a count."""
         if category is not None:
-            return self._snapshot.value(COUNT_IN_CATEGORY, self._values(category=category)) or 0
+            return self.snapshot.value(COUNT_IN_CATEGORY, self.values(category=category)) or 0
         n_active, n_deprecated = self.counts()
         return n_active + n_deprecated * include_deprecated
 
     def _update(self, note_id: int, columns: Mapping[str, Any]) -> None:
         assert columns.keys() <= COLUMNS | {"change_number"}, "a column of notes"
         names = ", ".join(f"{name} = :{name}" for name in columns)
-        if self._transaction.execute(UPDATE.format(columns=names), self._values(id=note_id, **columns)) != 1:
+        if self.transaction.execute(UPDATE.format(columns=names), self.values(id=note_id, **columns)) != 1:
             raise _not_found(note_id)
 
     def _write_tags(self, note_id: int, tags: Iterable[str]) -> None:
-        self._transaction.write_many(INSERT_TAG, [self._values(id=note_id, tag=tag) for tag in tags])
+        self.transaction.write_many(INSERT_TAG, [self.values(id=note_id, tag=tag) for tag in tags])
 
     def _write_categories(self, note_id: int, paths: Iterable[str]) -> None:
-        self._transaction.write_many(INSERT_CATEGORY, [self._values(id=note_id, path=path) for path in paths])
+        self.transaction.write_many(INSERT_CATEGORY, [self.values(id=note_id, path=path) for path in paths])
 
     def _read(self, note_ids: Sequence[int], label_threshold: float) -> Iterator[Note]:
         ids, parameters = listed("id", note_ids)
-        values = self._values(**parameters)
+        values = self.values(**parameters)
 
         def children(statement: str) -> dict[int, list[tuple[Any, ...]]]:
             by_note: dict[int, list[tuple[Any, ...]]] = {}
-            for note_id, *columns in self._snapshot.tuples(statement.format(ids=ids), values):
+            for note_id, *columns in self.snapshot.tuples(statement.format(ids=ids), values):
                 by_note.setdefault(note_id, []).append(tuple(columns))
             return by_note
 
-        rows = self._snapshot.rows(GET_NOTES.format(ids=ids), values)
-        labels = as_profiles(rows).labels(self._snapshot, label_threshold) if rows else {}
+        rows = self.snapshot.rows(GET_NOTES.format(ids=ids), values)
+        labels = as_profiles(rows).labels(self.snapshot, label_threshold) if rows else {}
         tags, categories, sessions = children(TAGS_OF), children(CATEGORIES_OF), children(SESSIONS_OF)
         repos, tag_sets, relevance = children(REPOS_OF), children(TAG_SETS_OF), children(RELEVANCE_OF)
         for row in rows:
@@ -627,6 +677,13 @@ def _note(row: Any, labels: tuple[Label, ...], **children: Any) -> Note:
         deprecated_reason=row["deprecated_reason"],
         merged_into=row["merged_into"],
         labels=labels,
+        said_at=row["said_at"],
+        event=None
+        if row["event_from"] is None
+        else NoteEvent(row["event_from"], row["event_to"], row["event_words"]),
+        valid_from=row["valid_from"] or row["created_at"][:10],
+        valid_to=row["valid_to"],
+        superseded_by=row["superseded_by"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         change_number=row["change_number"],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -20,12 +20,14 @@ from shoal.declared.notes import (
     NOTE_CHANGES,
     NOTE_LIST,
     NOTE_SEARCH,
+    RECALL,
     RECALL_THRESHOLD,
     AsJson,
     NewNote,
     NoteChanges,
     NoteListArguments,
     NoteSearchArguments,
+    RecallArguments,
 )
 from shoal.errors import InvalidFieldError, NoteError, QueryError
 from shoal.filters.value_checks import check_characters
@@ -475,16 +477,26 @@ class OwnerNotes(OwnerMerges):
         text = self._checked_query(query)
         return searching.explain(self._context, self.owner, note_id, text, _environment(environment))
 
-    def recall(
-        self, query: str, *, top_k: int = DEFAULT_TOP_K, threshold: float = RECALL_THRESHOLD
-    ) -> Recall:
-        """The notes that are at least `threshold` similar to a question, best first, also as text for a
-        prompt. Raises QueryError."""
+    def recall(self, query: str, **given: Unpack[RecallArguments]) -> Recall:
+        """The notes and turns that are at least `threshold` similar to a question, best first, also as text
+        for a prompt. Raises QueryError."""
+        check_names("recall", given, RECALL)
+        max_chars = given.get("max_chars")
+        if max_chars is not None:
+            RECALL["max_chars"].kind.check("max_chars", max_chars)  # type: ignore[union-attr]
+        context = given.get("context_turns")
+        if context is None:
+            context = int(max_chars is None)
+        else:
+            RECALL["context_turns"].kind.check("context_turns", context)  # type: ignore[union-attr]
+        top_k, threshold = given.get("top_k"), given.get("threshold")
         request = NoteSearch(
             self._checked_query(query),
-            _checked_top_k(top_k),
-            NoteFilters(),
-            threshold=_checked_threshold(threshold),
+            _checked_top_k((DEFAULT_TOP_K if max_chars is None else MAX_TOP_K) if top_k is None else top_k),
+            _time_filters(given),
+            threshold=_checked_threshold(RECALL_THRESHOLD if threshold is None else threshold),
+            context=context,
+            max_chars=max_chars,
         )
         return searching.recall(self._context, self.owner, request)
 
@@ -496,6 +508,7 @@ class OwnerNotes(OwnerMerges):
             category=None if category is None else drafts.checked_category(category),
             kind=None if kind is None else drafts.checked_choice("kind", kind, KINDS),
             tags=() if tags is None else drafts.checked_tags(tags),
+            turns=False,
         )
         return NoteSearch(
             self._checked_query(query),
@@ -515,6 +528,26 @@ class OwnerNotes(OwnerMerges):
         if len(query) > limit:
             raise QueryError("query", f"is {len(query):,} characters; the limit is {limit:,}")
         return check_characters("query", query)
+
+
+def _time_filters(given: RecallArguments) -> NoteFilters:
+    """What the days of a recall limit its results to."""
+
+    def day(name: str) -> int | None:
+        value = given.get(name)
+        try:
+            return None if value is None else date.fromisoformat(drafts.checked_day(name, value)).toordinal()
+        except (NoteError, ValueError):
+            raise QueryError(name, "must be a day in ISO 8601, such as 2026-01-31") from None
+
+    after, before, on = day("after"), day("before"), day("on")
+    if on is not None and (after is not None or before is not None):
+        raise QueryError("on", "cannot be combined with before or after")
+    return NoteFilters(
+        first_day=after if on is None else on,
+        last_day=on if before is None else before - 1,
+        valid_at=day("valid_at"),
+    )
 
 
 def _checked_top_k(top_k: object) -> int:

@@ -50,6 +50,7 @@ _MORE_ANTONYMS = """
     above under, accept refuse, active inactive, add remove, add delete, after before, afterwards before,
     allow block, allow deny, allow forbid, allow prevent, always never, append overwrite, async sync,
     asynchronous synchronous, attach detach, avoid use, avoid prefer, blocking nonblocking, blunt sharp,
+    dislike enjoy, dislike like, dislike love, enjoy hate,
     both neither, bottom top, close far, cold hot, cold warm, commit ignore, commit rollback, connect
     disconnect, create delete, create drop, cut increase, dark bright, decrease raise, deep shallow, deny
     grant, different same, different equal, disable enable, disallow allow, down up, dynamic static, eager

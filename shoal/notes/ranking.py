@@ -1,13 +1,18 @@
 """The ranking of one owner's notes for a query, step by step; every step can be explained.
 
     words       BM25F of note and session / that of a note with every word of the query once
+    passage     the same of the passage: the notes around it in its session, as one text
     reefs       OF_REEFS * overlap with the profile / the largest one
     similarity  OF_SIMILARITY * similarity / the largest one, for the best by words and reefs
-    final       (words + reefs + similarity) * affinity + relevance_part       affinity, relevance
+    turn        OF_SPEAKER if the query names the speaker of a turn, less OF_QUESTION if the turn asks
+    recency     OF_RECENCY, halved for every HALF_LIFE days before the newest note
+    fact        what the best of the notes that it replaced scores more
+    signals     the sum of these parts
+    final       signals * affinity + relevance_part       affinity, relevance
 
 Words have the statistics of the owner's active notes alone. Notes of a session follow each other, and each
 has a share of the words of those around it, as passages have of their document. Gates and filters come last:
-they decide which notes are results and change no score.
+they decide which notes are results and change no score. Of the notes of a fact, the valid one is a result.
 """
 
 from __future__ import annotations
@@ -26,12 +31,12 @@ from numpy.typing import NDArray
 from shoal.index.lexical import BM25, UNIT, idf
 from shoal.index.overlaps import OVERLAP_UNIT
 from shoal.learning.scorers import scorer_for
-from shoal.models.notes import NoteScores
+from shoal.models.notes import TURN, NoteScores
 from shoal.models.queries import QueryReef
 from shoal.notes.affinity import factor, similarity_of_share, tag_weights
 from shoal.notes.environment import Environment
 from shoal.notes.largest import among_largest
-from shoal.notes.note_index import NoteIndex, Occurrences, parse_list, parse_relevance
+from shoal.notes.note_index import NO_DAY, NoteIndex, Occurrences, parse_list, parse_relevance
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.relevance import boost, is_filtered, relevance_in
 from shoal.scorer import Scorer
@@ -53,6 +58,18 @@ CONTEXT_SHARES = (0.5, 0.4)
 """What a word counts for the notes that are one and two before and behind in the session, in parts of its
 BM25. This and the weights below were chosen on three conversations (`benchmarks/locomo.py`) and on half of
 the statements of `benchmarks/similarity.py`."""
+OF_PASSAGE = 1.0
+"""What a passage with every word of the query adds to the score of each of its notes."""
+PASSAGE_B = 0.75
+"""How much the length of a passage counts (the `b` of BM25)."""
+OF_SPEAKER = 0.2
+"""What a turn has more whose speaker the query names: who says *I* is seldom named."""
+OF_QUESTION = 0.15
+"""What a turn has less that ends with a question mark: it has the words of a question, not the answer."""
+OF_RECENCY = 0.02
+"""What the newest note has more: it decides between notes that match about equally."""
+HALF_LIFE = 90
+"""Days after which half of that is left."""
 OF_REEFS = 0.1
 """What the largest overlap adds to a score; all words of the query in one note add about 1."""
 OF_SIMILARITY = 0.2
@@ -101,6 +118,10 @@ class NoteFilters:
     category     or one of its subcategories
     tags         all of them
     shown        ids of notes that the session was shown already
+    turns        whether turns of conversations are results without being asked for by their kind
+    first_day, last_day   of what a result happened in, wholly or in part: the days that its text names, else
+                 the day on which it was said; as `date.toordinal`
+    valid_at     the day on which a result held; None: results hold now
     """
 
     environment: Environment | None = None
@@ -108,6 +129,10 @@ class NoteFilters:
     kind: str | None = None
     tags: tuple[str, ...] = ()
     shown: tuple[int, ...] = ()
+    turns: bool = True
+    first_day: int | None = None
+    last_day: int | None = None
+    valid_at: int | None = None
 
 
 class Step(NamedTuple):
@@ -123,7 +148,9 @@ class NoteRanking:
 
     places                   in the index
     words, reefs             raw scores, in units of 1 / UNIT and 1 / OVERLAP_UNIT
-    words_part, reefs_part, similarity_part   what each signal adds
+    words_part to recency_part   what each signal adds
+    fact_ids                 the fact of each, 0 for a note that replaced none
+    is_turn, is_named, is_question   of turns: all, those whose speaker the query names, those that ask
     tag_similarity           NaN without tags to compare
     relevance                mean relevance; NaN without judgements
     steps                    gates and filters, in order
@@ -134,8 +161,15 @@ class NoteRanking:
     words: Ints
     reefs: Ints
     words_part: Doubles
+    passage_part: Doubles
     reefs_part: Doubles
     similarity_part: Doubles
+    turn_part: Doubles
+    recency_part: Doubles
+    fact_ids: Ints
+    is_turn: Bools
+    is_named: Bools
+    is_question: Bools
     affinity: Doubles
     tag_similarity: Doubles
     relevance: Doubles
@@ -154,9 +188,43 @@ class NoteRanking:
         return dataclasses.replace(self, similarity_part=parts)
 
     @functools.cached_property
+    def support(self) -> float:
+        """How much more of the query the best turn of a named speaker holds than the best of another, without
+        turns that ask; 0 if the query names no speaker, or all."""
+        if not self.is_named.any():
+            return 0.0
+        held = np.where(self.is_turn & ~self.is_question, self.words_part + self.reefs_part, 0.0)
+        held += np.where(held > 0, self.similarity_part, 0.0)
+        named, others = held[self.is_named], held[~self.is_named]
+        return float(named.max() - others.max(initial=0.0))
+
+    @functools.cached_property
+    def own_signals(self) -> Doubles:
+        """The sum of the parts of the signals of each note alone."""
+        parts = (self.words_part, self.passage_part, self.reefs_part, self.similarity_part)
+        return sum((*parts, self.turn_part, self.recency_part), np.zeros(len(self.places)))
+
+    @functools.cached_property
+    def fact_part(self) -> Doubles:
+        """What the best note of the fact of each has more."""
+        return self.best_of_facts(self.own_signals) - self.own_signals
+
+    def best_of_facts(self, values: Doubles) -> Doubles:
+        """Return the largest value of the notes of each one's fact; of a note without a fact, its own."""
+        in_facts = np.flatnonzero(self.fact_ids)
+        if not len(in_facts):
+            return values
+        _, groups = np.unique(self.fact_ids[in_facts], return_inverse=True)
+        best = np.full(groups.max() + 1, -np.inf)
+        np.maximum.at(best, groups, values[in_facts])
+        largest = values.copy()
+        largest[in_facts] = best[groups]
+        return largest
+
+    @functools.cached_property
     def signals(self) -> Doubles:
-        """The sum of the parts of the signals."""
-        return self.words_part + self.reefs_part + self.similarity_part
+        """The sum of the parts of the signals, with that of the fact."""
+        return self.own_signals + self.fact_part
 
     @functools.cached_property
     def final(self) -> Doubles:
@@ -211,8 +279,12 @@ class NoteRanking:
             bm25=int(self.words[ordinal]) / UNIT,
             overlap=int(self.reefs[ordinal]) / OVERLAP_UNIT,
             words_part=float(self.words_part[ordinal]),
+            passage_part=float(self.passage_part[ordinal]),
             reefs_part=float(self.reefs_part[ordinal]),
             similarity_part=float(self.similarity_part[ordinal]),
+            turn_part=float(self.turn_part[ordinal]),
+            recency_part=float(self.recency_part[ordinal]),
+            fact_part=float(self.fact_part[ordinal]),
             signals=float(self.signals[ordinal]),
             affinity=float(self.affinity[ordinal]),
             tag_similarity=known(self.tag_similarity),
@@ -256,14 +328,31 @@ def bm25(index: NoteIndex, terms: Iterable[QueryTerm]) -> Ints:
     return totals
 
 
-def score_words(index: NoteIndex, terms: Sequence[QueryTerm]) -> tuple[Ints, float]:
-    """Return the score of the words of the note at each place, and that of a note of mean length with each
-    term once, in units of 1 / UNIT.
+class WordScores(NamedTuple):
+    """Scores of the words of a query in units of 1 / UNIT, i64 (n,) each, for each place of an index.
 
-    Each term counts by its BM25 in the note, or by a share of that in a note near it in its session,
-    whichever is largest; and each pair of neighbours of the query that are neighbours in the note, too.
+    words     of the note
+    passages  of its passage; 0 where no note has a session
+    speakers  1 if a title has a word of the query, else 0
+    whole     that of a note of mean length with each term once
+    """
+
+    words: Ints
+    passages: Ints
+    speakers: Ints
+    whole: float
+
+
+def score_words(index: NoteIndex, terms: Sequence[QueryTerm]) -> WordScores:
+    """Score the words of a query.
+
+    In a note, each term counts by its BM25, or by a share of that in a note near it in its session,
+    whichever is largest; and each pair of neighbours of the query that are neighbours in the note, too. In a
+    passage, each term counts by its BM25 in all of its notes together.
     """
     totals, whole = np.zeros(len(index), dtype=np.int64), 0.0
+    passages, speakers = np.zeros_like(totals), np.zeros_like(totals)
+    norms = _passage_norms(index)
     is_found = []
     for term in terms:
         found, weight = index.occurrences(term.term), math.sqrt(term.frequency)
@@ -271,6 +360,9 @@ def score_words(index: NoteIndex, terms: Sequence[QueryTerm]) -> tuple[Ints, flo
         is_found.append(bool(len(found.places)))
         if is_found[-1]:
             totals += _with_context(index, found, _impacts(index, found, weight))
+            if index.sessions is not None:
+                passages += _in_passages(index, found, weight, norms)
+            speakers[found.places[found.in_title > 0]] = 1
     for (first, second), are_found in zip(
         itertools.pairwise(terms), map(all, itertools.pairwise(is_found)), strict=True
     ):
@@ -278,7 +370,24 @@ def score_words(index: NoteIndex, terms: Sequence[QueryTerm]) -> tuple[Ints, flo
             continue
         found = index.occurrences(first.term, second.term)
         totals[found.places] += _impacts(index, found, PAIR_SHARE)
-    return totals, whole
+    return WordScores(totals, passages, speakers, whole)
+
+
+def _passage_norms(index: NoteIndex) -> Doubles:
+    """By what the length of the passage of each place divides how often it has a term."""
+    lengths = index.passage_lengths
+    mean = float(lengths.sum()) / max(index.n_active, 1) or 1.0
+    norms: Doubles = np.multiply(lengths, PASSAGE_B / mean, dtype=np.float64) + (1 - PASSAGE_B)
+    return norms
+
+
+def _in_passages(index: NoteIndex, found: Occurrences, weight: float, norms: Doubles) -> Ints:
+    """BM25 of a term in the passage of each place."""
+    counts = np.zeros(len(index), dtype=np.int64)
+    counts[found.places] = found.in_text + found.in_title
+    frequency = index.passages(counts) / norms
+    scale = UNIT * (NOTE_BM25.k1 + 1) * weight * idf(index.n_active, len(found.places))
+    return np.rint(scale * frequency / (frequency + NOTE_BM25.k1)).astype(np.int64)
 
 
 def _with_context(index: NoteIndex, found: Occurrences, impacts: Ints) -> Ints:
@@ -310,10 +419,18 @@ def _impacts(index: NoteIndex, found: Occurrences, weight: float) -> Ints:
 
 def rank_notes(index: NoteIndex, query: NoteQuery, filters: NoteFilters, settings: Settings) -> NoteRanking:
     """Rank the notes of an index by words and reefs."""
-    (words, whole), reefs = score_words(index, query.terms), index.overlaps(query.query_z)
-    places = np.flatnonzero((words > 0) | (reefs > 0))
-    words, reefs = words[places], reefs[places]
+    scored, reefs = score_words(index, query.terms), index.overlaps(query.query_z)
+    fact_ids = index.times("fact_id")
+    is_match = (scored.words > 0) | (scored.passages > 0) | (reefs > 0)
+    # The valid note of a fact is a result where one that it replaced matches.
+    is_match |= np.isin(fact_ids, np.unique(fact_ids[is_match & (fact_ids > 0)]))
+    places = np.flatnonzero(is_match & index.is_live)
+    words, reefs = scored.words[places], reefs[places]
+    whole = max(scored.whole, 1.0)
     values = _FacetValues(index, places)
+    is_turn = values.meet("kind", lambda value: value == TURN)
+    is_question = values.meet("is_question", lambda value: value == "yes")
+    speakers = scored.speakers[places]
     tags = () if filters.environment is None else tuple(filters.environment.tags)
     tag_similarity, factors = _affinities(values, tags)
     relevance, parts, is_relevant = _relevances(values, tags, settings)
@@ -322,15 +439,28 @@ def rank_notes(index: NoteIndex, query: NoteQuery, filters: NoteFilters, setting
         places=places,
         words=words,
         reefs=reefs,
-        words_part=words / max(whole, 1.0),
+        words_part=words / whole,
+        passage_part=np.multiply(scored.passages[places], OF_PASSAGE / whole, dtype=np.float64),
         reefs_part=OF_REEFS * reefs / max(int(reefs.max(initial=0)), 1),
         similarity_part=np.zeros(len(places)),
+        turn_part=np.where(is_turn, OF_SPEAKER * speakers - OF_QUESTION * is_question, 0.0),
+        recency_part=_recency_parts(index, places),
+        fact_ids=fact_ids[places],
+        is_turn=is_turn,
+        is_named=is_turn & (speakers > 0),
+        is_question=is_question,
         affinity=factors,
         tag_similarity=tag_similarity,
         relevance=relevance,
         relevance_part=parts,
         steps=(Step("relevance", is_relevant), *_filter_steps(values, filters)),
     )
+
+
+def _recency_parts(index: NoteIndex, places: Ints) -> Doubles:
+    said = index.times("said")[places]
+    parts: Doubles = OF_RECENCY * 0.5 ** ((said.max(initial=0) - said) / HALF_LIFE)
+    return parts
 
 
 @dataclass(frozen=True)
@@ -415,11 +545,33 @@ def _filter_steps(values: _FacetValues, filters: NoteFilters) -> Iterable[Step]:
         )
     if filters.kind is not None:
         yield Step("kind", values.meet("kind", lambda value: value == filters.kind))
+    elif not filters.turns:
+        yield Step("turns", values.meet("kind", lambda value: value != TURN))
     if filters.tags:
         wanted = set(filters.tags)
         yield Step("tags", values.meet("tags", lambda value: wanted <= set(parse_list(value))))
+    yield from _time_steps(values, filters)
     if filters.shown:
         yield Step("shown", ~values.index.is_one_of(filters.shown)[values.places])
+
+
+def _time_steps(values: _FacetValues, filters: NoteFilters) -> Iterable[Step]:
+    index, places = values.index, values.places
+    valid_from, valid_to = (index.times(name)[places] for name in ("valid_from", "valid_to"))
+    if filters.valid_at is None:
+        yield Step("valid", valid_to == NO_DAY)
+    else:
+        yield Step("valid", (valid_from <= filters.valid_at) & (filters.valid_at < valid_to))
+    if filters.first_day is not None or filters.last_day is not None:
+        said, first, last = (index.times(name)[places] for name in ("said", "event_from", "event_to"))
+        names_none = first == NO_DAY
+        first, last = np.where(names_none, said, first), np.where(names_none, said, last)
+        passes = np.ones(len(places), dtype=np.bool_)
+        if filters.first_day is not None:
+            passes &= last >= filters.first_day
+        if filters.last_day is not None:
+            passes &= first <= filters.last_day
+        yield Step("time", passes)
 
 
 @functools.lru_cache(maxsize=4_096)

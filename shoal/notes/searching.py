@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from shoal.models.notes import (
+    TURN,
+    ContextTurn,
     Note,
     NoteExplanation,
     NoteReason,
@@ -24,6 +26,7 @@ from shoal.models.reasons import sentence_of
 from shoal.notes.context import NoteContext
 from shoal.notes.environment import Environment
 from shoal.notes.note_rows import NoteRows, PackedNote
+from shoal.notes.note_times import NoteTimes
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.ranking import (
     MAX_COMPARED,
@@ -37,20 +40,23 @@ from shoal.notes.ranking import (
 )
 from shoal.notes.reasons import note_reasons
 from shoal.notes.session_rows import SessionRows
-from shoal.notes.similarity import TextFeatures, recall_similarities
+from shoal.notes.similarity import TextFeatures, recall_similarities, supported
 from shoal.notes.texts import all_features
 from shoal.scorer import Scorer
-from shoal.storage.database import Snapshot
+from shoal.storage.database import IDS_PER_STATEMENT, Snapshot
 from shoal.storage.profiles import Profiles
 from shoal.support.plain_text import in_line
 
+MAX_REPLACED = 5
+"""Notes of the same fact that a result names."""
 N_SHARED_REEFS = 5
 """Reefs that a result names."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoteSearch:
-    """A checked request. `threshold`: least similarity, 0 to 1; `session_id`: omits what it was shown."""
+    """A checked request. `threshold`: least similarity, 0 to 1; `session_id`: omits what it was shown;
+    `context`: turns before and behind a turn that come with it; `max_chars`: most characters of all texts."""
 
     query: str
     top_k: int
@@ -58,6 +64,8 @@ class NoteSearch:
     session_id: str = ""
     threshold: float = 0.0
     include_scores: bool = False
+    context: int = 0
+    max_chars: int | None = None
 
 
 def search(context: NoteContext, owner: str, request: NoteSearch) -> NoteResponse:
@@ -86,7 +94,19 @@ def recall(context: NoteContext, owner: str, request: NoteSearch) -> Recall:
 def _recalled(result: NoteResult) -> RecalledNote:
     note = result.note
     metadata = {**note.metadata, "topic": topic_of(note), "note_id": note.id}
-    return RecalledNote(note.text, metadata, round(result.similarity, 4))
+    return RecalledNote(
+        note.text,
+        metadata,
+        round(result.similarity, 4),
+        kind=note.kind,
+        said_at=note.said_at,
+        event=note.event,
+        valid_from=note.valid_from,
+        valid_to=note.valid_to,
+        session_id=next(iter(note.sessions), ""),
+        replaced=result.replaced,
+        context=result.context,
+    )
 
 
 def topic_of(note: Note) -> str:
@@ -110,6 +130,8 @@ def explain(
         ordinal = found.ranking.ordinal_of(note_id) if note.is_active else None
         [packed] = found.rows.packed([note_id])
         [similarity] = found.similarities([packed])
+        if ordinal is not None:
+            similarity = found.as_evidence(ordinal, similarity)
         place = found.index.place_of(note_id)
         words = () if place is None else matched_words(found.index, found.query.terms, [place])[0]
         reefs = found.shared_reefs(packed)
@@ -168,36 +190,90 @@ class FoundNotes:
         values = dict(zip(self._packed, self.similarities(packed), strict=True))
         return {ordinal: values[note_id] for ordinal, note_id in zip(ordinals, ids, strict=True)}
 
+    def _of_facts(self, ordinals: Sequence[int]) -> dict[int, float]:
+        """The similarity of each of some notes, or of the most similar note of its fact."""
+        values = np.zeros(len(self.ranking.places))
+        for ordinal, value in self._similarity.items():
+            values[ordinal] = value
+        best = self.ranking.best_of_facts(values)
+        return {ordinal: self.as_evidence(ordinal, float(best[ordinal])) for ordinal in ordinals}
+
+    def as_evidence(self, ordinal: int, similarity: float) -> float:
+        """The similarity of a ranked note, less where the query names who has not said it."""
+        is_turn = self.ranking.is_turn[ordinal]
+        return supported(similarity, self.ranking.support) if is_turn and self.ranking.support else similarity
+
     def results(self, request: NoteSearch, *, include_scores: bool = False) -> list[NoteResult]:
         """The best results that are similar enough, best first."""
         best = self.ranking.first(MAX_COMPARED)
-        ordinals = [
-            each for each in best if each in self._similarity and self._similarity[each] >= request.threshold
-        ][: request.top_k]
+        similarity = self._of_facts(best)
+        ordinals = [each for each in best if similarity[each] >= request.threshold][: request.top_k]
         if not ordinals:
             return []
         chosen = np.array(ordinals, dtype=np.int64)
         ids = self.ranking.note_ids[chosen].tolist()
         notes = self.rows.get_many(ids, label_threshold=self._context.settings.label_threshold)
+        fact_ids = self.ranking.fact_ids[chosen].tolist()
+        facts = (
+            NoteTimes(self.rows).of_facts(sorted({fact for fact in fact_ids if fact}))
+            if any(fact_ids)
+            else {}
+        )
+        contexts = self._contexts(self.ranking.places[chosen].tolist(), request.context)
+        results: list[NoteResult] = []
+        n_chars = 0
         words = matched_words(self.index, self.query.terms, self.ranking.places[chosen].tolist())
         reasons = note_reasons(self.query, notes, self._context.settings.label_threshold)
-        return [
-            NoteResult(
-                note=note,
-                score=float(self.ranking.final[ordinal]),
-                similarity=self._similarity[ordinal],
-                matched_words=own_words,
-                shared_reefs=self.shared_reefs(self._packed[note.id]),
-                why=sentence_of(own_reasons),
-                reasons=own_reasons,
-                scores=self.ranking.scores(ordinal) if include_scores else None,
+        for ordinal, note, fact_id, context, own_words, own_reasons in zip(
+            ordinals, notes, fact_ids, contexts, words, reasons, strict=True
+        ):
+            others = [each for each in facts.get(fact_id, ()) if each.id != note.id][:MAX_REPLACED]
+            texts = (note.text, *(each.text for each in others), *(each.text for each in context))
+            n_own = sum(map(len, texts))
+            if request.max_chars is not None and results and n_chars + n_own > request.max_chars:
+                continue
+            n_chars += n_own
+            results.append(
+                NoteResult(
+                    note=note,
+                    score=float(self.ranking.final[ordinal]),
+                    similarity=similarity[ordinal],
+                    matched_words=own_words,
+                    shared_reefs=self.shared_reefs(self._packed.get(note.id)),
+                    why=sentence_of(own_reasons),
+                    reasons=own_reasons,
+                    scores=self.ranking.scores(ordinal) if include_scores else None,
+                    replaced=tuple(others),
+                    context=context,
+                )
             )
-            for ordinal, note, own_words, own_reasons in zip(ordinals, notes, words, reasons, strict=True)
-        ]
+        return results
 
-    def shared_reefs(self, note: PackedNote) -> tuple[NoteReason, ...]:
-        """The reefs that query and note share, by their part of the overlap."""
-        if note.data_checksum != self.scorer.data_checksum:
+    def _contexts(self, places: Sequence[int], reach: int) -> list[tuple[ContextTurn, ...]]:
+        """The turns around each of some places in their sessions, without those that are among the places or
+        come with an earlier one."""
+        sessions = self.index.sessions
+        if sessions is None or not reach:
+            return [()] * len(places)
+        seen = set(places)
+        beside: list[list[int]] = []
+        for place in places:
+            found: list[int] = []
+            for distance in range(-reach, reach + 1):
+                _, others = sessions.beside(np.array([place]), distance)
+                found += [other for other in others.tolist() if other not in seen]
+            seen.update(found)
+            beside.append(self.index.note_ids[found].tolist() if found else [])
+        turns: dict[int, ContextTurn] = {}
+        wanted = [note_id for ids in beside for note_id in ids]
+        for start in range(0, len(wanted), IDS_PER_STATEMENT):
+            turns |= NoteTimes(self.rows).turns(wanted[start : start + IDS_PER_STATEMENT])
+        return [tuple(turns[note_id] for note_id in ids if note_id in turns) for ids in beside]
+
+    def shared_reefs(self, note: PackedNote | None) -> tuple[NoteReason, ...]:
+        """The reefs that query and note share, by their part of the overlap; none of a note that was not
+        compared."""
+        if note is None or note.data_checksum != self.scorer.data_checksum:
             return ()
         profile = Profiles.of([note.profile])
         z_scores = dict(zip(profile.reef_ids.tolist(), profile.z_scores.tolist(), strict=True))
@@ -209,22 +285,50 @@ class FoundNotes:
 
 
 def _as_text(query: str, items: Sequence[RecalledNote], nearest: RecalledNote | None) -> str:
-    """Return the items as text for a prompt, each on one line with its id."""
+    """Return the items as text for a prompt, each on a line with its id, behind which its context follows."""
     if not items:
         return f"No relevant knowledge found for {query!r}." + (
             f" Nothing here answers this; the nearest is {_in_line(nearest)}" if nearest else ""
         )
     noun = "item" if len(items) == 1 else "items"
     lines = [f"## Memory recall: {query!r}", f"Found {len(items)} relevant knowledge {noun}:", ""]
-    lines += [f"{number}. {_in_line(item)}" for number, item in enumerate(items, 1)]
+    for number, item in enumerate(items, 1):
+        lines.append(f"{number}. {_in_line(item)}")
+        lines += [
+            f"   [{turn.note_id}] {in_line(turn.speaker)}: {in_line(turn.text)}" for turn in item.context
+        ]
     return "\n".join(lines)
 
 
 def _in_line(item: RecalledNote) -> str:
     topic = in_line(item.metadata["topic"])
     about = f"**{topic}**: " if topic else ""
+    return f"{about}{in_line(item.content)} ({described(item, in_line)})"
+
+
+def described(item: RecalledNote, clean: Callable[[str], str]) -> str:
+    """Say in a line where an item comes from, how similar it is, its days, and what it replaced. `clean`:
+    puts a stored text on one line."""
     note_id = item.metadata["note_id"]
-    return f"{about}{in_line(item.content)} (note {note_id}, similarity {item.similarity:.2f})"
+    noun = "turn" if item.kind == TURN else "note"
+    parts = [f"{noun} {note_id}, similarity {item.similarity:.2f}, said {item.said_at[:10]}"]
+    if item.kind == TURN and item.session_id:
+        parts.append(f"session {clean(item.session_id)}")
+    if item.event is not None:
+        days = item.event.first_day
+        if item.event.last_day != days:
+            days += f" to {item.event.last_day}"
+        parts.append(f"{clean(item.event.words)} is {days}")
+    if item.kind != TURN and item.valid_from != item.said_at[:10]:
+        parts.append(f"since {item.valid_from}")
+    if item.valid_to is not None:
+        parts.append(f"until {item.valid_to}")
+    parts += [
+        f"{'replaced' if each.valid_to else 'replaced by'} note {each.id}, from {each.valid_from}"
+        f"{f' to {each.valid_to}' if each.valid_to else ''}: {clean(each.text)}"
+        for each in item.replaced
+    ]
+    return "; ".join(parts)
 
 
 # Explanation, step by step
@@ -245,12 +349,20 @@ def _steps(note: Note, ranking: NoteRanking, ordinal: int | None, filters: NoteF
     steps = [
         _signal_step("words", "BM25", scores.bm25, scores.words_part),
         _signal_step("reefs", "overlap", scores.overlap, scores.reefs_part),
-        NoteStep("similarity", True, f"adds {scores.similarity_part:.6g}"),
+        *(
+            NoteStep(name, True, f"adds {part:.6g}")
+            for name, part in (
+                ("passage", scores.passage_part),
+                ("similarity", scores.similarity_part),
+                ("turn", scores.turn_part),
+                ("recency", scores.recency_part),
+                ("fact", scores.fact_part),
+            )
+        ),
         NoteStep(
             "signals",
             True,
-            f"{scores.words_part:.6g} + {scores.reefs_part:.6g} + {scores.similarity_part:.6g} = "
-            f"{scores.signals:.6g}",
+            " + ".join(f"{part:.6g}" for part in scores.parts) + f" = {scores.signals:.6g}",
         ),
         _affinity_step(scores),
         _relevance_step(scores, passed["relevance"]),
@@ -277,6 +389,9 @@ _DETAILS = {
     "category": ("the note is in the category", "the note is in another category"),
     "kind": ("the note has the kind", "the note has another kind"),
     "tags": ("the note has the tags", "the note lacks a tag of the filter"),
+    "turns": ("the note is no turn", "the note is a turn, which only `recall` and `kind` find"),
+    "valid": ("the note holds", "another note replaced it"),
+    "time": ("the note is of that time", "the note is of another time"),
     "shown": ("the session was not shown the note", "the session was shown the note already"),
 }
 

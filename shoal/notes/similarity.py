@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -103,6 +104,14 @@ ANSWERS = Weights(-9.66, (3.31, 6.8, 7.8, 0.0))
 LENIENCE = 2.5
 """Added to the log-odds of `ANSWERS`, whose probabilities are below 0.7 for most notes that answer: so 0.7
 answers nine of ten questions of a conversation, and one of twelve of another's (`benchmarks/locomo.py`)."""
+
+
+OF_SUPPORT = 15.0
+"""What `supported` adds to the log-odds of an answer for a support of 1. Chosen on three conversations, with
+the limits of the support, so that it separates questions without an answer (`benchmarks/locomo.py`)."""
+LEAST_SUPPORT, MOST_SUPPORT = -0.5, 0.1
+ODDS_AT_MOST = 0.999
+"""Probability from which log-odds no longer grow."""
 
 
 class Embedded(NamedTuple):
@@ -242,6 +251,17 @@ def recall_similarities(question: TextFeatures, notes: Sequence[TextFeatures]) -
     """
     lenient = ANSWERS._replace(bias=ANSWERS.bias + LENIENCE)
     return _with_equal(question, notes, lenient.probabilities(_recall_measures(question, notes)))
+
+
+def supported(similarity: float, support: float) -> float:
+    """Return the similarity of a question and a turn, given how much better the best turn of the speaker that
+    the question names fits than the best of another: what another said is no evidence (`support`, -1..1)."""
+    if not similarity > 0:
+        return similarity
+    shift = OF_SUPPORT * min(max(support, LEAST_SUPPORT), MOST_SUPPORT)
+    probability = min(similarity, ODDS_AT_MOST)
+    odds = math.log(probability / (1 - probability)) + shift
+    return round(max(1 / (1 + math.exp(-odds)), similarity if shift > 0 else 0.0), DIGITS)
 
 
 def _with_equal(text: TextFeatures, others: Sequence[TextFeatures], values: Doubles) -> Doubles:

@@ -331,6 +331,12 @@ class NoteSettings:
         "this many days after the last change; 0: never",
         at_least(0),
     )
+    note_changes: str = setting(
+        "apply",
+        "what becomes of a note whose fact a new one changes: apply (the new one replaces it; nothing is "
+        "deleted), propose (the answer names it), off",
+        one_of("apply", "propose", "off"),
+    )
     note_dedup_hours: int = setting(
         0,
         "hours between two jobs that compare the waiting notes of all owners; 0: only on request",

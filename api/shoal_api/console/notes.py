@@ -331,12 +331,17 @@ def kept_query() -> list[tuple[str, str]]:
 def note_score_shares(scores: NoteScores) -> list[Share]:
     """Return what words, reefs, similarity and relevance add to the score of a note."""
     shares = [
-        Share("lexical", "words", scores.words_part * scores.affinity),
+        Share("lexical", "words", (scores.words_part + scores.passage_part) * scores.affinity),
         Share("reef", "reefs", scores.reefs_part * scores.affinity),
         Share("dense", "similarity", scores.similarity_part * scores.affinity),
+        Share("boost", "time and speaker", _other_parts(scores) * scores.affinity),
         Share("relevance", "relevance", scores.relevance_part),
     ]
     return [share for share in shares if share.value > 0]
+
+
+def _other_parts(scores: NoteScores) -> float:
+    return scores.turn_part + scores.recency_part + scores.fact_part
 
 
 @blueprint.app_template_global()
@@ -363,7 +368,11 @@ def score_steps(scores: NoteScores) -> list[ScoreStep]:
         ScoreStep("words", f"BM25 {scores.bm25:.2f}", f"{scores.words_part:.4f}"),
         ScoreStep("reefs", f"overlap {scores.overlap:.2f}", f"{scores.reefs_part:.4f}"),
         ScoreStep("similarity", "", f"{scores.similarity_part:.4f}"),
-        ScoreStep("signals", "words + reefs + similarity", f"{scores.signals:.4f}"),
+        ScoreStep("passage", "", f"{scores.passage_part:.4f}"),
+        ScoreStep("turn", "", f"{scores.turn_part:.4f}"),
+        ScoreStep("recency", "", f"{scores.recency_part:.4f}"),
+        ScoreStep("fact", "", f"{scores.fact_part:.4f}"),
+        ScoreStep("signals", "the sum of these", f"{scores.signals:.4f}"),
         ScoreStep(
             "affinity",
             "no tags to compare" if tags is None else f"tags {tags:.2f} similar",

@@ -182,13 +182,21 @@ RECALL_EXAMPLES: Examples = {
         "value": {
             "response": "## Memory recall: 'python optimization'\nFound 1 relevant knowledge item:\n\n"
             "1. **Python Performance**: Use list comprehensions instead of loops to optimize Python. "
-            "(note 12, similarity 0.92)",
+            "(note 12, similarity 0.92, said 2026-01-31)",
             "count": 1,
             "results": [
                 {
                     "content": "Use list comprehensions instead of loops to optimize Python.",
                     "metadata": {"topic": "Python Performance", "confidence": 0.9, "note_id": 12},
                     "similarity": 0.92,
+                    "kind": "knowledge",
+                    "said_at": "2026-01-31T09:00:00.000Z",
+                    "event": None,
+                    "valid_from": "2026-01-31",
+                    "valid_to": None,
+                    "session_id": "",
+                    "replaced": [],
+                    "context": [],
                 }
             ],
             "topics": ["Python Performance"],

@@ -32,6 +32,7 @@ from shoal.declared.notes import (
     NoteChanges,
     NoteListArguments,
     NoteSearchArguments,
+    RecallArguments,
 )
 from shoal.declared.operations.operation import (
     SAME_JOB,
@@ -582,10 +583,11 @@ class AgentOperations:
         *,
         idempotency_key: str | None = None,
     ) -> NoteOutcomes:
-        """Store what an agent learned for a user
+        """Store what an agent learned for a user, and turns of conversations
 
-        Short, doubtful and unspecific items are refused, and each outcome says why. An item that says nearly
-        the same as a stored note counts as another occurrence of it.
+        An item with a `speaker` is a turn (`speaker`, `content`, `session_id`, and if wanted `said_at`): it
+        is kept word for word. Of other items, short, doubtful and unspecific ones are refused, and each
+        outcome says why. One that says nearly the same as a stored note counts as another occurrence of it.
         """
 
     @post("/users/{user_id}/recall", Needed.read, fails=(503,), command="note recall", tool="recall")
@@ -593,27 +595,12 @@ class AgentOperations:
         self,
         user_id: str,
         query: Query,
-        *,
-        top_k: Annotated[
-            int | None,
-            Argument(
-                kind=Whole(1, of_notes.MAX_TOP_K),
-                default=of_notes.DEFAULT_TOP_K,
-                about="most results to return",
-            ),
-        ] = None,
-        threshold: Annotated[
-            float | None,
-            Argument(
-                kind=Number(0, 1),
-                default=of_notes.RECALL_THRESHOLD,
-                about="lowest `similarity` of a result",
-            ),
-        ] = None,
+        **given: Unpack[RecallArguments],
     ) -> Recall:
         """Recall what is known for a user
 
-        Only notes of this user are searched.
+        Notes and turns of conversations in one order; only those of this user are searched. Of a fact that
+        changed, the note that holds comes, with those that it replaced.
         """
 
 

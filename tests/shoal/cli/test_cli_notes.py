@@ -116,11 +116,11 @@ def test_search_and_explanation_say_why(note: Note) -> None:
     _, out, _ = note("search", "crater of the volcano", "--scores", "--here")
     assert out.startswith(f"1. {LAVA}")
     assert "note 2" not in out
-    signals = r"\(words (\S+) \+ reefs (\S+) \+ similarity (\S+)\)"
+    signals = r"\(words (\S+) \+ reefs (\S+) \+ similarity (\S+) \+ recency (\S+)\)"
     line = re.search(rf"score (\S+) = {signals} × affinity (\S+) \+ relevance (\S+)", " ".join(out.split()))
     assert line is not None
-    final, words, reefs, similarity, affinity, relevance = map(float, line.groups())
-    assert final == pytest.approx((words + reefs + similarity) * affinity + relevance, rel=0.01)
+    final, *parts, affinity, relevance = map(float, line.groups())
+    assert final == pytest.approx(sum(parts) * affinity + relevance, rel=0.01)
     _, out, _ = note("explain", "2", "crater of the volcano", "--here")
     assert re.search(r"prerequisites +no", out)
     assert out.endswith("not shown\n")

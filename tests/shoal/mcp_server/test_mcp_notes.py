@@ -220,7 +220,7 @@ def test_users_do_not_recall_each_others_memory(call: Call) -> None:
     assert own == {"status": "ok", "count": 1, "n_left_out": 0}
     assert text.startswith(
         "## 🧠 Memory Recall: 'secret volcano lava'\nFound 1 relevant knowledge item:\n"
-        f'1. **lava**: "{item["content"]}" (note {result["note_id"]}, similarity {result["similarity"]:.2f})'
+        f'1. **lava**: "{item["content"]}" (note {result["note_id"]}, similarity {result["similarity"]:.2f}, said '
     )
     text, far = call("recall", {"query": "volcano", "user_id": "ada", "threshold": 1})
     assert (far["status"], far["results"]) == ("no_answer", [])

@@ -6,7 +6,8 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 
 import numpy as np
 from hypothesis import strategies as st
@@ -44,6 +45,10 @@ class ModelNote:
     is_active: bool = True
     is_comparable: bool = True
     session: str = ""
+    is_question: bool = False
+    said: str = "2025-03-01"
+    valid_to: str | None = None
+    fact_id: int | None = None
 
     def row(self) -> IndexRow:
         strongest = sorted(self.z_scores.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -63,6 +68,13 @@ class ModelNote:
             "",
             "no",
             self.session,
+            "yes" if self.is_question else "no",
+            f"{self.said}T12:00:00.000Z",
+            None,
+            None,
+            self.said,
+            self.valid_to,
+            self.fact_id,
         )
 
 
@@ -86,7 +98,7 @@ def model_notes(ids: st.SearchStrategy[int]) -> st.SearchStrategy[ModelNote]:
         title=words(2),
         text=words(5),
         z_scores=st.dictionaries(st.integers(0, 3), st.integers(1, 2_000), max_size=3),
-        kind=st.sampled_from(["lesson", "atom"]),
+        kind=st.sampled_from(["lesson", "atom", "turn"]),
         tags=subsets(TAGS),
         categories=subsets(CATEGORIES),
         prerequisites=st.sampled_from([{}, {"os": ["linux"]}, {"os": ["darwin"]}, {"mcp_servers": ["x"]}]),
@@ -94,6 +106,10 @@ def model_notes(ids: st.SearchStrategy[int]) -> st.SearchStrategy[ModelNote]:
         is_active=st.sampled_from([True, True, True, False]),
         is_comparable=st.sampled_from([True, True, True, False]),
         session=st.sampled_from(["", "monday", "tuesday"]),
+        is_question=st.booleans(),
+        said=st.sampled_from(["2025-03-01", "2025-05-30"]),
+        valid_to=st.sampled_from([None, None, "2025-06-01"]),
+        fact_id=st.sampled_from([None, None, 1, 2]),
     )
 
 
@@ -163,18 +179,55 @@ def word_scores(notes: Sequence[ModelNote], terms: Sequence[QueryTerm]) -> dict[
     return scores
 
 
+def passage_of(note: ModelNote, notes: Sequence[ModelNote]) -> list[ModelNote]:
+    """The note with four before and behind it in its session."""
+    session = sorted((each for each in notes if each.session == note.session), key=lambda each: each.id)
+    if not note.session:
+        return [note]
+    place = session.index(note)
+    return session[max(0, place - 4) : place + 5]
+
+
+def passage_scores(notes: Sequence[ModelNote], terms: Sequence[QueryTerm]) -> dict[int, int]:
+    """BM25 of the passages, with k1 = 1.2 and b = 0.75."""
+    scores = dict.fromkeys((note.id for note in notes), 0)
+    if not any(note.session for note in notes):
+        return scores
+    passages = {
+        note.id: [word for each in passage_of(note, notes) for word in (*each.title, *each.text)]
+        for note in notes
+    }
+    mean = sum(map(len, passages.values())) / len(notes) or 1.0
+    for term in terms:
+        n_holding = sum(term.term in (*note.title, *note.text) for note in notes)
+        scale = UNIT * 2.2 * math.sqrt(term.frequency) * idf(len(notes), n_holding)
+        for note_id, passage in passages.items():
+            frequency = passage.count(term.term) / (0.25 + 0.75 * len(passage) / mean)
+            scores[note_id] += round(scale * frequency / (frequency + 1.2)) if n_holding else 0
+    return scores
+
+
 @dataclass(frozen=True)
 class ModelScore:
     note_id: int
     words_part: float
+    passage_part: float
     reefs_part: float
+    turn_part: float
+    recency_part: float
+    fact_part: float
     affinity: float
     relevance_part: float
     failed: tuple[str, ...]
 
     @property
     def final(self) -> float:
-        return (self.words_part + self.reefs_part) * self.affinity + self.relevance_part
+        signals = self.words_part + self.passage_part + self.reefs_part + self.turn_part + self.recency_part
+        return (signals + self.fact_part) * self.affinity + self.relevance_part
+
+    @property
+    def own(self) -> float:
+        return self.words_part + self.passage_part + self.reefs_part + self.turn_part + self.recency_part
 
 
 def rank(
@@ -183,6 +236,7 @@ def rank(
     """The scores of the matching notes, and the gates and filters that each fails."""
     active = [note for note in notes if note.is_active]
     by_words = word_scores(active, query.terms)
+    by_passages = passage_scores(active, query.terms)
     by_reefs = {note.id: overlap(note, query.query_z) for note in active}
     environment = filters.environment or Environment()
     counts = {tag: sum(tag in note.tags for note in active) for tag in TAGS}
@@ -194,19 +248,30 @@ def rank(
         for term in query.terms
     )
     most = max(by_reefs.values(), default=0)
-    scores = {}
-    for note in active:
-        if not by_words[note.id] and not by_reefs[note.id]:
-            continue
+    is_match = {note.id: by_words[note.id] + by_passages[note.id] + by_reefs[note.id] > 0 for note in active}
+    facts = {note.fact_id for note in active if is_match[note.id] and note.fact_id}
+    matches = [note for note in active if is_match[note.id] or note.fact_id in facts]
+    newest = max((date.fromisoformat(note.said) for note in matches), default=date.min)
+    scores: dict[int, ModelScore] = {}
+    for note in matches:
         relevance = relevance_in(note.relevance, environment.tags)
         scores[note.id] = ModelScore(
             note.id,
             by_words[note.id] / max(all_words, 1.0),
+            by_passages[note.id] / max(all_words, 1.0),
             0.1 * by_reefs[note.id] / max(most, 1),
+            (note.kind == "turn")
+            * (0.2 * any(term.term in note.title for term in query.terms) - 0.15 * note.is_question),
+            0.02 * 0.5 ** ((newest - date.fromisoformat(note.said)).days / 90),
+            0.0,
             affinity(note.tags, environment.tags, weigh).factor,
             10 * settings.note_relevance_weight * relevance.average,
             tuple(_failed(note, filters, relevance.average, relevance.n_evals)),
         )
+    for note in matches:
+        own = scores[note.id].own
+        of_fact = [scores[each.id].own for each in matches if note.fact_id and each.fact_id == note.fact_id]
+        scores[note.id] = replace(scores[note.id], fact_part=max(of_fact, default=own) - own)
     return scores
 
 
@@ -219,7 +284,9 @@ def _failed(note: ModelNote, filters: NoteFilters, average: float, n_evals: int)
         "prerequisites": filters.environment is not None and not gates.hold_in(filters.environment),
         "category": category is not None and not in_category,
         "kind": filters.kind not in (None, note.kind),
+        "turns": filters.kind is None and not filters.turns and note.kind == "turn",
         "tags": not set(filters.tags) <= set(note.tags),
+        "valid": note.valid_to is not None,
         "shown": note.id in filters.shown,
     }
     return [name for name, is_failed in checks.items() if is_failed]

@@ -40,6 +40,7 @@ filters = st.builds(
     category=st.none() | st.sampled_from(CATEGORIES),
     kind=st.none() | st.sampled_from(["lesson", "atom"]),
     tags=st.just(()) | subsets(TAGS),
+    turns=st.booleans(),
     shown=st.sets(st.integers(1, 12)).map(sorted).map(tuple),
 )
 
@@ -67,13 +68,17 @@ def test_ranking_equals_model(notes: list[ModelNote], query: NoteQuery, filters:
         assert ordinal is not None
         scores = ranking.scores(ordinal)
         assert scores.words_part == pytest.approx(expected.words_part)
+        assert scores.passage_part == pytest.approx(expected.passage_part)
         assert scores.reefs_part == pytest.approx(expected.reefs_part)
+        assert scores.turn_part == pytest.approx(expected.turn_part)
+        assert scores.recency_part == pytest.approx(expected.recency_part)
+        assert scores.fact_part == pytest.approx(expected.fact_part)
         assert scores.affinity == pytest.approx(expected.affinity)
         assert scores.relevance_part == pytest.approx(expected.relevance_part)
         failed = tuple(step.name for step in ranking.steps if not step.passes[ordinal])
         assert failed == expected.failed
         # The parts give the score exactly, as an explanation shows them.
-        assert scores.signals == scores.words_part + scores.reefs_part + scores.similarity_part
+        assert scores.signals == sum(scores.parts)
         assert scores.final == scores.signals * scores.affinity + scores.relevance_part
     check_order(ranking)
     check_order(ranking.with_similarities({i: (i % 7) / 10 for i in ranking.most(20)}))
@@ -133,6 +138,7 @@ def test_note_has_a_share_of_the_words_of_those_around_it_in_its_session() -> No
     query = NoteQuery("ash", (QueryTerm("ash", "ash", 1),), ())
     ranking = rank_notes(index_of(notes), query, NoteFilters(), SETTINGS)
     scores = {int(ranking.note_ids[i]): ranking.scores(i).words_part for i in range(len(ranking.places))}
+    scores = {note_id: part for note_id, part in scores.items() if part}
     assert scores == pytest.approx({1: 1.0, 2: 0.5, 4: 0.4})
 
 

@@ -397,13 +397,10 @@ def test_explanation_adds_up_to_the_score_of_the_search(notes: OwnerNotes) -> No
         assert explained.scores == result.scores
         scores = result.scores
         assert scores is not None
-        assert (
-            result.score
-            == (scores.words_part + scores.reefs_part + scores.similarity_part) * scores.affinity
-            + scores.relevance_part
-        )
+        assert result.score == sum(scores.parts) * scores.affinity + scores.relevance_part
         assert [step.name for step in explained.steps] == [
-            "words", "reefs", "similarity", "signals", "affinity", "relevance", "prerequisites", "score",
+            "words", "reefs", "passage", "similarity", "turn", "recency", "fact", "signals", "affinity",
+            "relevance", "prerequisites", "valid", "score",
         ]  # fmt: skip
         assert explained.matched_words == ("volcano", "lava")
 

@@ -1,0 +1,369 @@
+"""The days that an English text names, relative to the day on which it was said.
+
+`find_dates("I moved last Tuesday.", date(2025, 3, 12))` finds 4 March. Read are dates (`8 May 2023`, `May 8`,
+`2023-05-08`), months, seasons and years, days of the week behind a word such as *on* or *last*, and relative
+words (*yesterday*, *two weeks ago*, *next month*). Times of day and what is repeated (*on Tuesdays*) are no
+dates. Every word is looked at a bounded number of times.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import NamedTuple
+
+MAX_WORDS = 4_000
+"""Words of a text that are read."""
+FIRST_YEAR, LAST_YEAR = 1900, 2100
+"""Years without another sign of a date are numbers outside of these."""
+
+_WORD = re.compile(r"\d{4}-\d\d(?:-\d\d)?(?![\d-])|\d+|[^\W\d_]+(?:['’][^\W\d_]+)?")
+
+
+class FoundDate(NamedTuple):
+    """Days that a text names.
+
+    first, last   the same for a single day
+    start, end    of the words in the text, code points
+    is_start      whether the words say when something begins: *since May*, *from 1 July*, *as of Monday*
+    """
+
+    first: date
+    last: date
+    start: int
+    end: int
+    is_start: bool = False
+
+
+class _Span(NamedTuple):
+    """Days, and how many words name them."""
+
+    first: date
+    last: date
+    n_words: int
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_MONTHS = {
+    name: number
+    for number in range(1, 13)
+    for name in (calendar.month_name[number].lower(), calendar.month_abbr[number].lower())
+} | {"sept": 9}
+_WEEKDAYS = {calendar.day_name[number].lower(): number for number in range(7)}
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+_HOLIDAYS = {
+    ("new", "year's", "day"): (1, 1),
+    ("new", "year's", "eve"): (12, 31),
+    ("new", "year's"): (1, 1),
+    ("valentine's", "day"): (2, 14),
+    ("halloween",): (10, 31),
+    ("christmas", "eve"): (12, 24),
+    ("christmas",): (12, 25),
+}
+_NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve"
+_NUMBERS = {word: number for number, word in enumerate(_NUMBER_WORDS.split())} | {
+    "a": 1,
+    "an": 1,
+    "couple": 2,
+    "few": 3,
+    "several": 4,
+}
+_DAYS = {"today": 0, "tonight": 0, "yesterday": -1, "tomorrow": 1}
+_UNITS = {name: name for name in ("day", "week", "weekend", "month", "year")} | {"night": "day"}
+_UNITS |= {f"{name}s": unit for name, unit in _UNITS.items()}
+_SHIFTS = {"last": -1, "past": -1, "previous": -1, "this": 0, "next": 1, "coming": 1}
+_BEFORE_MONTHS = _words("in since until till by of from during before after early late mid last this next")
+_BEFORE_WEEKDAYS = {"on", "since", "until", "till", "by", "from", "before", "after"}
+_BEFORE_YEARS = {"in", "since", "until", "till", "by", "from", "during", "before", "after", "of", "year"}
+_STARTS = {"since", "from", "starting", "effective"}
+_FUTURE = {"will", "shall", "going", "plan", "plans", "planned", "upcoming"}
+_ORDINAL_ENDS = {"st", "nd", "rd", "th"}
+_AMBIGUOUS = {"may", "march", "mar", "sun", "sat", "second", "dec", "jan"}
+"""Names of months that are words, too, so that they need a sign."""
+
+
+def find_dates(text: str, said: date) -> list[FoundDate]:
+    """Return the days that a text names, in the order of its words."""
+    matches = []
+    for match in _WORD.finditer(text):
+        matches.append(match)
+        if len(matches) == MAX_WORDS:
+            break
+    words = [match.group().replace("’", "'") for match in matches]
+    reader = _Reader(words, said)
+    found: list[FoundDate] = []
+    at = 0
+    while at < len(words):
+        span = reader.read(at)
+        if span is None:
+            at += 1
+            continue
+        before = reader.lower[at - 1] if at else ""
+        is_start = before in _STARTS or reader.lower[max(0, at - 2) : at] == ["as", "of"]
+        end = matches[at + span.n_words - 1].end()
+        found.append(FoundDate(span.first, span.last, matches[at].start(), end, is_start))
+        at += span.n_words
+    return found
+
+
+class _Reader:
+    def __init__(self, words: Sequence[str], said: date) -> None:
+        self.words = words
+        self.lower = [word.lower() for word in words]
+        self.said = said
+        self.is_future = not _FUTURE.isdisjoint(self.lower)
+
+    def read(self, at: int) -> _Span | None:
+        """Return the days that the words from here on name, None if they name none."""
+        try:
+            return next(filter(None, (rule(self, at) for rule in _RULES)), None)
+        except (ValueError, OverflowError):
+            return None  # no such day
+
+    def word(self, at: int) -> str:
+        return self.lower[at] if 0 <= at < len(self.lower) else ""
+
+    def nearest(self, month: int, day: int | None, before: str) -> date:
+        """The day of the year that is nearest to the day on which it was said."""
+        if before in ("since", "last", "past"):
+            return self.latest(month, day)
+        years = [self.said.year + shift for shift in (0, -1, 1)]
+        if before == "next":
+            years = [self.said.year, self.said.year + 1]
+            return next(
+                each
+                for year in years
+                if (each := date(year, month, day or 1)) > self.said or year > self.said.year
+            )
+        days = [date(year, month, _in_month(year, month, day or 15)) for year in years]
+        best = min(days, key=lambda each: abs((each - self.said).days))
+        return best.replace(day=day or 1)
+
+    def latest(self, month: int, day: int | None) -> date:
+        this = date(self.said.year, month, day or 1)
+        return this if this <= self.said else date(self.said.year - 1, month, day or 1)
+
+    # Rules: each looks at a few words from `at` on.
+
+    def iso(self, at: int) -> _Span | None:
+        word = self.word(at)
+        if len(word) == 10 and word[4] == "-":
+            day = date.fromisoformat(word)
+            return _Span(day, day, 1)
+        if len(word) == 7 and word[4] == "-":
+            return _month(int(word[:4]), int(word[5:]), 1)
+        return None
+
+    def day_and_month(self, at: int) -> _Span | None:
+        """*8 May 2023*, *8th of May*."""
+        day, behind = self._day_number(at)
+        if day is None:
+            return None
+        behind += self.word(behind) == "of"
+        month = _MONTHS.get(self.word(behind))
+        if month is None:
+            return None
+        return self._day(at, month, day, behind + 1)
+
+    def month_and_day(self, at: int) -> _Span | None:
+        """*May 8, 2023*, *May the 8th*, *in May*, *May 2023*."""
+        month = _MONTHS.get(self.word(at))
+        if month is None:
+            return None
+        behind = at + 1 + (self.word(at + 1) == "the")
+        day, end = self._day_number(behind)
+        before = self.word(at - 1)
+        is_clear = self.words[at][0].isupper() and (self.word(at) not in _AMBIGUOUS or at > 0)
+        if day is not None and (is_clear or before in _BEFORE_MONTHS):
+            return self._day(at, month, day, end)
+        if (year := self._year(at + 1)) is not None:
+            return _month(year, month, 2)
+        if before not in _BEFORE_MONTHS or not self.words[at][0].isupper() or len(self.word(at)) < 3:
+            return None
+        if before == "of" and self.word(at - 2) not in ("end", "beginning", "middle", "start", "month"):
+            return None
+        first = self.nearest(month, None, before)
+        return _month(first.year, month, 1)
+
+    def weekday(self, at: int) -> _Span | None:
+        """*on Tuesday*, *last Tuesday*, *next Tuesday*."""
+        word, size = self.word(at), 1
+        shift = _SHIFTS.get(word)
+        if shift is not None:
+            word, size = self.word(at + 1), 2
+        number = _WEEKDAYS.get(word)
+        if number is None or (shift is None and self.word(at - 1) not in _BEFORE_WEEKDAYS):
+            return None
+        back = (self.said.weekday() - number) % 7
+        is_ahead = shift == 1 or (shift is not None and shift == 0 and back > 0)
+        if is_ahead or (shift is None and self.is_future and self.word(at - 1) != "since"):
+            day = self.said + timedelta((number - self.said.weekday()) % 7 or (7 if shift == 1 else 0))
+        elif shift == 0:
+            day = self.said
+        else:
+            day = self.said - timedelta(back or 7)
+        return _Span(day, day, size)
+
+    def relative_day(self, at: int) -> _Span | None:
+        """*yesterday*, *the day before yesterday*, *the day after tomorrow*."""
+        words = tuple(self.lower[at : at + 3])
+        if words == ("day", "before", "yesterday"):
+            return _days(self.said, -2, 3)
+        if words == ("day", "after", "tomorrow"):
+            return _days(self.said, 2, 3)
+        shift = _DAYS.get(self.word(at))
+        return None if shift is None else _days(self.said, shift, 1)
+
+    def shifted_unit(self, at: int) -> _Span | None:
+        """*last week*, *this month*, *next year*, *last summer*."""
+        shift = _SHIFTS.get(self.word(at))
+        if shift is None:
+            return None
+        name = self.word(at + 1)
+        if name in ("morning", "afternoon", "evening"):
+            return _days(self.said, shift, 2) if shift <= 0 else None
+        if name in _SEASONS:
+            month = _SEASONS[name]
+            start = self.latest(month, None) if shift <= 0 else self.nearest(month, None, "next")
+            if shift < 0 and (self.said - start).days < 92:
+                start = start.replace(year=start.year - 1)
+            return _season(start, 2)
+        if name not in _UNITS or name.endswith("s"):
+            return None
+        if name == "night":
+            return _days(self.said, shift, 2)
+        return None if _UNITS[name] == "day" else _unit(self.said, _UNITS[name], shift, 2)
+
+    def counted_units(self, at: int) -> _Span | None:
+        """*two weeks ago*, *a couple of days ago*, *in three days*."""
+        is_ahead = self.word(at) == "in"
+        place = at + is_ahead
+        if self.word(place) == "a" and self.word(place + 1) in ("couple", "few"):
+            place += 1
+        word = self.word(place)
+        number = int(word) if word.isdecimal() and len(word) <= 4 else _NUMBERS.get(word)
+        if number is None:
+            return None
+        place += 1 + (self.word(place + 1) == "of")
+        unit = _UNITS.get(self.word(place))
+        if unit is None:
+            return None
+        if is_ahead:
+            if not (self.is_future or self.word(place + 1) in ("time", "")):
+                return None
+            return _counted(self.said, unit, number, place + 1 - at)
+        behind = self.word(place + 1)
+        if behind not in ("ago", "earlier", "back"):
+            return None
+        return _counted(self.said, unit, -number, place + 2 - at)
+
+    def season(self, at: int) -> _Span | None:
+        """*summer 2022*, *the summer of 2022*."""
+        month = _SEASONS.get(self.word(at))
+        if month is None:
+            return None
+        behind = at + 1 + (self.word(at + 1) == "of")
+        year = self._year(behind)
+        return None if year is None else _season(date(year, month, 1), behind + 1 - at)
+
+    def year(self, at: int) -> _Span | None:
+        """*in 2019*, *since 2019*."""
+        year = self._year(at)
+        if year is None or self.word(at - 1) not in _BEFORE_YEARS:
+            return None
+        return _Span(date(year, 1, 1), date(year, 12, 31), 1)
+
+    def holiday(self, at: int) -> _Span | None:
+        """*New Year's Day*, *Christmas*."""
+        for size in (3, 2, 1):
+            day = _HOLIDAYS.get(tuple(self.lower[at : at + size]))
+            if day is not None:
+                first = date(self.said.year, *day)
+                if first > self.said and not self.is_future:
+                    first = first.replace(year=first.year - 1)
+                return _Span(first, first, size)
+        return None
+
+    # Parts
+
+    def _day(self, at: int, month: int, day: int, behind: int) -> _Span:
+        year = self._year(behind)
+        if year is None:
+            named = self.nearest(month, day, self.word(at - 1))
+            return _Span(named, named, behind - at)
+        named = date(year, month, day)
+        return _Span(named, named, behind + 1 - at)
+
+    def _day_number(self, at: int) -> tuple[int | None, int]:
+        """(the number of a day or None, the place behind it)."""
+        word = self.word(at)
+        if not word.isdecimal() or len(word) > 2 or not 1 <= int(word) <= 31:
+            return None, at
+        return int(word), at + 1 + (self.word(at + 1) in _ORDINAL_ENDS)
+
+    def _year(self, at: int) -> int | None:
+        word = self.word(at)
+        if len(word) == 4 and word.isdecimal() and FIRST_YEAR <= int(word) <= LAST_YEAR:
+            return int(word)
+        return None
+
+
+_RULES = (
+    _Reader.iso,
+    _Reader.day_and_month,
+    _Reader.month_and_day,
+    _Reader.weekday,
+    _Reader.relative_day,
+    _Reader.shifted_unit,
+    _Reader.counted_units,
+    _Reader.season,
+    _Reader.year,
+    _Reader.holiday,
+)
+
+
+def _in_month(year: int, month: int, day: int) -> int:
+    return min(day, calendar.monthrange(year, month)[1])
+
+
+def _days(said: date, shift: int, n_words: int) -> _Span:
+    day = said + timedelta(shift)
+    return _Span(day, day, n_words)
+
+
+def _month(year: int, month: int, n_words: int) -> _Span:
+    first = date(year, month, 1)
+    return _Span(first, first.replace(day=calendar.monthrange(year, month)[1]), n_words)
+
+
+def _season(first: date, n_words: int) -> _Span:
+    end = first.replace(year=first.year + (first.month + 3 > 12), month=(first.month + 2) % 12 + 1)
+    return _Span(first, end - timedelta(1), n_words)
+
+
+def _unit(said: date, unit: str, shift: int, n_words: int) -> _Span:
+    """The whole week, weekend, month or year that is `shift` after the present one."""
+    if unit == "month":
+        months = said.year * 12 + said.month - 1 + shift
+        return _month(months // 12, months % 12 + 1, n_words)
+    if unit == "year":
+        year = said.year + shift
+        return _Span(date(year, 1, 1), date(year, 12, 31), n_words)
+    monday = said - timedelta(said.weekday()) + timedelta(7 * shift)
+    if unit == "weekend":
+        saturday = monday + timedelta(5)
+        return _Span(saturday, saturday + timedelta(1), n_words)
+    return _Span(monday, monday + timedelta(6), n_words)
+
+
+def _counted(said: date, unit: str, number: int, n_words: int) -> _Span:
+    if unit == "day":
+        return _days(said, number, n_words)
+    if unit == "week":
+        return _days(said, 7 * number, n_words)
+    return _unit(said, unit, number, n_words)

@@ -1,0 +1,553 @@
+"""Whether a statement changes a fact that another states: same subject, another value.
+
+Both texts are read as English statements. A change is *certain* if one of these holds for the same subject,
+and else at most *possible*:
+
+attribute   both give a value to one noun: *my dentist is A* and *B is my dentist now*
+relation    both fill a relation that has one value at a time: *lives in A* and *moved to B* (`RELATIONS`)
+ended       the new one ends what the old one says: *switched from A to B*, *quit A*, *B instead of A*
+amount      numbers, days of the week or clock times differ beside the same words
+polarity    the new one has the antonym of a word, or a negation: *loves A* and *hates A*, *no longer A*
+slot        the same words but for one value, with a word of change such as *now*; without one, possible
+
+A text that adds (*also*, *another*) changes nothing. Texts are read up to `MAX_WORDS` words.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import NamedTuple
+
+from shoal.notes.dates import find_dates
+from shoal.notes.index_cache import NUMBER_TERMS, STOP_TERMS, number_of
+from shoal.notes.opposites import antonyms_of
+from shoal.words.terms import TERMS
+
+MAX_WORDS = 60
+"""Words of a text that are read: a longer text is more than a statement."""
+MAX_CHARS = 1_000
+"""Characters of a text that are read."""
+MAX_ENDED = 5
+"""Words behind one that ends something, such as *quit*."""
+
+SELF = "self"
+"""The subject of a statement about the owner, who is *I*, *the user*, or nobody who is named."""
+
+_WORD = re.compile(r"[^\W_]+(?:['’.:,@+-][^\W_]+)*")
+_TITLES = re.compile(r"\b(Mr|Mrs|Ms|Dr|St|Prof)\.")
+_CLAUSE_END = re.compile(r"[.;:!?](?=\s|$)|\n")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(phrase.split()) for phrase in text.split(","))
+
+
+_FIRST_PERSON = _words("i my me mine we our us ours user user's i'm i've we've we're i'd")
+_PRONOUNS = _words("i we you he she it they user that this there who which")
+_POSSESSIVES = _words("my our his her their its your the user's")
+_PERSONS = _words(
+    "sister brother mother father mom mum dad parents parent wife husband partner girlfriend boyfriend son "
+    "daughter child children kid kids aunt uncle cousin grandmother grandfather grandma grandpa friend "
+    "roommate flatmate neighbour neighbor colleague boss niece nephew dog cat fiance fiancee"
+)
+_COPULAS = _words("is are was were am be been became becomes become isn't aren't 's")
+_AUXILIARIES = _words("has have had will would can could shall should do does did now currently just")
+_PREPOSITIONS = _words("of at in on for to with by from as about into over under near")
+_PAST = _words(
+    "left went became got had was took made sold bought began quit gave ran wrote knew grew drew flew kept "
+    "sang sat slept spoke spent stood taught told thought threw won wore broke brought built chose drove ate "
+    "fell felt found forgot heard held hurt lost paid put read rode rose said saw sent"
+)
+_CHANGE = _words(
+    "now currently new newly nowadays anymore longer instead switched changed moved became promoted replaced "
+    "stopped quit since raised lowered increased decreased started joined finally already today"
+) | _words("recently lately meanwhile")
+_CHANGE_PHRASES = _phrases("from now on,these days,no longer,any more,as of,at the moment,up to,down to")
+_ADDING = _words("also too another additionally besides second plus")
+_MOVES = _words(
+    "moved moves changed changes raised lowered increased decreased rises rose goes went dropped drops fell "
+    "postponed shifted rescheduled brought pushed set switched renamed updated"
+)
+_ENDS = _phrases(
+    "switched from,moved from,changed from,went from,away from,instead of,rather than,no longer,replaced,"
+    "stopped,quit,gave up,given up,gone off,finished,sold,closed,left,dropped,cancelled,canceled,ended,"
+    "used to,got rid of,broke up with,never,not,don't,doesn't,isn't,aren't,fired,resigned from,swapped,"
+    "traded,moved out of,deleted,retired,lost,divorced,done with"
+)
+_NEGATIONS = _words(
+    "not never no without don't doesn't didn't isn't aren't won't can't cannot nobody nothing"
+)
+_LEAVES = _words("left quit resigned retired died stopped closed ended expired")
+_ENDED_BEHIND = _words("and but to with for because so while who")
+_NOT_ENDED = _words("at by in on off")
+_IGNORED = _words(
+    "really very quite always usually every day days time way please want wants like used kind sort thing "
+    "have has had had get got go goes going went been being take takes most time times week month year"
+)
+_LASTING = _words("like love enjoy hate know visit see saw buy own play watch meet met try tried read")
+
+RELATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "home": _phrases(
+        "live in,lives in,living in,live at,lives at,living at,moved to,move to,moves to,relocated to,"
+        "resides in,reside in,based in,settled in,my home is,our home is,my address,bought a house in,"
+        "bought a flat in,"
+        "rents a flat in,rents an apartment in,apartment in,house in,living on,lives on,live on"
+    ),
+    "employer": _phrases(
+        "work for,works for,working for,work at,works at,working at,employed by,employed at,hired by,"
+        "started at,starts at,start at,joined,job at,position at,employer,been at"
+    ),
+    "role": _phrases(
+        "work as,works as,working as,promoted to,job title,job is,hired as,became a,became an,became the,"
+        "profession"
+    ),
+    "relationship": _phrases(
+        "single,engaged,married,divorced,widowed,dating,in a relationship,got engaged,broke up,separated,"
+        "boyfriend,girlfriend,fiance,fiancee"
+    ),
+    "diet": _phrases(
+        "vegetarian,vegan,pescatarian,eat meat,eats meat,eating meat,omnivore,meat eater,keto,eat fish,"
+        "eats fish,plant-based"
+    ),
+    "vehicle": _phrases("drive a,drives a,drive an,drives an,driving a,bought a car,car is,my car,our car"),
+    "school": _phrases(
+        "goes to the school,attends,attend,enrolled at,enrolled in,studies at,study at,changed schools,"
+        "school is,student at,goes to,go to"
+    ),
+    "bank": _phrases("bank with,banks with,bank is,account at,account with"),
+    "smoking": _phrases("smoke,smokes,smoking,smoker,cigarettes,non-smoker,nicotine"),
+    "studies": _phrases("learning,studying,am learning,been learning"),
+    "weight": _phrases("weigh,weighs,weighed,weight"),
+    "age": _phrases("years old,turned,age is"),
+}
+"""What has one value at a time, and the words that say it. They are what people tell assistants most."""
+_STATES = frozenset({"relationship", "diet"})
+"""Relations whose phrases are the values."""
+_MOVED = _words("moved move moves relocated joined started starts start")
+"""Verbs of relations that things have, too: *the meeting moved to Monday*."""
+_RELATION_NEEDS = {
+    "vehicle": _words("car sedan suv van drive drives driving bought sold"),
+    "school": _words("school schools college university academy attends attend enrolled studies"),
+}
+"""Words of which a text must have one for its relation, where the phrases alone say too little."""
+
+
+class Change(NamedTuple):
+    """That a statement changes another. `reason`: one of the names above."""
+
+    reason: str
+    is_certain: bool
+
+
+class _Attribute(NamedTuple):
+    """A noun that has a value, its other words, and the stems of the value."""
+
+    subject: str
+    head: str
+    modifiers: frozenset[str]
+    value: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """What is read of a text."""
+
+    text: str
+
+    @functools.cached_property
+    def clauses(self) -> list[list[str]]:
+        """The words of each clause, without those that name a day: they say when, not what."""
+        return _clauses(_without_dates(self.text[:MAX_CHARS]))
+
+    @functools.cached_property
+    def lower(self) -> list[list[str]]:
+        return [[word.lower() for word in clause] for clause in self.clauses]
+
+    @functools.cached_property
+    def words(self) -> list[str]:
+        return list(itertools.chain.from_iterable(self.lower))
+
+    @functools.cached_property
+    def content(self) -> tuple[str, ...]:
+        """The distinct stems that say something, in order."""
+        return _content(self.words)
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """Stems of words that are names: with a capital letter inside a clause, or with a digit."""
+        found = [
+            word
+            for clause in self.clauses
+            for at, word in enumerate(clause)
+            if (at and word[0].isupper()) or word[-1].isdigit() or word.isupper()
+        ]
+        return frozenset(_content([word.lower() for word in found]))
+
+    @functools.cached_property
+    def subjects(self) -> tuple[str, ...]:
+        """Of each clause, whom or what it is about."""
+        return tuple(dict.fromkeys(map(_subject, self.clauses)))
+
+    @functools.cached_property
+    def has_change(self) -> bool:
+        """Whether it has a word that says that something is new or has ended."""
+        return not _CHANGE.isdisjoint(self.words) or any(
+            _places(self.words, phrase) for phrase in _CHANGE_PHRASES
+        )
+
+    @functools.cached_property
+    def adds(self) -> bool:
+        return not _ADDING.isdisjoint(self.words)
+
+    @functools.cached_property
+    def is_negated(self) -> bool:
+        return not _NEGATIONS.isdisjoint(self.words)
+
+    @functools.cached_property
+    def amounts(self) -> dict[str, frozenset[str]]:
+        """Numbers by the stem of the word behind them, and days of the week and clock times by their kind."""
+        found: dict[str, set[str]] = {}
+        for clause in self.lower:
+            for word, following in itertools.pairwise([*clause, ""]):
+                singular = word.removesuffix("s")
+                if singular in _WEEKDAYS:
+                    found.setdefault("weekday", set()).add(singular)
+                elif ":" in word and word.replace(":", "").isdigit():
+                    found.setdefault("clock", set()).add(word)
+                elif (number := number_of(word.replace(",", ""))) is not None or word[0].isdigit():
+                    unit = _stem(following) if following and following not in _PREPOSITIONS else ""
+                    found.setdefault(unit, set()).add(number or word)
+        return {unit: frozenset(values) for unit, values in found.items()}
+
+    @functools.cached_property
+    def relations(self) -> dict[tuple[str, str], frozenset[tuple[str, ...]]]:
+        """The phrases by which it fills or ends a relation, by (subject, name)."""
+        found: dict[tuple[str, str], frozenset[tuple[str, ...]]] = {}
+        for clause, words in zip(self.clauses, self.lower, strict=True):
+            for name, phrases in RELATIONS.items():
+                needs = _RELATION_NEEDS.get(name)
+                said = frozenset(phrase for phrase in phrases if _is_said_of_someone(clause, words, phrase))
+                if said and (needs is None or not needs.isdisjoint(self.words)):
+                    found[_subject(clause), name] = said
+        return found
+
+    @functools.cached_property
+    def attributes(self) -> tuple[_Attribute, ...]:
+        # Here a day may be the value: *the deadline is 15 May*.
+        return tuple(itertools.chain.from_iterable(map(_attributes, _clauses(self.text[:MAX_CHARS]))))
+
+    @functools.cached_property
+    def ended(self) -> frozenset[str]:
+        """Stems of what it says is no longer so."""
+        found: set[str] = set()
+        for words in self.lower:
+            for phrase in _ENDS:
+                for end in _places(words, phrase):
+                    if (
+                        words[end : end + 1]
+                        and words[end] in _NOT_ENDED
+                        and phrase[-1] in ("stopped", "left")
+                    ):
+                        continue
+                    behind = itertools.takewhile(lambda word: word not in _ENDED_BEHIND, words[end:])
+                    found.update(_content(list(itertools.islice(behind, MAX_ENDED + 2))))
+        return frozenset(found - {SELF})
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """Stems of who has left or what has closed."""
+        clauses = zip(self.clauses, self.lower, strict=True)
+        leaving = [_subject(clause) for clause, words in clauses if not _LEAVES.isdisjoint(words)]
+        return frozenset(map(_stem, leaving)) - {SELF}
+
+    @property
+    def triggers(self) -> frozenset[str]:
+        """Stems by which statements with the same relations can be found."""
+        names = {name for _, name in self.relations}
+        return frozenset(_content([word for name in names for phrase in RELATIONS[name] for word in phrase]))
+
+
+_WEEKDAYS = _words("monday tuesday wednesday thursday friday saturday sunday")
+
+
+def find_change(old: Statement, new: Statement) -> Change | None:
+    """Return how a new statement changes an old one; None if it does not."""
+    if new.adds or not old.content or not new.content:
+        return None
+    if not set(old.subjects) & set(new.subjects):
+        return None
+    reason = next((name for name, rule in _RULES if rule(old, new)), None)
+    if reason is None:
+        return None
+    is_certain = len(old.clauses) == 1 and (reason != "slot" or new.has_change)
+    return Change(reason, is_certain)
+
+
+def _by_attribute(old: Statement, new: Statement) -> bool:
+    return any(
+        mine.subject == other.subject
+        and mine.head == other.head
+        and (mine.modifiers <= other.modifiers or other.modifiers <= mine.modifiers)
+        and bool(mine.value)
+        and bool(other.value - mine.value)
+        and not mine.value <= other.value - new.ended
+        for mine in old.attributes
+        for other in new.attributes
+    )
+
+
+def _by_relation(old: Statement, new: Statement) -> bool:
+    for key in old.relations.keys() & new.relations.keys():
+        triggers = new.triggers | old.triggers
+        said, named = (set(each.content) - triggers for each in (old, new))
+        if key[1] in _STATES:
+            if old.relations[key].isdisjoint(new.relations[key]):
+                return True
+        elif named - said and said - named:
+            return True
+    return False
+
+
+def _by_ending(old: Statement, new: Statement) -> bool:
+    ended = new.ended | (new.gone - {_stem(subject) for subject in old.subjects})
+    shared = {stem for stem in ended & set(old.content) if not stem.isdecimal()}
+    if not shared or old.ended & shared:
+        return False
+    is_predicate = old.content[0] in shared and not old.attributes
+    return bool(shared & old.names) or is_predicate or set(old.content) <= set(new.content)
+
+
+def _by_amount(old: Statement, new: Statement) -> bool:
+    units = [
+        unit
+        for unit, values in old.amounts.items()
+        if unit in new.amounts and values.isdisjoint(new.amounts[unit])
+    ]
+    if not units:
+        return False
+    values = set(itertools.chain(*old.amounts.values(), *new.amounts.values())) | set(units)
+    values |= {
+        stem
+        for stem in (*old.content, *new.content)
+        if stem.removesuffix("s") in _WEEKDAYS or any(c.isdigit() for c in stem)
+    }
+    values |= set(map(_stem, _WEEKDAYS)) | _NUMBER_STEMS
+    mine, other = set(old.content) - values, set(new.content) - values - _CHANGE_STEMS
+    if not mine & other:
+        return not mine and any(unit not in ("", "weekday", "clock") for unit in units)
+    is_same = mine <= other or other <= mine
+    if units == [""]:
+        return is_same
+    return new.has_change or is_same or (len(mine - other) <= 1 and len(other - mine) <= 1)
+
+
+def _by_polarity(old: Statement, new: Statement) -> bool:
+    mine, other = set(old.content), set(new.content)
+    if mine and mine <= other and len(other - mine) <= 1 and new.is_negated != old.is_negated:
+        return True
+    opposite = {stem for stem in mine - other if antonyms_of(stem) & (other - mine)}
+    return bool(opposite) and bool(mine - opposite) and mine - opposite <= other and not new.ended & mine
+
+
+def _by_slot(old: Statement, new: Statement) -> bool:
+    mine, other = set(old.content) - _CHANGE_STEMS, set(new.content) - _CHANGE_STEMS
+    shared, left, right = mine & other, mine - other, other - mine
+    if not left or not right or len(left) > 2 or len(right) > 2 or not shared:
+        return False
+    if new.has_change:
+        return len(shared) >= 2 or len(left) == len(right) == 1
+    return len(shared) >= 2 and len(left) == len(right) == 1 and old.content[0] not in _LASTING_STEMS
+
+
+_RULES = (
+    ("attribute", _by_attribute),
+    ("ended", _by_ending),
+    ("relation", _by_relation),
+    ("amount", _by_amount),
+    ("polarity", _by_polarity),
+    ("slot", _by_slot),
+)
+
+
+def says_of_self(text: str) -> bool:
+    """Whether a text has *I*, *my*, *we* or another word of the first person."""
+    words = _WORD.findall(text[:MAX_CHARS])
+    return not _FIRST_PERSON.isdisjoint(_plain(word).lower() for word in words)
+
+
+# Words
+
+
+def _clauses(text: str) -> list[list[str]]:
+    clauses, n_words = [], 0
+    for part in _CLAUSE_END.split(_TITLES.sub(r"\1", text)):
+        words = [_plain(word) for word in _WORD.findall(part)][: MAX_WORDS - n_words]
+        n_words += len(words)
+        if words:
+            clauses.append(words)
+    return clauses
+
+
+def _plain(word: str) -> str:
+    """A word in one spelling."""
+    plain = "Mays" if word == "May" else word.replace("’", "'")  # The month, not the verb, a stop word.
+    return plain.replace("our", "or") if plain.lower().removesuffix("s") in _BRITISH else plain
+
+
+_BRITISH = _words("favourite colour neighbour flavour behaviour harbour")
+
+
+def _is_said_of_someone(clause: Sequence[str], words: Sequence[str], phrase: tuple[str, ...]) -> bool:
+    """Whether a clause has a phrase, and, of a verb that things have too, a person before it."""
+    ends = _places(words, phrase)
+    if not ends or phrase[0] not in _MOVED:
+        return bool(ends)
+    before = [word for word in words[: ends[0] - len(phrase)] if word not in _AUXILIARIES]
+    if not before:
+        return True
+    last = before[-1]
+    return last in _PRONOUNS or last in _PERSONS or (len(before) == 1 and clause[0][0].isupper())
+
+
+@functools.lru_cache(maxsize=8_192)
+def _stem(word: str) -> str:
+    return TERMS.of_forms([word.removesuffix("'s")])[0] if word else ""
+
+
+def _content(words: Sequence[str]) -> tuple[str, ...]:
+    stems = (_stem(word) for word in words if word not in _IGNORED and word not in _FIRST_PERSON)
+    return tuple(
+        dict.fromkeys(stem for stem in stems if stem not in STOP_TERMS and stem not in _CHANGE_STEMS)
+    )
+
+
+_CHANGE_STEMS: frozenset[str] = frozenset(TERMS.of_forms(sorted(_CHANGE | _MOVES - _words("set brought"))))
+_LASTING_STEMS = frozenset(TERMS.of_forms(sorted(_LASTING)))
+_NUMBER_STEMS = frozenset(NUMBER_TERMS)
+
+
+def _without_dates(text: str) -> str:
+    """The text without the words that name days: they say when, not what."""
+    parts, end = [], 0
+    for found in find_dates(text, date(2000, 1, 1)):
+        parts.append(text[end : found.start])
+        end = found.end
+    return " ".join([*parts, text[end:]]) if parts else text
+
+
+def _places(words: Sequence[str], phrase: tuple[str, ...]) -> list[int]:
+    """Return the place behind each occurrence of a phrase."""
+    n = len(phrase)
+    return [
+        at + n
+        for at in range(len(words) - n + 1)
+        if words[at] == phrase[0] and phrase == tuple(words[at : at + n])
+    ]
+
+
+def _subject(clause: Sequence[str]) -> str:
+    """Whom or what a clause is about."""
+    lower = [word.lower() for word in clause]
+    for at, word in enumerate(lower):
+        if word in ("my", "our", "his", "her", "their", "user's", "the"):
+            following = lower[at + 1] if at + 1 < len(lower) else ""
+            is_person = following.removesuffix("'s") in _PERSONS
+            if is_person and at + 2 < len(lower) and (following.endswith("'s") or _is_verb(lower[at + 2])):
+                return following.removesuffix("'s")
+            if word != "the":
+                return SELF if word in _FIRST_PERSON else "other"
+        elif word in _FIRST_PERSON:
+            return SELF
+        elif (
+            word.endswith("'s")
+            and word[:-2] not in ("it", "that", "there", "let")
+            and clause[at][0].isupper()
+        ):
+            return word[:-2]
+        elif at == 0 and _is_name(clause) and _is_verb(lower[1]):
+            return SELF if _has_own(lower[1:]) else word
+    return SELF
+
+
+def _is_name(clause: Sequence[str]) -> bool:
+    """Whether the first of several words may be a name."""
+    word = clause[0].lower()
+    return len(clause) > 1 and clause[0][0].isupper() and _stem(word) not in STOP_TERMS and not _is_verb(word)
+
+
+def _has_own(words: Sequence[str]) -> bool:
+    """Whether a clause says of someone what they are to the owner: *Eva is my dentist*."""
+    return any(first in _COPULAS and second in ("my", "our") for first, second in itertools.pairwise(words))
+
+
+def _is_verb(word: str) -> bool:
+    return (
+        word in _COPULAS
+        or word in _AUXILIARIES
+        or word in _PAST
+        or (len(word) > 3 and word.endswith(("s", "ed")) and not word.endswith("ss"))
+    )
+
+
+def _attributes(clause: Sequence[str]) -> Iterator[_Attribute]:
+    """Nouns of a clause that have a value."""
+    words = [word.lower() for word in clause]
+    subject = _subject(clause)
+    for at, word in enumerate(words):
+        if word in _COPULAS and at and (word != "be" or words[at - 1] in _AUXILIARIES) and word != "am":
+            before, behind = words[:at], words[at + 1 :]
+            while before and before[-1] in _AUXILIARIES:
+                before = before[:-1]
+            own = next(
+                (
+                    place
+                    for place, each in enumerate(behind[:3])
+                    if each in ("my", "our", "his", "her", "their")
+                ),
+                None,
+            )
+            if own is not None:
+                yield from _attribute(subject, behind[own + 1 :], before)
+            elif before and before[-1] not in _PRONOUNS:
+                yield from _attribute(subject, _noun_phrase(before), behind)
+        elif word in _MOVES and at:
+            before, behind = words[:at], words[at + 1 :]
+            while before and (before[-1] in _AUXILIARIES or before[-1] in _COPULAS):
+                before = before[:-1]
+            ends = [place for place, each in enumerate(behind) if each in ("to", "from")]
+            if not ends:
+                continue
+            if behind[0] in _POSSESSIVES and ends[-1] > 1:
+                yield from _attribute(subject, behind[1 : ends[-1]], behind[ends[-1] + 1 :])
+            elif before and before[-1] not in _PRONOUNS:
+                yield from _attribute(subject, _noun_phrase(before), behind[ends[0] + 1 :])
+
+
+def _noun_phrase(words: Sequence[str]) -> Sequence[str]:
+    """The words from the last possessive on, which is where the noun phrase before a verb begins."""
+    for at in range(len(words) - 1, -1, -1):
+        if words[at] in ("my", "our", "the", "his", "her", "their", "user's") and (
+            at == 0 or words[at - 1] not in _PREPOSITIONS
+        ):
+            return words[at + 1 :]
+    return words
+
+
+def _attribute(subject: str, noun: Sequence[str], value: Sequence[str]) -> Iterator[_Attribute]:
+    at = next(
+        (place for place, word in enumerate(noun) if word in _PREPOSITIONS or word in _CHANGE - {"new"}),
+        len(noun),
+    )
+    heads = _content([word for word in noun[:at] if word.removesuffix("'s") != subject])
+    if heads:
+        others = _content(noun[at:])
+        yield _Attribute(subject, heads[-1], frozenset((*heads[:-1], *others)), frozenset(_content(value)))
