@@ -78,9 +78,7 @@ def hook(
                 f"there is no database {path}; `shoal migrate` creates one, --db names another"
             )
     configurations = _configurations(_program(), given)
-    if session.as_json:
-        session.emit([configuration._asdict() for configuration in configurations])
-        return
+    session.emit(configurations)
     for configuration in configurations:
         session.say(f"# {configuration.agent} ({configuration.place})\n{configuration.text}")
 

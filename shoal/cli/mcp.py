@@ -172,9 +172,7 @@ def _print_configurations(
 ) -> None:
     """Print the configurations of the server that the other options describe."""
     configurations = _configurations(session, settings, address, options)
-    if session.as_json:
-        session.emit([configuration._asdict() for configuration in configurations])
-        return
+    session.emit(configurations)
     for configuration in configurations:
         session.say(f"# {configuration.clients} ({configuration.place})\n{configuration.text}")
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.session import Owner, Session, json_form, print_json
+from shoal.cli.session import Owner, Session, print_json
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
@@ -78,9 +77,7 @@ def status(session: Session, owner: Owner = None) -> None:
     """Show the numbers of an owner's notes and the transcripts that wait."""
     with session.engine() as engine:
         values = engine.notes.of(owner or engine.settings.note_owner).status()
-    if session.as_json:
-        session.emit(json_form(values))
-        return
+    session.emit(values)
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in values.by_kind.items())
     session.say(
         f"notes of {values.owner}: {values.n_active:,} active{f' ({kinds})' if kinds else ''}, "
@@ -118,9 +115,7 @@ def _extract_waiting(session: Session, engine: Engine) -> None:
 
 
 def _show(session: Session, results: list[Extracted]) -> None:
-    if session.as_json:
-        session.emit([asdict(result) for result in results])
-        return
+    session.emit(results)
     for result in results:
         session.say(
             f"{result.session_id}: {result.n_added:,} added, {result.n_duplicates:,} known already, "
