@@ -37,7 +37,7 @@ from lagoon.tokens import STOP_WORDS
 from shoal import Engine
 from shoal.cli.session import json_form
 from shoal.client.requests import decode
-from shoal.conversion.drafts import draft_of_file
+from shoal.conversion.converted import draft_of_file
 from shoal.models.files import LocatorKind, timecode
 from shoal.models.recordings import Modality
 from shoal.models.search import SearchResponse, SearchResult

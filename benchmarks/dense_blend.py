@@ -34,11 +34,11 @@ import numpy as np
 from benchmarks.hybrid import FeedbackOptions, by_ranks, collection_folders, falls, feedback_profiles, show
 from benchmarks.judged_library import Doubles, JudgedLibrary, of_best
 from shoal.encoders.encoder import Encoder, TextKind, open_encoder
+from shoal.models.search import BUILT_IN
 from shoal.search.query_profile import MAX_REEFS_WITH_WORDS
 from shoal.search.query_vectors import FLOOR_DEVIATIONS, UNRELATED
 from shoal.search.signals import REEFS_BESIDE_VECTORS
 from shoal.settings import Settings
-from shoal.support.presets import BUILT_IN
 
 BALANCED = BUILT_IN["balanced"].weights
 DENSE_WEIGHTS = (0.3, 0.4, 0.5, 0.6, 0.8, 1.0)

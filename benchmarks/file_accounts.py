@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from shoal.conversion.accounts.account import COUNTERS, file_account, parts_of
-from shoal.conversion.accounts.words import shortage, words_of
-from shoal.conversion.child import convert
+from shoal.conversion.accounts.markup import shortage, words_of
+from shoal.conversion.child import COUNTERS, convert, file_account, parts_of
 from shoal.conversion.converted import ConversionError, Converted
 from shoal.conversion.file_kinds import FILE_KINDS, FileKind
 from shoal.conversion.recognition import recognise
@@ -141,7 +140,7 @@ PLANTS = (
     Plant("eml", "bodies", _HERE + "mail:_Mailbox._add_text", _every_other),
     Plant("mbox", "messages", _HERE + "mail:_Mailbox.add_safely", _every_other),
     Plant("pdf", "pages", _HERE + "pdf:_Reader._read_page", _without_even_pages),
-    Plant("pdf", "annotations and forms", _HERE + "pdf_annotations:AnnotationReader._read"),
+    Plant("pdf", "annotations and forms", _HERE + "pdf:AnnotationReader._read"),
     Plant("pdf", "columns and notes", _HERE + "pdf_layout:_BlockBuilder._add_flow", _every_other),
 )
 

@@ -33,7 +33,7 @@ from pathlib import Path
 
 from benchmarks import formats_damage
 from benchmarks.formats_corpus import Made, Part, make_files, read_texts
-from shoal.conversion.drafts import draft_of_file
+from shoal.conversion.converted import draft_of_file
 from shoal.conversion.recognition import recognise
 from shoal.engine import Engine
 from shoal.errors import ShoalError

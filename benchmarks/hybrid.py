@@ -36,12 +36,11 @@ import numpy as np
 from benchmarks.judged_library import Doubles, JudgedLibrary, at, of_best
 from benchmarks.word_contexts import ContextOptions, WordContext, adapt, max_informative_chunks
 from shoal.index.lexical import BM25, UNIT
-from shoal.models.search import Fusion
+from shoal.models.search import BUILT_IN, Fusion
 from shoal.search.query_language import Term
 from shoal.search.query_profile import MAX_REEFS, N_FEEDBACK_CHUNKS, STEEPNESS, choose
 from shoal.search.signals import HALF_TRUST_Z, RRF_K, parts
 from shoal.settings import Settings
-from shoal.support.presets import BUILT_IN
 from shoal.words.typed import stems_of, tokens_of
 
 REEF_WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6)

@@ -14,11 +14,11 @@ import time
 
 import lagoon
 from shoal.formats.drafts import make_draft
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import claim, has_claimable_work
-from shoal.jobs.queue.job_changes import cancel
 from shoal.jobs.queue.queries import get_job
 from shoal.jobs.queue.submission import Upload, submit_document
+from shoal.jobs.queue.transitions import cancel
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.settings import Settings
@@ -69,7 +69,7 @@ def _measure(
     n_claims, claiming, started = 0, 0.0, time.perf_counter()
     while time.perf_counter() - started < given.seconds:
         before = time.perf_counter()
-        batch = claim(database, lease.new_owner(), settings)
+        batch = claim(database, claims.new_owner(), settings)
         claiming += time.perf_counter() - before
         if batch is None:
             break

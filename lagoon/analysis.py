@@ -11,17 +11,15 @@ from typing import Generic, NamedTuple, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.custom import CustomWords
 from lagoon.errors import LagoonError
-from lagoon.names import find_names
 from lagoon.reading import Context, Reading, ReadText, read, with_learned
 from lagoon.reef_table import ReefTable
 from lagoon.results import TopicResult
 from lagoon.scoring import ScoredTexts
 from lagoon.segmentation import SegmentationOptions, cut_texts, gap_cosines, may_be_cut, segment_starts
-from lagoon.sentences import Sentence, sentence_spans
+from lagoon.sentences import Sentence, find_names, sentence_spans
 from lagoon.tokens import TokenStream
-from lagoon.vocabulary import NUMBER, WORD, BaseVocabulary
+from lagoon.vocabulary import NUMBER, WORD, BaseVocabulary, CustomWords
 
 T_co = TypeVar("T_co", covariant=True)
 

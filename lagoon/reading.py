@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.compounds import CompoundMatches
-from lagoon.custom import CustomWords
 from lagoon.tokens import TITLES, TokenStream, short_tokens, tokenise
-from lagoon.vocabulary import WORD, BaseVocabulary, Resolution, unpack
+from lagoon.vocabulary import WORD, BaseVocabulary, CustomWords, Resolution, unpack
 
 
 @dataclass(frozen=True)

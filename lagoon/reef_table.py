@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.bm25 import BM25_SCALE, WEIGHT_SCALE
-from lagoon.custom import CustomRows
-from lagoon.keys import expand_spans
+from lagoon.compounds import expand_spans
 from lagoon.model import SUPPORT_STEPS, Model
 from lagoon.reading import REPETITION_SCALE
+from lagoon.vocabulary import CustomRows
 
 # Scores are rounded, so that they compare equal for every way of computing them.
 DIGITS = 6

@@ -24,8 +24,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.custom import Keys
 from lagoon.reef_table import DIGITS, ReefTable
+from lagoon.vocabulary import Keys
 
 Doubles = NDArray[np.float64]
 

@@ -21,19 +21,9 @@ from lagoon.analysis import (
     score_sections,
 )
 from lagoon.bm25 import BM25_SCALE
-from lagoon.custom import (
-    CustomWords,
-    Keys,
-    corpus_rarity,
-    custom_word_rows,
-    custom_word_scores,
-    default_weight,
-    keys_of_forms,
-)
+from lagoon.compounds import expand_spans
 from lagoon.errors import LagoonError
-from lagoon.keys import expand_spans
 from lagoon.model import SUPPORT_STEPS, Archipelago, Island, Model, Reef, load_model
-from lagoon.names import find_names
 from lagoon.reading import (
     MOST_CHARS,
     REPETITION_SCALE,
@@ -48,9 +38,23 @@ from lagoon.reef_table import ReefTable
 from lagoon.results import TopicResult
 from lagoon.scoring import ScoredQuery, ScoredTexts
 from lagoon.segmentation import SegmentationOptions
-from lagoon.sentences import Sentence, sentence_spans, sentence_starts
+from lagoon.sentences import Sentence, find_names, sentence_spans, sentence_starts
 from lagoon.tokens import TokenStream, token_list, tokenise
-from lagoon.vocabulary import NUMBER, STOP, WORD, BaseVocabulary, WordInfo, unpack
+from lagoon.vocabulary import (
+    NUMBER,
+    STOP,
+    WORD,
+    BaseVocabulary,
+    CustomWords,
+    Keys,
+    WordInfo,
+    corpus_rarity,
+    custom_word_rows,
+    custom_word_scores,
+    default_weight,
+    keys_of_forms,
+    unpack,
+)
 
 PACKAGED_DATA = Path(__file__).parent / "data"
 

@@ -21,9 +21,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.custom import CustomWords, Keys, keys_of_forms
-from lagoon.keys import expand_spans
-from lagoon.names import Names, find_names
+from lagoon.compounds import expand_spans
 from lagoon.reading import (
     MOST_CHARS,
     Additions,
@@ -40,8 +38,8 @@ from lagoon.reading import (
 )
 from lagoon.reef_table import ReefTable, Rows
 from lagoon.results import REACH, LabelScores, Profiles, TopicResult, mean_around
-from lagoon.sentences import sentence_starts
-from lagoon.vocabulary import WORD, BaseVocabulary
+from lagoon.sentences import Names, find_names, sentence_starts
+from lagoon.vocabulary import WORD, BaseVocabulary, CustomWords, Keys, keys_of_forms
 
 # Texts scored at once: 512 rows of 207 float64 fit into the cache of a core.
 BLOCK = 512

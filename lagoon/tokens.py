@@ -18,7 +18,7 @@ import numpy as np
 import Stemmer
 from numpy.typing import NDArray
 
-from lagoon.keys import (
+from lagoon.compounds import (
     MAX_KEYED,
     CodePoints,
     Narrowed,

@@ -25,12 +25,11 @@ from shoal.models.documents import DocumentDraft, IngestResult, UrlDraft
 from shoal.models.files import FileDraft
 from shoal.models.jobs import OnConflict
 from shoal.models.queries import Suggestions
-from shoal.models.retrieval import Retrieval
 from shoal.models.scores import NearestSentence
-from shoal.models.search import SearchResponse
+from shoal.models.search import Retrieval, SearchResponse
 from shoal.scorer import Scorer
 from shoal.settings import Settings
-from shoal.storage import migrate, read_tokens
+from shoal.storage import index_records, migrate
 
 if TYPE_CHECKING:
     from shoal.encoders.encoder import Encoder, PairScorer
@@ -43,12 +42,10 @@ if TYPE_CHECKING:
     from shoal.library.visible_library import VisibleLibrary
     from shoal.library.vocabulary import Vocabulary
     from shoal.maintenance.maintenance import Maintenance
-    from shoal.models.batches import BatchAnswer, BatchResponse
     from shoal.models.explanations import Explanation
-    from shoal.models.facets import LibraryFacets
-    from shoal.models.notes import UnitResponse
+    from shoal.models.notes import Similarity, UnitResponse
     from shoal.models.responses import Status
-    from shoal.models.similarity import Similarity
+    from shoal.models.search import BatchAnswer, BatchResponse, LibraryFacets
     from shoal.models.verdicts import Verification
     from shoal.notes.notes import Notes
     from shoal.query_log.query_log import QueryLog
@@ -213,7 +210,7 @@ class Engine:
 
     def written(self) -> str:
         """Return a token of all that was written until now, for `await_written`. Raises StorageError."""
-        return read_tokens.token_of(self.database)
+        return index_records.token_of(self.database)
 
     def await_written(self, token: str) -> None:
         """Wait until searches see what a token stands for.
@@ -259,7 +256,7 @@ class Engine:
 
         Raises NotFoundError if there is no such file.
         """
-        from shoal.conversion.drafts import draft_of_file
+        from shoal.conversion.converted import draft_of_file
 
         return self._take_one(draft_of_file(path, settings=self.settings, **fields))
 
@@ -269,7 +266,7 @@ class Engine:
         `fields` are title, tags and metadata. If the server says that nothing has changed, `duplicate` is
         set. Raises FetchError or another DocumentError.
         """
-        from shoal.conversion.drafts import draft_of_url
+        from shoal.conversion.converted import draft_of_url
 
         return self._take_one(draft_of_url(url, settings=self.settings, **fields))
 
@@ -540,7 +537,7 @@ class Engine:
     ) -> Mapping[str, CitedPassage]:
         """The passages that the `references` of verdicts stand for, to show them; `references` as in
         `verify`. Citations of what may not be cited are missing. Raises QueryError."""
-        from shoal.grounding.citations import read_cited
+        from shoal.grounding.references import read_cited
 
         return read_cited(self.database, citations, references)
 

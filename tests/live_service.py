@@ -11,8 +11,7 @@ from typing import Any
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from shoal.engine import Engine
-from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.claims import claim, new_owner
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal_api import create_app
 

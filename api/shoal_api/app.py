@@ -30,7 +30,6 @@ from shoal_api import (
     search,
     service,
     trace,
-    written,
 )
 from shoal_api.console import pages as console
 from shoal_api.events import Listeners
@@ -111,7 +110,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     request_collection.register(app)
     limits.register(app, _jobs_of_request, settings)
     problems.register(app)
-    written.register(app)
+    service.register(app)
     api = openapi.Api(app)
     agents.register(app)
     for blueprint in (

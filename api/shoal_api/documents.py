@@ -11,7 +11,7 @@ from werkzeug.http import quote_etag
 from werkzeug.wrappers import Response
 
 from shoal.conversion import archives
-from shoal.conversion.drafts import draft_of_fields
+from shoal.conversion.converted import draft_of_fields
 from shoal.declared.operations.documents import AccessOperations, OtherDocumentOperations
 from shoal.declared.operations.documents import DocumentOperations as Documents
 from shoal.declared.operations.documents import OtherDocumentOperations as Others

@@ -28,7 +28,7 @@ from werkzeug.sansio.multipart import (
 )
 
 from shoal.conversion import archives
-from shoal.conversion.drafts import draft_of_data, draft_of_fields, largest_file
+from shoal.conversion.converted import draft_of_data, draft_of_fields, largest_file
 from shoal.conversion.inflating import READ_BYTES, Readable
 from shoal.errors import (
     INVALID_ARCHIVE_ENTRY,

@@ -17,9 +17,17 @@ from shoal.declared.notes import DEFAULT_OWNER
 from shoal.declared.operations.searches import OtherSearchOperations as Others
 from shoal.declared.operations.searches import SearchOperations as Searches
 from shoal.errors import FilterError, QueryError, ShoalError
-from shoal.models.batches import BatchAnswer, BatchResponse, FusedResult
 from shoal.models.notes import NoteHit, UnitResponse
-from shoal.models.search import UNITS, DocumentResult, Expand, SearchResponse, SearchResult
+from shoal.models.search import (
+    UNITS,
+    BatchAnswer,
+    BatchResponse,
+    DocumentResult,
+    Expand,
+    FusedResult,
+    SearchResponse,
+    SearchResult,
+)
 from shoal.search.answer_texts import SelectedFields
 from shoal_api import access, service
 from shoal_api.openapi import Blueprint

@@ -26,8 +26,7 @@ from scipy import optimize, sparse
 
 from lagoon.bm25 import Bm25Parameters
 from lagoon.build.lexicon import Lexicon
-from lagoon.compounds import CompoundTrie
-from lagoon.keys import fnv1a64_many
+from lagoon.compounds import CompoundTrie, fnv1a64_many
 from lagoon.model import SUPPORT_STEPS, Hierarchy, Model
 from lagoon.tokens import TokenStream, tokenise
 from lagoon.vocabulary import BaseVocabulary

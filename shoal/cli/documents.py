@@ -181,7 +181,7 @@ def ingest_files(
     A file that cannot be read or stored does not stop the others. `folder` is the folder that was listed.
     With more than one, `processes` share the work. Raises ShoalError if all processes die.
     """
-    from shoal.conversion.drafts import draft_of_data, largest_file
+    from shoal.conversion.converted import draft_of_data, largest_file
 
     added: list[SizedFile] = []
     skipped: list[Skipped] = []

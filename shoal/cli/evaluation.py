@@ -75,7 +75,7 @@ def evaluate(
         SHOAL_FEEDBACK_WEIGHT=0 shoal evaluate queries.jsonl --way balanced
     """
     from shoal.maintenance.evaluation import read_judged_queries
-    from shoal.support.presets import all_presets
+    from shoal.models.search import all_presets
 
     presets = tuple(all_presets(session.settings().presets))
     ways = [parse_way(text, presets) for text in dict.fromkeys(way or DEFAULT_WAYS)]

@@ -36,10 +36,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from shoal.engine import Engine
-    from shoal.models.batches import BatchAnswer, BatchResponse
     from shoal.models.explanations import Explanation
     from shoal.models.notes import UnitResponse
-    from shoal.models.search import SearchResponse
+    from shoal.models.search import BatchAnswer, BatchResponse, SearchResponse
     from shoal.search.answer_texts import SelectedFields
 
 SHOWN_CHARS = 60

@@ -14,10 +14,15 @@ from shoal.client.requests import Requester, json_object, json_value, parse_part
 from shoal.declared.operations.searches import OtherSearchOperations as Searches
 from shoal.declared.operations.service import OtherServiceOperations as Service
 from shoal.declared.search import RankingArguments, SearchArguments
-from shoal.models.batches import BatchAnswer, BatchResponse, FusedResult
 from shoal.models.prompts import Prompt, TokenUse
 from shoal.models.responses import Readiness
-from shoal.models.search import SearchResponse, SearchResult
+from shoal.models.search import (
+    BatchAnswer,
+    BatchResponse,
+    FusedResult,
+    SearchResponse,
+    SearchResult,
+)
 
 if TYPE_CHECKING:
     from shoal.models.notes import UnitResponse

@@ -8,9 +8,17 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shoal.conversion.converted import ConversionError, Converted, Draft, escaped
-from shoal.conversion.drawings import write_drawing
 from shoal.conversion.metadata import office_metadata
-from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
+from shoal.conversion.package import (
+    Element,
+    Package,
+    attribute,
+    child,
+    local,
+    nesting_errors,
+    whole_number,
+    write_drawing,
+)
 from shoal.conversion.recognition import recognise
 from shoal.conversion.rtf import convert_rtf
 from shoal.conversion.texts import decode_markup, decode_text

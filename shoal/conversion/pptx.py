@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shoal.conversion.converted import Converted, Draft, cleaned_line
-from shoal.conversion.drawings import write_drawing
 from shoal.conversion.metadata import office_metadata
-from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
+from shoal.conversion.package import (
+    Element,
+    Package,
+    attribute,
+    child,
+    local,
+    nesting_errors,
+    whole_number,
+    write_drawing,
+)
 from shoal.models.files import LocatorKind
 
 _TITLES = frozenset({"title", "ctrTitle"})

@@ -15,9 +15,17 @@ from itertools import islice
 from typing import NamedTuple
 
 from shoal.conversion.converted import ConversionError, Converted, Draft, cleaned_line
-from shoal.conversion.drawings import write_drawing
 from shoal.conversion.metadata import office_metadata
-from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
+from shoal.conversion.package import (
+    Element,
+    Package,
+    attribute,
+    child,
+    local,
+    nesting_errors,
+    whole_number,
+    write_drawing,
+)
 from shoal.conversion.pptx import attribute_of_relation
 from shoal.models.files import LocatorKind
 from shoal.support.plain_text import words_of

@@ -19,6 +19,8 @@ from shoal.declared.arguments import (
 )
 from shoal.declared.filters import SearchFilters
 from shoal.models.search import (
+    BUILT_IN,
+    MAX_WEIGHT,
     Expand,
     Fusion,
     GroupBy,
@@ -29,8 +31,7 @@ from shoal.models.search import (
     TextMode,
     Typos,
 )
-from shoal.support.presets import BUILT_IN, MAX_WEIGHT
-from shoal.support.presets import DEFAULT as DEFAULT_PRESET
+from shoal.models.search import DEFAULT as DEFAULT_PRESET
 from shoal.support.token_estimate import TOKENIZER
 
 LIKELY = 0.25

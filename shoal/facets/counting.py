@@ -31,7 +31,7 @@ from shoal.filters.named_filters import ReefNames
 from shoal.filters.tree import RANGES, All, Condition, Node, Op, Scalar, conditions_of, joined, text_of
 from shoal.filters.value_checks import Limits, condition
 from shoal.filters.warnings import missing_key
-from shoal.models.facets import Facet, FacetValue
+from shoal.models.search import Facet, FacetValue
 
 Ints = NDArray[np.int64]
 Key = tuple[int, Any]

@@ -29,8 +29,8 @@ from shoal.filters.value_checks import span_of
 from shoal.index.index import Index
 from shoal.index.segment import Segment
 from shoal.storage import field_values
+from shoal.storage.chunk_queries import AUDIO, IMAGE, VIDEO
 from shoal.storage.database import Database, Snapshot
-from shoal.storage.file_types import AUDIO, IMAGE, VIDEO
 
 Value = tuple[int, object]
 """A row and a scalar, a list or an object."""

@@ -17,7 +17,7 @@ from shoal.filters.fields import FIELDS, Field, Kind
 from shoal.filters.tree import RANGES, TEXT_SEARCHES, Condition, Op, Scalar
 from shoal.models.documents import DocFormat
 from shoal.settings import Settings
-from shoal.storage.file_types import MEDIA
+from shoal.storage.chunk_queries import MEDIA
 from shoal.support.clock import timestamp
 
 _MONTH = re.compile(r"(\d{4})-(\d{2})", re.ASCII)
@@ -102,7 +102,7 @@ def check_number(field: str, number: float) -> float:
 
 
 def check_file_type(field: str, value: object, _settings: Settings | None = None) -> str | None:
-    """Return a file type in the form of `shoal.storage.file_types`; None for an empty text. Raises
+    """Return a file type in the form of `shoal.storage.chunk_queries`; None for an empty text. Raises
     QueryError."""
     if not isinstance(value, str):
         raise QueryError(field, "must be a string")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from shoal.grounding.clauses import is_asserted
 from shoal.grounding.notations import UNITS, Unit
+from shoal.grounding.statements import is_asserted
 from shoal.grounding.words import NAME, Kind, Part, Token, joined_keys, make_part, same
 from shoal.models.verdicts import Status
 

@@ -13,7 +13,6 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from shoal.grounding.clauses import is_meaningful
 from shoal.grounding.comparison import Region
 from shoal.grounding.english import (
     BE,
@@ -26,6 +25,7 @@ from shoal.grounding.english import (
     is_participle,
     opposites_of,
 )
+from shoal.grounding.statements import is_meaningful
 from shoal.grounding.words import COMPARATIVE, NAME, ORDER, Kind, Part, Token, make_part
 from shoal.models.verdicts import Status
 

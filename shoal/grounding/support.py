@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from lagoon.sentences import sentence_spans
 from lagoon.tokens import is_stop_word, token_list
 from shoal.formats.masking import mask_inline
-from shoal.grounding.clauses import compare_negation
 from shoal.grounding.comparison import Region, check_exact, check_names, is_quoted
 from shoal.grounding.english import base_form
 from shoal.grounding.notations import MONTHS, NUMBER_WORDS
 from shoal.grounding.order import compare_opposites, compare_order
+from shoal.grounding.statements import compare_negation
 from shoal.grounding.words import Part, Token, read_tokens, with_inner_underscores
 from shoal.words.typed import stems_of
 

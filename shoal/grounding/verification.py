@@ -16,8 +16,14 @@ from dataclasses import dataclass
 from shoal.declared.arguments import check_choice
 from shoal.errors import QueryError
 from shoal.filters.value_checks import check_characters
-from shoal.grounding.citations import find_quotation
-from shoal.grounding.references import CitableText, CitedPassage, Range, Reference, make_references
+from shoal.grounding.references import (
+    CitableText,
+    CitedPassage,
+    Range,
+    Reference,
+    find_quotation,
+    make_references,
+)
 from shoal.grounding.statements import (
     Statement,
     make_statement,

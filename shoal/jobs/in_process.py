@@ -26,14 +26,20 @@ from shoal.errors import (
     refusal_code,
 )
 from shoal.formats.drafts import make_draft
-from shoal.jobs.queue import lease, statements
+from shoal.jobs.queue import claims, statements
 from shoal.jobs.queue.claims import WorkItem, claim, leases
 from shoal.jobs.queue.job_items import NewDraft, has_nothing_to_do
 from shoal.jobs.queue.queries import POLL_SECONDS, get_items, get_job
-from shoal.jobs.queue.recovery import drop_dead_local_jobs, reclaim_expired_leases, return_free_pages
+from shoal.jobs.queue.recovery import (
+    Watchdog,
+    drop_dead_local_jobs,
+    reclaim_expired_leases,
+    renewing_leases,
+    return_free_pages,
+    round_seconds,
+)
 from shoal.jobs.queue.submission import Upload, remove_dropped, submit_rescore
 from shoal.jobs.queue.transitions import Outcome
-from shoal.jobs.queue.watchdog import Watchdog, renewing_leases, round_seconds
 from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError, Report, no_report
 from shoal.jobs.stages.runner import process
 from shoal.models.documents import DocumentDraft, IngestResult
@@ -90,7 +96,7 @@ def drop_abandoned_jobs(database: Database, settings: Settings) -> None:
 def open_upload(database: Database, settings: Settings) -> Upload:
     """An upload, not begun, for an embedded job."""
     drop_abandoned_jobs(database, settings)
-    return Upload(database, settings, local_owner=lease.new_owner())
+    return Upload(database, settings, local_owner=claims.new_owner())
 
 
 def run_job(
@@ -116,7 +122,7 @@ def _run_job(
     """Run a job, alone or together with other processes."""
     report = _throttled(database, job_id, watch) if watch is not None else _no_report
     while True:
-        batch = claim(database, lease.new_owner(), settings, job_id=job_id)
+        batch = claim(database, claims.new_owner(), settings, job_id=job_id)
         if batch is not None:
             process(batch, database, handlers, settings, report, steps=STEPS)
         elif _has_ended(database, job_id):
@@ -460,7 +466,7 @@ def rescore(
     with database.snapshot() as snapshot:
         if has_nothing_to_do(snapshot, settings, data_checksum):
             return RescoreResult(0, (), vocabulary.newest(snapshot).number)
-    job_id = submit_rescore(database, settings, local_owner=lease.new_owner(), data_checksum=data_checksum)
+    job_id = submit_rescore(database, settings, local_owner=claims.new_owner(), data_checksum=data_checksum)
     try:
         run_job(database, job_id, handlers, settings, watch)
         failed = get_items(database, job_id, ItemStatus.failed, limit=MOST_FAILED)

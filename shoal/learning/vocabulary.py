@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from lagoon import WordInfo
 from lagoon.bm25 import WEIGHT_SCALE, quantise_weights, specificity_of
-from lagoon.keys import fnv1a64_many
+from lagoon.compounds import fnv1a64_many
 from lagoon.model import SUPPORT_STEPS
 from lagoon.tokens import plurals, singular
 from shoal.chunking.analysis import AnalyzedDocument
@@ -214,7 +214,7 @@ def _qualify(sums: Evidence, indices: Ints, settings: Settings) -> NDArray[np.bo
 
 
 MOST_LOWER_SHARE = 0.1
-"""Of the occurrences of a name, in lower case; the bound of `lagoon.build.names`."""
+"""Of the occurrences of a name, in lower case; the bound of `lagoon.build.senses`."""
 
 
 def _are_names(counts: Ints) -> NDArray[np.bool_]:

@@ -20,10 +20,10 @@ from shoal.models.files import GIVEN_PASSAGES, FileDraft
 from shoal.models.rights import AccessSettings, Visibility
 from shoal.models.stored import NamedDocument
 from shoal.search.request import check_context, check_page
-from shoal.storage import access_settings, chunk_queries, document_queries, source_files, statistics
+from shoal.storage import access_settings, chunk_queries, document_queries, statistics
+from shoal.storage.chunk_queries import is_of_type
 from shoal.storage.database import Snapshot
 from shoal.storage.document_queries import checked_id, is_any_of
-from shoal.storage.file_types import is_of_type
 from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Documents:
             described = document_queries.get_detail(snapshot, document_id).file
             if described is None:
                 raise NotFoundError(f"document {document_id} was sent as text; it has no file")
-            data = source_files.get_data(snapshot, document_id)
+            data = document_queries.get_data(snapshot, document_id)
         kind = FILE_KINDS.get(described.kind)
         media_type = kind.media_types[0] if kind and kind.media_types else "application/octet-stream"
         return KeptFile(described.name or f"document-{document_id}", media_type, data)
@@ -190,7 +190,7 @@ class Documents:
     def kept_files(self, document_ids: Iterable[int]) -> Mapping[int, str]:
         """Those of a page of documents whose file `file` returns, with its kind."""
         with self._database.snapshot() as snapshot:
-            return source_files.kept_files(snapshot, document_ids)
+            return document_queries.kept_files(snapshot, document_ids)
 
     def written_in_markdown(self, document_ids: Iterable[int]) -> frozenset[int]:
         """Those of a page of documents whose text is Markdown. Source code is only stored as such."""
@@ -364,7 +364,7 @@ class Documents:
     ) -> IngestResult:
         """Replace with the text of a file. Format and `source_path` are those of the file by default; other
         fields keep their stored value."""
-        from shoal.conversion.drafts import draft_of_file
+        from shoal.conversion.converted import draft_of_file
         from shoal.jobs.stages.replace import stored_fields
 
         stored = self.get(document_id).document

@@ -8,9 +8,9 @@ from collections.abc import Collection
 from shoal.errors import IndexBehindError, ReplicaBehindError
 from shoal.library.library import Library
 from shoal.models.responses import Status
-from shoal.storage import migrate, read_tokens, totals, vectors
+from shoal.models.search import all_presets
+from shoal.storage import index_records, migrate, totals, vectors
 from shoal.storage.statistics import get_counts
-from shoal.support.presets import all_presets
 
 
 def status_of(library: Library, owners: Collection[str] | None = None) -> Status:
@@ -56,15 +56,15 @@ POLL_SECONDS = 0.02
 
 
 def await_written(library: Library, token: str) -> None:
-    """Wait until searches see what a token of `shoal.storage.read_tokens` stands for.
+    """Wait until searches see what a token of `shoal.storage.index_records` stands for.
 
     Raises InvalidFieldError, and ReplicaBehindError or IndexBehindError after MAX_SECONDS.
     """
-    read_tokens.check_token(token, is_sqlite=library.database.is_sqlite)
+    index_records.check_token(token, is_sqlite=library.database.is_sqlite)
     until = time.monotonic() + MAX_SECONDS
     while True:
         with library.read_database.snapshot() as snapshot:
-            if read_tokens.has(snapshot, token):
+            if index_records.has(snapshot, token):
                 break
         if time.monotonic() > until:
             raise ReplicaBehindError(MAX_SECONDS)

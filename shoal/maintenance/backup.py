@@ -37,8 +37,7 @@ from shoal.settings import Settings
 from shoal.storage import index_tables, migrate
 from shoal.storage.opening import open_database
 from shoal.storage.schema import foreign_triggers, missing_parts, tables_with_content
-from shoal.storage.sqlite.database import SqliteSnapshot
-from shoal.storage.sqlite.errors import is_busy, is_full
+from shoal.storage.sqlite.database import SqliteSnapshot, is_busy, is_full
 from shoal.support.regular_files import is_regular_file
 
 PAGES = 2000

@@ -31,11 +31,11 @@ from shoal.storage.database import Database, Snapshot
 from shoal.storage.document_queries import (
     get_content,
     get_document,
+    get_file,
     get_passages,
     get_report,
     get_sections,
 )
-from shoal.storage.source_files import get_file
 
 FORMAT = 1
 """Version of the export format."""

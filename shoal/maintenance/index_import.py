@@ -28,8 +28,8 @@ from shoal.errors import DocumentError, EncoderError, EncoderMismatchError, Inva
 from shoal.formats.drafts import make_draft
 from shoal.index.upkeep import update_index
 from shoal.index.vectors import MAX_DIMENSION, SCALE_BYTES, code_bytes, quantised
-from shoal.jobs.embedding import prepare_embedding
 from shoal.jobs.in_process import IngestSession
+from shoal.jobs.jobs import prepare_embedding
 from shoal.jobs.stages.runner import handlers_for
 from shoal.library.library import Library
 from shoal.maintenance.import_export import LINE_BYTES_PER_BYTE

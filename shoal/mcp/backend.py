@@ -24,9 +24,8 @@ from shoal.notes.drafts import checked_owner
 if TYPE_CHECKING:
     from shoal.client import Client
     from shoal.engine import Engine
-    from shoal.models.batches import BatchResponse
     from shoal.models.explanations import Explanation
-    from shoal.models.search import SearchResponse
+    from shoal.models.search import BatchResponse, SearchResponse
     from shoal.models.synonyms import SynonymPage
     from shoal.notes.notes import OwnerNotes
 

@@ -42,9 +42,14 @@ from shoal.mcp.results import (
     tokens_of,
 )
 from shoal.models.explanations import Explanation, Target
-from shoal.models.retrieval import DEFAULT_TOP_K
-from shoal.models.retrieval import Retrieved as Item
-from shoal.models.search import ContextChunk, SearchMode, SearchResponse, SearchResult
+from shoal.models.search import (
+    DEFAULT_TOP_K,
+    ContextChunk,
+    SearchMode,
+    SearchResponse,
+    SearchResult,
+)
+from shoal.models.search import Retrieved as Item
 from shoal.models.stored import ChunkDetail, StoredChunk, StoredDocument
 from shoal.search.request import BEST_FIRST
 from shoal.search.retrieval import PLAIN, SOURCE, SUMMARY_CHARS, as_retrieval, search_arguments, summary_of

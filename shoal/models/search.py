@@ -1,14 +1,20 @@
-"""Filters and results of searches."""
+"""Results of searches: passages, facets, batches, the form that many agents expect; and presets.
+
+A preset is named weights of the signals of a hybrid search, built in or defined by a setting.
+"""
 
 from __future__ import annotations
 
 import enum
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
+from shoal.errors import ShoalError
 from shoal.models.described import Presence
-from shoal.models.facets import Facet
 from shoal.models.files import FilePlace
 from shoal.models.prompts import Prompt, TokenUse
 from shoal.models.queries import QueryInfo
@@ -312,3 +318,225 @@ class SearchResponse:
         "`min_relevance`",
     ] = 0
     total_documents: Annotated[int | None, "with `group_by`: their documents", Presence.IF_SET] = None
+
+
+DEFAULT_TOP_K = 5
+MAX_TOP_K = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """A passage. `metadata`: that of its document, with its place; `similarity`: its relevance, 0 to 1."""
+
+    content: Annotated[str, "text of the passage"]
+    metadata: Annotated[
+        Mapping[str, Any],
+        "that of the document, with `source` (source path, else title), `title`, `section`, `start_line`, "
+        "`end_line`, `document_id`, `chunk_id`, and of a file `place`, of a PDF `page`",
+    ]
+    similarity: Annotated[float, "the `relevance` of a search: probability that it answers the query, 0 to 1"]
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """Passages, pinned ones first and then the most similar, and the same in words."""
+
+    results: Annotated[tuple[Retrieved, ...], "best first"]
+    query: Annotated[str, "as it was sent"]
+    total_results: Annotated[int, "number of results"]
+    message: Annotated[str, "what was found, in words"]
+    results_summary: Annotated[
+        str, "a line for each result: source, similarity, beginning; one counts weaker results"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class FacetValue:
+    """A value of a field, or an interval."""
+
+    value: Annotated[
+        str | float | bool | None,
+        "as it is stored, a long text shortened; of an interval its begin: a number, or a date such as "
+        "`2026-01`",
+    ]
+    name: Annotated[str | None, "of a reef, island or archipelago, whose `value` is its id; else null"]
+    count: Annotated[int, "documents with a result that has it"]
+    n_chunks: Annotated[int, "results that have it"]
+    filter: Annotated[str | None, "the condition for `filter` that selects it; null if none can"]
+    is_selected: Annotated[bool, "whether `filter` selects it already"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """The values of a field, most frequent first, equal ones in their order; intervals in ascending order."""
+
+    field: Annotated[str, "as a filter names it"]
+    interval: Annotated[str | float | None, "of a histogram: `day`, `week`, `month`, `year` or a number"]
+    values: Annotated[Sequence[FacetValue], "at most as many as the limit"]
+    n_values: Annotated[int, "different values, with those that are not listed"]
+    n_other: Annotated[int, "sum of the counts of values that are not listed"]
+    n_missing: Annotated[int, "documents without a value"]
+    n_documents: Annotated[int, "documents counted: those that meet all filters but those on this field"]
+    n_chunks: Annotated[int, "their results"]
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryFacets:
+    """The facets of a library, or of what meets a filter in it."""
+
+    facets: Annotated[Sequence[Facet], "in the order of the request"]
+    n_documents: Annotated[int, "documents with a passage that meets all filters"]
+    n_chunks: Annotated[int, "passages that meet all filters"]
+    took_ms: float
+    warnings: tuple[str, ...] = ()
+
+
+MAX_SEARCHES = 100
+"""Most searches of a batch."""
+MAX_RESULTS = 2_000
+"""Most results that the searches of a batch ask for together; each may ask for `SHOAL_MAX_TOP_K`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAnswer:
+    """The answer to one search of a batch. One of `response` and `error` is None.
+
+    `index`: its place among the searches, from 0; `query`: as it was given, empty if it is not a text.
+    """
+
+    index: int
+    query: str
+    response: SearchResponse | None
+    error: ShoalError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBy:
+    """A search that found a fused result."""
+
+    search: Annotated[int, "its index in `searches`, from 0"]
+    query: Annotated[str, "its query"]
+    rank: Annotated[int, "of the result in it, from 1"]
+    match_score: Annotated[float, "of the result in it"]
+    part: Annotated[float, "what it adds to `fused_score`"]
+
+
+@dataclass(frozen=True, slots=True)
+class FusedResult:
+    """A result of a fused ranking. `result` is that of the search with the largest part."""
+
+    fused_score: Annotated[float, "0 to 1, the sum of the parts"]
+    found_by: Annotated[tuple[FoundBy, ...], "the searches that found it"]
+    result: Annotated[SearchResult, "as of a search"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResponse:
+    """The answers to the searches of a batch, in their order, from one snapshot of the library.
+
+    `fused`: the fused ranking, if requested; the responses of the searches then have no results. `tokens` and
+    `prompt` are of the fused results.
+    """
+
+    answers: Annotated[Sequence[BatchAnswer], "in the order of `searches`"]
+    trace_id: str
+    took_ms: float
+    fused: Annotated[Sequence[FusedResult] | None, "best first, with `fused`", Presence.IF_SET] = None
+    tokens: Annotated[TokenUse | None, "of `fused`, with `max_tokens`", Presence.IF_SET] = None
+    prompt: Annotated[Prompt | None, "of `fused`, with `prompt`", Presence.ON_REQUEST] = None
+    warnings: tuple[str, ...] = field(default=())
+
+
+MAX_WEIGHT = 1_000_000
+MIN_WEIGHT = 1e-6
+"""Only the proportion of weights matters. Within these limits, their sums and quotients are finite."""
+MAX_DEFINED = 32
+RESERVED = frozenset({"lexical", "reef", "dense", "hybrid", "rrf", "blend"})
+"""Names of modes and fusions, which `shoal evaluate --way` also takes."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+
+
+class Weights(NamedTuple):
+    """The weight of each signal in a hybrid search. `dense` counts only where a library has vectors."""
+
+    lexical: Annotated[float, "words, by BM25"]
+    reef: Annotated[float, "shared reefs"]
+    field_boost: Annotated[float, "words in title, headings and tags"]
+    dense: Annotated[float, "nearness in meaning, by vectors"] = 0.0
+
+    def normalized(self) -> Weights:
+        """Return the weights scaled to add up to 1; all 0 if all are 0."""
+        total = sum(self)
+        return Weights(*(weight / total for weight in self)) if total else Weights(0.0, 0.0, 0.0)
+
+
+class Preset(NamedTuple):
+    """`is_adaptive`: whether the reef weight counts less for a query without a clear subject, and beside
+    vectors (see `shoal.search.signals.choose_weights`). `vectors_take_from_reefs`: whether vectors get most
+    of the reef weight, and none beside it. The weights of other presets count as they are."""
+
+    weights: Weights
+    is_adaptive: bool = False
+    vectors_take_from_reefs: bool = False
+
+
+DEFAULT = "balanced"
+BUILT_IN: Mapping[str, Preset] = MappingProxyType(
+    {
+        "balanced": Preset(Weights(lexical=0.475, reef=0.475, field_boost=0.05, dense=0.4), is_adaptive=True),
+        "precise": Preset(Weights(lexical=0.75, reef=0.20, field_boost=0.05, dense=0.2), is_adaptive=True),
+        "conceptual": Preset(Weights(lexical=0.20, reef=0.75, field_boost=0.05, dense=0.4), is_adaptive=True),
+        "job_matching": Preset(
+            Weights(lexical=0.55, reef=0.35, field_boost=0.10), vectors_take_from_reefs=True
+        ),
+        "corpus": Preset(Weights(lexical=0.35, reef=0.55, field_boost=0.10), vectors_take_from_reefs=True),
+    }
+)
+"""The weights of `balanced` scored best on four collections (docs/search-quality.md), before the trust
+factor, which lowers its reef weight by a third for a typical query. `precise` and `conceptual` favour one
+signal. Their dense weights count beside the others, which add up to 1: on the same collections 0.4 was best
+(benchmarks/dense_blend.py). The last two are fixed blends for matching requirements and for long-lived
+writing: words, meaning and field boost have the same weights with and without vectors.
+"""
+
+
+def parse_presets(text: str) -> dict[str, Preset]:
+    """Parse `NAME=LEXICAL,REEF,FIELD_BOOST` or `NAME=LEXICAL,REEF,FIELD_BOOST,DENSE`, separated by
+    semicolons.
+
+    Raises ValueError, which says what is wrong with the first invalid preset.
+    """
+    presets: dict[str, Preset] = {}
+    for part in filter(None, map(str.strip, text.split(";"))):
+        name, _, numbers = (piece.strip() for piece in part.partition("="))
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"{name[:40]!r} is not a name: a lower-case letter, then at most 39 letters, digits, - and _"
+            )
+        if name in BUILT_IN or name in RESERVED or name in presets:
+            raise ValueError(f"{name!r} is taken; choose another name")
+        presets[name] = Preset(_parse_weights(name, numbers))
+    if len(presets) > MAX_DEFINED:
+        raise ValueError(f"must have at most {MAX_DEFINED} presets")
+    return presets
+
+
+def all_presets(defined: str) -> dict[str, Preset]:
+    """Return the built-in presets and those that the setting `presets` defines, by name."""
+    return {**BUILT_IN, **parse_presets(defined)}
+
+
+def _parse_weights(name: str, text: str) -> Weights:
+    try:
+        weights = Weights(*map(float, text.split(",")))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} must be written as {name}=0.55,0.35,0.10: words, reefs, field boost, and if wanted a "
+            "fourth number for vectors"
+        ) from None
+    if not all(math.isfinite(weight) and 0 <= weight <= MAX_WEIGHT for weight in weights):
+        raise ValueError(f"{name} must have weights between 0 and {MAX_WEIGHT:,}")
+    if max(weights[:3]) < MIN_WEIGHT:
+        raise ValueError(f"{name} must give at least one signal a weight above 0, besides that of vectors")
+    return weights

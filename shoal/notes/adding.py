@@ -13,23 +13,20 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import NoteError
-from shoal.models.notes import TURN, AddedNote, NoteDraft, ScoredText, SimilarNote
-from shoal.models.similarity import DUPLICATE
+from shoal.models.notes import DUPLICATE, TURN, AddedNote, NoteDraft, ScoredText, SimilarNote
 from shoal.notes import drafts
 from shoal.notes.context import NoteContext
 from shoal.notes.facts import Statement, find_change
-from shoal.notes.largest import largest
 from shoal.notes.note_index import Bools, NoteIndex
 from shoal.notes.note_rows import NoteRows
 from shoal.notes.note_times import NoteTimes
 from shoal.notes.note_vectors import ADDING_SECONDS, with_vectors
-from shoal.notes.ranking import QueryTerm, bm25
+from shoal.notes.ranking import QueryTerm, bm25, largest
 from shoal.notes.similarity import TextFeatures, similarities
 from shoal.notes.texts import TitledText, all_features, score_texts
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot, Transaction
-from shoal.storage.profiles import Profiles
-from shoal.storage.reef_names import write_names
+from shoal.storage.profiles import Profiles, write_names
 from shoal.support.clock import timestamp
 
 ADDED_TOGETHER = 16

@@ -16,7 +16,7 @@ from shoal.notes.pinning import Pin
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.texts import TitledText, score_texts
 from shoal.storage.column_values import compact_json
-from shoal.storage.reef_names import write_names
+from shoal.storage.profiles import write_names
 from shoal.support.clock import timestamp
 
 

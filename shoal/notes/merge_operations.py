@@ -25,7 +25,7 @@ from shoal.notes.texts import TitledText, score_texts
 from shoal.scorer import Scorer
 from shoal.storage.column_values import compact_json
 from shoal.storage.database import Snapshot, Transaction
-from shoal.storage.reef_names import write_names
+from shoal.storage.profiles import write_names
 from shoal.support.clock import timestamp
 
 MAX_TRIES = 5

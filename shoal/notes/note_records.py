@@ -20,7 +20,7 @@ from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage.column_values import compact_json
 from shoal.storage.database import Database
-from shoal.storage.reef_names import write_names
+from shoal.storage.profiles import write_names
 from shoal.support.clock import timestamp
 
 MAX_COUNT = 2**53

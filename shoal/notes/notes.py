@@ -56,9 +56,8 @@ from shoal.notes.note_rows import FORGOTTEN, NoteRows
 from shoal.notes.note_vectors import GetVectors
 from shoal.notes.prerequisites import Prerequisites, split_tags
 from shoal.notes.ranking import NoteFilters
-from shoal.notes.retention import Pruned, prune
 from shoal.notes.searching import NoteSearch
-from shoal.notes.session_maintenance import due_sessions, requests_of
+from shoal.notes.session_maintenance import Pruned, due_sessions, prune, requests_of
 from shoal.notes.session_rows import SessionRows
 from shoal.scorer import Scorer
 from shoal.search.request import check_page
@@ -68,7 +67,7 @@ from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
     from shoal.notes.extraction import Extracted
-    from shoal.notes.search_steps import NoteSearchSteps
+    from shoal.notes.unit_search import NoteSearchSteps
     from shoal.search.request import SearchRequest
     from shoal.search.searcher import Searcher
 
@@ -450,7 +449,7 @@ class OwnerNotes(OwnerMerges):
     def search_steps(self, query: str, **given: Unpack[NoteSearchArguments]) -> NoteSearchSteps:
         """What each step of a `search` contributes: how many notes match, how many each gate and filter
         leaves out, and how the best notes move. Raises QueryError."""
-        from shoal.notes.search_steps import search_steps
+        from shoal.notes.unit_search import search_steps
 
         request = self._search(query, **given)
         return search_steps(self._context, self.owner, request)

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from shoal.models.similarity import Signs
+from shoal.models.notes import Signs
 from shoal.notes.index_cache import STOP_TERMS, number_of
 from shoal.words.terms import TERMS
 from shoal.words.typed import terms_of

@@ -23,7 +23,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,6 @@ from shoal.models.notes import TURN, NoteScores
 from shoal.models.queries import QueryReef
 from shoal.notes.affinity import factor, similarity_of_share, tag_weights
 from shoal.notes.environment import Environment
-from shoal.notes.largest import among_largest
 from shoal.notes.note_index import NO_DAY, NoteIndex, Occurrences, parse_list, parse_relevance
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.relevance import boost, is_filtered, relevance_in
@@ -609,3 +608,24 @@ def reef_shares(
     total = math.fsum(products.values())
     largest = sorted(products.items(), key=lambda pair: (-pair[1], pair[0]))[:n]
     return [(reef_id, product / total) for reef_id, product in largest]
+
+
+RUN = 256
+"""Length of a run of scores; the largest of each run is compared first."""
+
+
+def largest(raw: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Return the places of the `n` largest raw scores above 0, largest first; equal ones by place."""
+    places = among_largest(raw, n)
+    places = places[raw[places] > 0]
+    return places[np.argsort(-raw[places], kind="stable")[:n]]
+
+
+def among_largest(scores: NDArray[Any], n: int) -> NDArray[np.int64]:
+    """Return the places, ascending, of the `n` largest scores, of all equal to them, and of few others."""
+    if n >= len(scores):
+        return np.arange(len(scores))
+    n_runs = len(scores) // RUN
+    # At least n scores are as large as the nth of the largest ones of the runs.
+    tops = scores[: n_runs * RUN].reshape(n_runs, RUN).max(axis=1) if n_runs > n else scores
+    return np.flatnonzero(scores >= np.partition(tops, len(tops) - n)[len(tops) - n])

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import QueryError
-from shoal.models.similarity import MAX_CHARS, Signs, Similarity, SimilarityPart
+from shoal.models.notes import MAX_CHARS, Signs, Similarity, SimilarityPart
 from shoal.notes import opposites
 from shoal.notes.index_cache import STOP_TERMS, TermTable, term_table
 from shoal.notes.opposites import Statement

@@ -3,6 +3,8 @@
 Each search is ranked once for all that is new, like a search with a filter on the new chunks, and not once
 for each document. Its number of the last evaluation is stored in the transaction that stores its webhook, so
 a process that dies in between repeats the evaluation, and reports nothing twice and nothing never.
+
+The rows of saved searches.
 """
 
 from __future__ import annotations
@@ -21,14 +23,13 @@ from numpy.typing import NDArray
 from shoal.errors import ShoalError, StorageError
 from shoal.models.saved_searches import DeliveryEvent
 from shoal.models.search import SearchResult
-from shoal.saved_searches import delivery_rows
-from shoal.saved_searches import search_rows as rows
+from shoal.saved_searches import delivering
 from shoal.saved_searches.arguments import request_of
 from shoal.search.library_index import LibraryView
 from shoal.search.relevance import is_relevant_enough
 from shoal.search.searcher import Searcher
 from shoal.storage import saved_search_changes as changes
-from shoal.storage.database import Database, Row, Transaction
+from shoal.storage.database import Database, Row, Snapshot, Transaction
 from shoal.support.clock import timestamp_at
 
 SEARCHES_PER_BATCH = 10
@@ -65,7 +66,7 @@ class Matcher:
             now = snapshot.now()
             last = changes.latest_evaluation(snapshot)
             is_ended = changes.is_any_ended(snapshot)
-            is_due = is_ended or rows.is_any_due(snapshot, last, now, MAX_WAITING)
+            is_due = is_ended or is_any_due(snapshot, last, now, MAX_WAITING)
             is_seen = changes.is_any_seen(snapshot)
         if is_due:
             is_due = self._match(now)
@@ -84,7 +85,7 @@ class Matcher:
         owner = uuid.uuid4().hex
         with self._database.write() as transaction:
             last = changes.close_ended(transaction)
-            claimed = rows.claim(
+            claimed = claim(
                 transaction,
                 owner=owner,
                 last=last,
@@ -99,11 +100,11 @@ class Matcher:
             evaluated = self._evaluate(claimed, last)
             with self._database.write() as transaction:
                 for row, matches, error in evaluated:
-                    if rows.finish(transaction, row, owner=owner, last=last, error=error) and matches.results:
+                    if finish(transaction, row, owner=owner, last=last, error=error) and matches.results:
                         store_delivery(transaction, row, matches, DeliveryEvent.match)
         except StorageError:
             with suppress(StorageError), self._database.write() as transaction:
-                rows.release(transaction, owner)
+                release(transaction, owner)
             raise
         return True
 
@@ -159,7 +160,7 @@ def store_delivery(transaction: Transaction, row: Row, matches: Matches, event: 
     delivery_id, due_at = str(uuid.uuid4()), transaction.now()
     now = timestamp_at(due_at)
     if event is DeliveryEvent.match:
-        due_at = max(due_at, delivery_rows.last_due_at(transaction, row["id"]) or 0.0)
+        due_at = max(due_at, delivering.last_due_at(transaction, row["id"]) or 0.0)
     body = {
         "event": event.value,
         "delivery_id": delivery_id,
@@ -173,7 +174,7 @@ def store_delivery(transaction: Transaction, row: Row, matches: Matches, event: 
         "passages": [_passage(result) for result in matches.results],
         "has_more": matches.has_more,
     }
-    delivery_rows.insert(
+    delivering.insert(
         transaction,
         delivery_id=delivery_id,
         search_id=row["id"],
@@ -203,3 +204,123 @@ def _passage(result: SearchResult) -> dict[str, Any]:
         "text": text[:MAX_TEXT_CHARS],
         "is_text_cut": len(text) > MAX_TEXT_CHARS,
     }
+
+
+# The secret is read by the deliveries alone (`delivery_rows.py`).
+_COLUMNS = """id, name, arguments, min_score, url, is_active, evaluated, error, revision, created_at,
+    updated_at"""
+SELECT = f"""
+    SELECT {_COLUMNS},
+        (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.saved_search_id = saved_searches.id
+            AND d.status = 'waiting') AS n_waiting,
+        (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.saved_search_id = saved_searches.id
+            AND d.status = 'failed') AS n_failed
+    FROM saved_searches
+"""
+BY_ID = f"{SELECT} WHERE id = :id"
+PAGE = f"{SELECT} ORDER BY id LIMIT :limit OFFSET :offset"
+COUNT = "SELECT COUNT(*) FROM saved_searches"
+INSERT = """
+    INSERT INTO saved_searches (name, arguments, min_score, url, secret, is_active, evaluated, created_at,
+                                updated_at)
+    VALUES (:name, :arguments, :min_score, :url, :secret, :is_active, :evaluated, :now, :now)
+    RETURNING id
+"""
+UPDATE = """
+    UPDATE saved_searches SET name = :name, arguments = :arguments, min_score = :min_score, url = :url,
+        secret = COALESCE(:secret, secret), is_active = :is_active, evaluated = :evaluated, error = NULL,
+        revision = revision + 1, lease_owner = NULL, lease_expires_at = 0, updated_at = :now
+    WHERE id = :id
+"""
+DELETE = "DELETE FROM saved_searches WHERE id = :id"
+# A search whose webhooks wait is evaluated again when some of them have ended.
+_DUE = """
+    is_active = 1 AND evaluated < :last AND lease_expires_at <= :now
+    AND (SELECT COUNT(*) FROM webhook_deliveries d
+         WHERE d.saved_search_id = saved_searches.id AND d.status = 'waiting') < :max_waiting
+"""
+IS_ANY_DUE = f"SELECT EXISTS (SELECT 1 FROM saved_searches WHERE {_DUE})"
+CLAIM = f"""
+    UPDATE saved_searches SET lease_owner = :owner, lease_expires_at = :expires
+    WHERE id IN (SELECT id FROM saved_searches WHERE {_DUE} ORDER BY evaluated, id LIMIT :limit)
+"""
+CLAIMED = f"SELECT {_COLUMNS} FROM saved_searches WHERE lease_owner = :owner ORDER BY evaluated, id"
+# Nobody changed the search, or took it over, since it was claimed.
+EVALUATED = """
+    UPDATE saved_searches SET evaluated = :last, error = :error, lease_owner = NULL, lease_expires_at = 0
+    WHERE id = :id AND lease_owner = :owner AND evaluated = :after AND revision = :revision
+"""
+RELEASE = "UPDATE saved_searches SET lease_owner = NULL, lease_expires_at = 0 WHERE lease_owner = :owner"
+N_ACTIVE = "SELECT COUNT(*) FROM saved_searches WHERE is_active = 1"
+
+
+def get(snapshot: Snapshot, search_id: int) -> Row | None:
+    """Read a saved search with the numbers of its deliveries; None if there is none."""
+    row: Row | None = snapshot.first(BY_ID, {"id": search_id})
+    return row
+
+
+def page(snapshot: Snapshot, limit: int, offset: int) -> tuple[Sequence[Row], int]:
+    """Read a page of the saved searches, by id, and the number of all."""
+    return snapshot.rows(PAGE, {"limit": limit, "offset": offset}), snapshot.value(COUNT)
+
+
+def count(snapshot: Snapshot) -> int:
+    """Count the saved searches."""
+    number: int = snapshot.value(COUNT)
+    return number
+
+
+def count_active(snapshot: Snapshot) -> int:
+    """Count the saved searches that are evaluated."""
+    number: int = snapshot.value(N_ACTIVE)
+    return number
+
+
+def insert(transaction: Transaction, values: Mapping[str, Any]) -> int:
+    """Store a saved search and return its id."""
+    number: int = transaction.value(INSERT, values)
+    return number
+
+
+def update(transaction: Transaction, values: Mapping[str, Any]) -> None:
+    """Replace a saved search; without a `secret` it keeps its own."""
+    transaction.execute(UPDATE, values)
+
+
+def delete(transaction: Transaction, search_id: int) -> bool:
+    """Delete a saved search and its deliveries; False if there is none."""
+    return bool(transaction.execute(DELETE, {"id": search_id}))
+
+
+def is_any_due(snapshot: Snapshot, last: int, now: float, max_waiting: int) -> bool:
+    """Whether an active search has not seen the evaluation `last` and nobody is at it."""
+    return bool(snapshot.value(IS_ANY_DUE, {"last": last, "now": now, "max_waiting": max_waiting}))
+
+
+def claim(
+    transaction: Transaction,
+    *,
+    owner: str,
+    last: int,
+    now: float,
+    expires: float,
+    max_waiting: int,
+    limit: int,
+) -> list[Row]:
+    """Lease some of the searches that are due, those that are furthest behind first."""
+    values = {"last": last, "now": now, "max_waiting": max_waiting}
+    transaction.execute(CLAIM, {**values, "owner": owner, "expires": expires, "limit": limit})
+    return transaction.rows(CLAIMED, {"owner": owner})
+
+
+def finish(transaction: Transaction, row: Row, *, owner: str, last: int, error: str | None) -> bool:
+    """Record that a claimed search has seen the evaluations up to `last`; False, having recorded nothing, if
+    it was changed or claimed by another since."""
+    values = {"id": row["id"], "after": row["evaluated"], "revision": row["revision"]}
+    return bool(transaction.execute(EVALUATED, {**values, "owner": owner, "last": last, "error": error}))
+
+
+def release(transaction: Transaction, owner: str) -> None:
+    """Give back what `owner` has claimed and not finished."""
+    transaction.execute(RELEASE, {"owner": owner})

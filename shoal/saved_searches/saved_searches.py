@@ -20,8 +20,8 @@ from shoal.models.saved_searches import (
     SavedSearchPage,
 )
 from shoal.saved_searches import arguments as checks
-from shoal.saved_searches import delivery_rows
-from shoal.saved_searches import search_rows as rows
+from shoal.saved_searches import delivering
+from shoal.saved_searches import matching as rows
 from shoal.saved_searches.matching import TEST_PASSAGES, Matcher, store_delivery
 from shoal.search.request import check_page
 from shoal.search.searcher import Searcher
@@ -163,13 +163,13 @@ class SavedSearches:
         wanted = None if status is None else check_choice("status", status, DeliveryStatus).value
         with self._database.snapshot() as snapshot:
             _row(snapshot, search_id)
-            page, total = delivery_rows.page(snapshot, search_id, wanted, limit, offset)
+            page, total = delivering.page(snapshot, search_id, wanted, limit, offset)
         return DeliveryPage(tuple(Delivery(**_delivery(row)) for row in page), total)
 
     def delivery(self, search_id: int, delivery_id: str) -> DeliveryDetail:
         """A webhook, with its body. Raises NotFoundError."""
         with self._database.snapshot() as snapshot:
-            row = delivery_rows.get(snapshot, _checked(search_id), delivery_id)
+            row = delivering.get(snapshot, _checked(search_id), delivery_id)
         if row is None:
             raise NotFoundError(f"saved search {search_id} has no delivery {delivery_id[:40]!r}")
         return DeliveryDetail(**_delivery(row), body=row["body"])
@@ -178,7 +178,7 @@ class SavedSearches:
         """Send a webhook again, under its id, whatever became of it. Raises NotFoundError."""
         with self._database.write() as transaction:
             now = transaction.now()
-            delivery_rows.send_again(transaction, _checked(search_id), delivery_id, now, timestamp_at(now))
+            delivering.send_again(transaction, _checked(search_id), delivery_id, now, timestamp_at(now))
         return self.delivery(search_id, delivery_id)
 
     def run(self) -> int:
@@ -198,7 +198,7 @@ class SavedSearches:
     def counts(self) -> Mapping[str, int]:
         """The numbers of `active` saved searches and of deliveries by status."""
         with self._database.snapshot() as snapshot:
-            by_status = delivery_rows.count_by_status(snapshot)
+            by_status = delivering.count_by_status(snapshot)
             return {
                 "active": rows.count_active(snapshot),
                 **{status.value: by_status.get(status.value, 0) for status in DeliveryStatus},

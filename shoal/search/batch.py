@@ -20,8 +20,17 @@ from typing import Any, NamedTuple
 from shoal.declared.arguments import Flag, check_names
 from shoal.declared.search import OF_RANKING
 from shoal.errors import QueryError, ReadTimeoutError, ShoalError
-from shoal.models.batches import MAX_RESULTS, MAX_SEARCHES, BatchAnswer, BatchResponse, FoundBy, FusedResult
-from shoal.models.search import SearchResponse, SearchResult, TextMode
+from shoal.models.search import (
+    MAX_RESULTS,
+    MAX_SEARCHES,
+    BatchAnswer,
+    BatchResponse,
+    FoundBy,
+    FusedResult,
+    SearchResponse,
+    SearchResult,
+    TextMode,
+)
 from shoal.search.answer_texts import answer_texts
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import LibraryView

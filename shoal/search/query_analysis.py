@@ -33,7 +33,7 @@ from shoal.index.matching import IndexTerm, Matches, find
 from shoal.learning.scorers import scorer_for, scorer_queries
 from shoal.models.pins import PinRule
 from shoal.models.queries import ExcludedTerm, NearWord, QueryInfo, QueryReef, UsedSynonym
-from shoal.models.search import Fusion, Pins, SearchMode, Synonyms, Typos
+from shoal.models.search import Fusion, Pins, Preset, SearchMode, Synonyms, Typos, Weights, all_presets
 from shoal.scorer import Scorer
 from shoal.search import pins as stored_pins
 from shoal.search import signals
@@ -88,7 +88,6 @@ from shoal.search.synonyms import (
 from shoal.settings import Settings
 from shoal.storage.database import Query, Snapshot
 from shoal.storage.staleness import ANY_OTHER_DATA, any_other_data, count_other_data
-from shoal.support.presets import Preset, Weights, all_presets
 from shoal.words.analysis import words_of
 from shoal.words.terms import HYPHENS
 from shoal.words.typed import folded, stems_of, tokens_of

@@ -28,7 +28,7 @@ from shoal.search.query_language import ParsedQuery
 from shoal.search.signals import other_data
 from shoal.storage.chunk_queries import as_profiles
 from shoal.storage.database import Snapshot, listed
-from shoal.storage.reef_names import names_by_data
+from shoal.storage.profiles import names_by_data
 
 N_INFO_REEFS = 10
 """Reefs of the query that a response lists. A search uses all of `QueryProfile.reefs`."""

@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 
 from shoal.encoders.encoder import Encoder, EncoderIdentity, TextKind, VectorCache, cache_key, unit_vectors
 from shoal.errors import EncoderError, EncoderMismatchError, EncoderUnavailableError, QueryError
-from shoal.models.search import Fusion, SearchMode
+from shoal.models.search import Fusion, SearchMode, all_presets
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, parse_query
 from shoal.search.request import SearchRequest
 from shoal.search.signals import COSINE_UNIT, RRF_WEIGHTS, DenseCosines
 from shoal.settings import Settings
-from shoal.support.presets import all_presets
 
 if TYPE_CHECKING:
     from shoal.storage.vectors import StoredEncoder

@@ -37,7 +37,7 @@ from shoal.index.index import NOWHERE, Index, Part
 from shoal.index.lexical import BM25, WeightedTerm, idf
 from shoal.index.matching import HEADINGS, TITLE, IndexTerm, Matches, PartMatches, find
 from shoal.models.scores import BoostPart
-from shoal.models.search import Fusion, SearchMode, SortValue
+from shoal.models.search import Fusion, SearchMode, SortValue, Weights
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import LibraryIndex
 from shoal.search.ordering import AddedScores, DocumentLimit, Order, Places, Sorting, first_after
@@ -64,7 +64,6 @@ from shoal.search.signals import (
     weighted_terms,
 )
 from shoal.storage.database import Snapshot
-from shoal.support.presets import Weights
 from shoal.words.typed import stems_of, tokens_of
 
 OF_NAME = 1.0

@@ -49,6 +49,7 @@ from shoal.filters.objects import make_filter
 from shoal.filters.tree import Node
 from shoal.filters.value_checks import check_characters, check_file_type, check_number
 from shoal.models.search import (
+    MIN_WEIGHT,
     Expand,
     Fusion,
     GroupBy,
@@ -58,12 +59,12 @@ from shoal.models.search import (
     Syntax,
     TextMode,
     Typos,
+    all_presets,
 )
 from shoal.search.order_arguments import Boost, Decay, SortKey, make_boosts, make_decay, make_sort
 from shoal.search.ordering import BestFirst, DocumentLimit
 from shoal.settings import Settings
 from shoal.support.other_names import COMPARED_CHARS
-from shoal.support.presets import MIN_WEIGHT, all_presets
 
 if TYPE_CHECKING:
     from shoal.models.pins import PinRule

@@ -40,13 +40,19 @@ from shoal.search.relevance import Evidence, find_evidence, is_relevant_enough, 
 from shoal.search.request import SearchRequest
 from shoal.search.signals import matching_tags
 from shoal.search.why import Passage, ReasonFinder, largest_words, order_reasons, reason_probability
-from shoal.storage.chunk_queries import StoredProfiles, as_profiles, get_neighbours
+from shoal.storage.chunk_queries import (
+    Anchor,
+    StoredProfiles,
+    as_profiles,
+    find_evidence_bundles,
+    get_neighbours,
+    modality_of,
+    times_of,
+)
 from shoal.storage.database import Query, Snapshot, listed
-from shoal.storage.document_queries import get_document, tags_of, tags_queries
+from shoal.storage.document_queries import get_document, place_from_json, tags_of, tags_queries
 from shoal.storage.profiles import MILLIONTHS
-from shoal.storage.source_files import place_from_json
 from shoal.storage.statistics import main_reefs, main_reefs_queries
-from shoal.storage.timed_media import Anchor, find_evidence_bundles, modality_of, times_of
 
 CITE = """
     SELECT c.id, c.document_id, d.title, d.source_path, d.metadata, c.chunk_index, c.text, c.start_char,

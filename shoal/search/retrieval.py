@@ -8,8 +8,7 @@ from typing import Any
 from shoal.declared.search import LIKELY
 from shoal.errors import QueryError
 from shoal.models.files import LocatorKind
-from shoal.models.retrieval import MAX_TOP_K, Retrieval, Retrieved
-from shoal.models.search import SearchResult
+from shoal.models.search import MAX_TOP_K, Retrieval, Retrieved, SearchResult
 
 SOURCE = "source"
 """The filter that is about what a result shows as its source; the others are about its metadata."""

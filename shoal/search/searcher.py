@@ -20,10 +20,18 @@ from shoal.facets.counting import find_facets
 from shoal.filters.evaluation import FilterState
 from shoal.filters.named_filters import ReefNames
 from shoal.filters.warnings import find_filter_warnings
-from shoal.models.facets import Facet, LibraryFacets
 from shoal.models.notes import NoteHit
 from shoal.models.queries import ExcludedTerm
-from shoal.models.search import Expand, FoldedResult, GroupBy, SearchMode, SearchResponse, SearchResult
+from shoal.models.search import (
+    Expand,
+    Facet,
+    FoldedResult,
+    GroupBy,
+    LibraryFacets,
+    SearchMode,
+    SearchResponse,
+    SearchResult,
+)
 from shoal.scorer import Scorer
 from shoal.search.answer_texts import answer_texts
 from shoal.search.audit import AuditLog, complete_entry, make_entry, rerank_entry

@@ -52,12 +52,11 @@ from shoal.index.lexical import WeightedTerm, idf
 from shoal.index.matching import EVERYWHERE, IN_TEXT, TITLE, IndexTerm, Matches, find
 from shoal.index.overlaps import Overlaps
 from shoal.models.queries import QueryReef
-from shoal.models.search import Fusion
+from shoal.models.search import Fusion, Preset, Weights
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, Term
 from shoal.storage.column_values import packed_ids
 from shoal.storage.database import Query, Snapshot, listed
-from shoal.support.presets import Preset, Weights
 from shoal.words.typed import stems_of
 
 RRF_K = 60

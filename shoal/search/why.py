@@ -3,7 +3,7 @@
 1. Names, codes, phrases and rare words that query and passage share. A phrase has words that stand side by
    side in both. Names never are reasons through a reef.
 2. The other words of the query, as the passage writes them, in its text or above it.
-3. Topics: reefs that are reasons (`shoal.search.why`) and labels of the passage.
+3. Topics: reefs that are reasons and labels of the passage.
 4. Without a topic: related words, a pair of a word of the query and one of the passage, of a reef that is a
    reason without being a label.
 

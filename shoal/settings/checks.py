@@ -95,7 +95,7 @@ def check_path_tags(value: str) -> str | None:
 
 
 def check_presets(value: str) -> str | None:
-    from shoal.support.presets import parse_presets
+    from shoal.models.search import parse_presets
 
     return _error_of(parse_presets, value)
 

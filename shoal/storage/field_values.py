@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.storage.chunk_queries import AUDIO, IMAGE, TEXT_TYPES, VIDEO, is_of_type
 from shoal.storage.column_values import compact_json, packed_columns, packed_ids
 from shoal.storage.database import Snapshot
-from shoal.storage.file_types import AUDIO, IMAGE, TEXT_TYPES, VIDEO, is_of_type
 from shoal.storage.profiles import MILLIONTHS
 from shoal.storage.totals import N_DOCUMENTS
 

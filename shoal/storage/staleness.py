@@ -1,6 +1,6 @@
 """Stale chunks: chunks that contain a word that was learned, changed or forgotten after they were scored.
 
-For every document the keys of the unknown words of its chunks are kept (`lagoon.custom`): 16 bytes for a
+For every document the keys of the unknown words of its chunks are kept (`lagoon.vocabulary`): 16 bytes for a
 usual chunk. A learn compares them with the keys of the words that it changes, and marks the chunks in the
 transaction that publishes these words. A document that is stored with the words of an older version is marked
 when it is stored. A rescore of the document removes the mark.
@@ -228,7 +228,7 @@ def _compare(rows: Sequence[_Words], keys: Keys) -> Iterator[tuple[int, bytes]]:
     """
     import numpy as np
 
-    from lagoon.keys import expand_spans
+    from lagoon.compounds import expand_spans
 
     for row in rows:
         if row.unknown_words is None and row.n_chunks and len(keys):
@@ -252,7 +252,7 @@ def _compare(rows: Sequence[_Words], keys: Keys) -> Iterator[tuple[int, bytes]]:
 
 
 def _keys(words: Iterable[str]) -> Keys:
-    from lagoon.custom import keys_of_words
+    from lagoon.vocabulary import keys_of_words
 
     return keys_of_words(words)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.models.jobs import JobStatus
-from shoal.storage import source_files, totals, vectors
+from shoal.storage import document_queries, totals, vectors
 from shoal.storage.database import IDS_PER_STATEMENT, Query, Snapshot, listed
 from shoal.storage.staleness import any_other_data, count_stale
 from shoal.storage.totals import FREQUENT_TAGS
@@ -51,8 +51,8 @@ def get_counts(
         "encoder": None
         if encoder is None
         else {"name": encoder.name, "revision": encoder.revision, "dimension": encoder.dimension},
-        "n_incomplete_documents": source_files.count_incomplete(snapshot),
-        "incomplete_documents": source_files.incomplete_documents(snapshot, MAX_LISTED),
+        "n_incomplete_documents": document_queries.count_incomplete(snapshot),
+        "incomplete_documents": document_queries.incomplete_documents(snapshot, MAX_LISTED),
         "jobs": jobs_by_status(snapshot, owners),
         "workers": count_workers(snapshot),
     }

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.keys import Narrowed, expand_spans, narrow
+from lagoon.compounds import Narrowed, expand_spans, narrow
 from lagoon.tokens import STOP_WORDS, find_tokens
 from shoal.words import terms
 from shoal.words.compounds import Word, words_of_piece
@@ -58,7 +58,7 @@ _N_DIGITS = range(9, 16)
 
 _SPACES = " \u00a0"
 _WIDE = ord("?")
-"""The byte of a character beyond Latin-1 (`lagoon.keys.narrow`), which may be any."""
+"""The byte of a character beyond Latin-1 (`lagoon.compounds.narrow`), which may be any."""
 
 
 def _behind_numbers() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

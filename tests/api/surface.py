@@ -12,8 +12,7 @@ from typing import Any
 from werkzeug.test import TestResponse
 
 from shoal.engine import Engine
-from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.claims import claim, new_owner
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.settings import Settings
 

@@ -14,7 +14,7 @@ from surface import API, COLLECTIONS, FLOWER, LAW, VOLCANO, assert_problem, titl
 from shoal.settings import Settings
 from shoal_api import create_app
 from shoal_api.paths import in_collection, without_collection
-from shoal_api.request_parser import Admission
+from shoal_api.server import Admission
 from shoal_api.service import Service
 
 HOSTILE = [

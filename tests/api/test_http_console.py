@@ -15,13 +15,12 @@ from flask.testing import FlaskClient
 from surface import API, VOLCANO, Store, Worker, prepare
 
 from shoal.engine import Engine
-from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.claims import claim, new_owner
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.models.files import FileAccount, MissingPart, SourceFile
 from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
-from shoal.storage import source_files
+from shoal.storage import document_queries
 from shoal.storage.opening import open_database
 from shoal_api import create_app
 
@@ -128,7 +127,7 @@ def test_document_says_what_of_its_file_is_not_in_it(engine: Engine, client: Fla
     )
     file = SourceFile("pptx", "a.pptx", "0" * 64, 9, 1, account=FileAccount(100, 85, missing))
     with open_database(engine.settings.database_url).write() as transaction:
-        source_files.write_file(transaction, document, file)
+        document_queries.write_file(transaction, document, file)
     body = text(client, f"/documents/{document}")
     assert "85 of 100 words of the file are stored" in body
     assert "comment of slide 2: 12 words" in body

@@ -15,7 +15,7 @@ from surface import API, Worker, assert_problem
 
 from shoal import errors
 from shoal_api.problems import STATUS_CODES, ProblemError, code_of_status, for_error
-from shoal_api.request_parser import Refusal
+from shoal_api.server import Refusal
 
 RAISED = (
     errors.EmptyDocumentError("no text"),

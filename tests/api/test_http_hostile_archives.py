@@ -19,10 +19,9 @@ from growth import FACTOR, assert_not_quadratic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.conversion import inflating, tarball
-from shoal.conversion.archives import Archive, ArchiveTooLargeError, BrokenArchiveError, Member
+from shoal.conversion import archives, inflating
+from shoal.conversion.archives import Archive, ArchiveTooLargeError, BrokenArchiveError, Kind, Member, Tar
 from shoal.conversion.inflating import Inflated
-from shoal.conversion.tarball import Kind, Tar
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB, MIB
 
@@ -41,7 +40,7 @@ def header(name: str, size: int = 0, kind: bytes = tarfile.REGTYPE) -> bytes:
 
 
 def extension(kind: bytes, data: bytes) -> bytes:
-    return header("extension", len(data), kind) + data + bytes(-len(data) % tarball.BLOCK)
+    return header("extension", len(data), kind) + data + bytes(-len(data) % archives.BLOCK)
 
 
 def record(key: str, value: str) -> bytes:
@@ -53,7 +52,7 @@ def record(key: str, value: str) -> bytes:
 
 
 def tar_gz(*blocks: bytes) -> bytes:
-    return gzip.compress(b"".join(blocks) + bytes(2 * tarball.BLOCK), 1)
+    return gzip.compress(b"".join(blocks) + bytes(2 * archives.BLOCK), 1)
 
 
 def with_global_headers(n: int) -> bytes:
@@ -100,10 +99,10 @@ def test_extended_headers_are_limited_in_number_and_size(monkeypatch: pytest.Mon
         members(GZIP, tar_gz(long_name * 5, header("b.txt")))
 
     records = extension(b"x", record("path", "a.txt") * 10) + header("b.txt")
-    monkeypatch.setattr(tarball, "MAX_RECORDS", 25)
+    monkeypatch.setattr(archives, "MAX_RECORDS", 25)
     with pytest.raises(BrokenArchiveError, match="25 records"):
         members(GZIP, tar_gz(records * 3))
-    monkeypatch.setattr(tarball, "MAX_HEADERS_BYTES", 300)
+    monkeypatch.setattr(archives, "MAX_HEADERS_BYTES", 300)
     for kind in (b"g", b"K", b"L"):
         with pytest.raises(BrokenArchiveError, match="300 bytes"):
             members(GZIP, tar_gz((extension(kind, b"a" * 100) + header(".b")) * 4))

@@ -9,8 +9,7 @@ from flask.testing import FlaskClient
 from surface import API, FLOWER, LAW, VOLCANO, Store, Worker, assert_problem
 
 from shoal.engine import Engine
-from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.claims import claim, new_owner
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.models.jobs import ItemStatus
 

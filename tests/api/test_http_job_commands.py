@@ -16,8 +16,7 @@ from werkzeug.serving import make_server
 
 from shoal.cli.app import run
 from shoal.engine import Engine
-from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.claims import claim, new_owner
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.models.jobs import ItemStatus
 

@@ -21,7 +21,7 @@ from shoal.jobs.queue.dedup_items import submit_due_dedup
 from shoal.settings import Settings
 from shoal_api import create_app
 from shoal_api.access import RATE_LIMIT
-from shoal_api.request_parser import Admission
+from shoal_api.server import Admission
 
 KEYS = f"{API}/keys"
 ADMIN = {"Authorization": "Bearer admin-0123456789abcdef"}

@@ -17,7 +17,7 @@ from shoal.models.keys import Needed
 from shoal_api import access, create_app
 from shoal_api.access import EXTENSION, Gate
 from shoal_api.paths import without_collection
-from shoal_api.request_parser import Admission
+from shoal_api.server import Admission
 
 API = "/api/v1"
 REACHED = 418

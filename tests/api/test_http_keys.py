@@ -20,7 +20,7 @@ from shoal.service.addresses import check_listen_address
 from shoal.settings import Settings
 from shoal.support.api_keys import hash_key, parse_keys
 from shoal_api import access, create_app
-from shoal_api.request_parser import Admission
+from shoal_api.server import Admission
 
 READ = "reader-0123456789abcdef"
 WRITE = "writer-0123456789abcdef"

@@ -17,7 +17,7 @@ from surface import API, FLOWER, LAW, VOLCANO, Store, Worker
 from shoal.engine import Engine
 from shoal.formats.drafts import make_draft
 from shoal.jobs import in_process
-from shoal.jobs.queue import job_changes, lease
+from shoal.jobs.queue import claims, transitions
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.metrics import LEASES_LOST, Counters
 from shoal.jobs.queue.recovery import reconcile
@@ -157,7 +157,7 @@ def test_counters_do_not_decrease_when_items_are_retried(
         worker.work()
     before = scrape(client)
     assert before["shoal_items_total{status=failed}"] == 2
-    job_changes.retry(engine.database, settings, 1)
+    transitions.retry(engine.database, settings, 1)
     between = scrape(client)
     assert between["shoal_items_total{status=failed}"] == 2
     assert between["shoal_items_bytes_total"] == before["shoal_items_bytes_total"]
@@ -234,7 +234,7 @@ def test_unavailable_database_removes_only_its_own_metrics(client: FlaskClient, 
 
 def test_claimed_item_is_counted_as_scoring(client: FlaskClient, engine: Engine, settings: Settings) -> None:
     upload(client, VOLCANO)
-    assert claim(engine.database, lease.new_owner(), settings) is not None
+    assert claim(engine.database, claims.new_owner(), settings) is not None
     samples = scrape(client)
     assert samples["shoal_items_waiting{status=scoring}"] == 1
     assert samples["shoal_jobs{status=processing}"] == 1

@@ -15,7 +15,7 @@ from shoal.client import Client
 from shoal.engine import Engine
 from shoal.errors import IndexBehindError
 from shoal.settings import Settings
-from shoal.storage import read_tokens
+from shoal.storage import index_records
 from shoal.storage.index_records import Lag
 from shoal_api import create_app
 
@@ -46,7 +46,7 @@ def test_a_token_holds_in_every_collection_and_after_a_swap(client: FlaskClient,
 
 def test_a_search_says_that_a_replica_is_behind(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.library.state.MAX_SECONDS", 0.05)
-    monkeypatch.setattr(read_tokens, "has", lambda *_: False)
+    monkeypatch.setattr(index_records, "has", lambda *_: False)
     token = client.get(f"{API}/jobs").headers["Shoal-Written"]
     refused = client.post(f"{API}/search", json=QUERY, headers={"Shoal-Read-After": token})
     assert "has not reached the replica" in assert_problem(refused, 503)["detail"]

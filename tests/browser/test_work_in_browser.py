@@ -15,8 +15,7 @@ from browsing import PATIENCE_MS, SAMPLES, open_window
 from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 from shoal.engine import Engine
-from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.claims import claim, new_owner
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models.jobs import ItemStatus

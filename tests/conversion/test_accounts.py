@@ -23,9 +23,8 @@ from pdf_files import pdf, prose
 from sample_files import HTML, eml, epub, html_eml, mbox, mhtml
 
 from benchmarks.file_accounts import PLANTS, account, planted
-from shoal.conversion.accounts.account import MAX_PARTS, compared, file_account
-from shoal.conversion.accounts.words import FilePart, words_of
-from shoal.conversion.child import counted
+from shoal.conversion.accounts.markup import FilePart, words_of
+from shoal.conversion.child import MAX_PARTS, compared, counted, file_account
 from shoal.conversion.converted import Converted
 from shoal.conversion.file_kinds import KIND_OF_SUFFIX
 from shoal.conversion.process import ConversionProcess

@@ -10,8 +10,7 @@ from pdf_files import ENCRYPTED, Text, pdf, prose
 
 from shoal.conversion.converted import ConversionError, Converted
 from shoal.conversion.pdf import convert_pdf
-from shoal.conversion.pdf_lines import Cell, Word, cells_of_words, logical_order
-from shoal.conversion.pdf_symbols import symbol
+from shoal.conversion.pdf_lines import Cell, Word, cells_of_words, logical_order, symbol
 
 PROSE = [
     "The harbour lies behind two islands, and no wind reaches it from the west or",

@@ -10,8 +10,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from shoal.engine import Engine
-from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.claims import claim, new_owner
 from shoal.jobs.queue.metrics import Counters
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models.jobs import Stage

@@ -11,14 +11,14 @@ import pytest
 from linear_time import Texts, assert_linear
 from numpy.typing import NDArray
 
-from lagoon.keys import distinct_spans
+from lagoon.compounds import distinct_spans
 from lagoon.tokens import tokenise
 from shoal.errors import QueryError
 from shoal.formats.decoding import decode
 from shoal.formats.drafts import make_draft
 from shoal.formats.headings import plain_heading
 from shoal.formats.plaintext import parse_plaintext
-from shoal.grounding.citations import find_quotation
+from shoal.grounding.references import find_quotation
 from shoal.grounding.statements import parse_statements
 from shoal.grounding.support import Passage, find_support
 from shoal.grounding.words import read_tokens

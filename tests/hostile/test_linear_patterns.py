@@ -12,7 +12,7 @@ from regex_catalogue import MadePattern, Use, catalogue
 from regex_fragments import Hostile, hostile_texts
 
 from shoal.conversion.accounts import markup
-from shoal.grounding import citations
+from shoal.grounding import references
 from shoal.words.terms import word_pattern
 
 LONG = bool(os.environ.get("SHOAL_TEST_LONG"))
@@ -32,7 +32,7 @@ MADE_HERE = {
     # The combining marks of a text, which are no letters.
     MadePattern("shoal.words.terms", "_pattern"): word_pattern("a\u0301\u093f\u00ad"),
     # The words of a quotation as literals. The length of the quotation determines the cost at each position.
-    MadePattern("shoal.grounding.citations", "_pattern"): citations._pattern('a "quoted" word - a'),
+    MadePattern("shoal.grounding.references", "_pattern"): references._pattern('a "quoted" word - a'),
     # Each place is tried once: the boundary is fixed.
     # Reads MAX_PADDING bytes and a boundary at a time.
     MadePattern("shoal_api.incoming", "_pieces"): re.compile(rb"--a-(?:-|[^\S\r\n]{1,64})\Z"),

@@ -3,8 +3,7 @@
 import numpy as np
 
 from lagoon.bm25 import Bm25Parameters, quantise_bm25, quantise_weights, reef_bm25, reef_idf
-from lagoon.compounds import CompoundTrie
-from lagoon.keys import fnv1a64_many
+from lagoon.compounds import CompoundTrie, fnv1a64_many
 from lagoon.model import NEVER, Archipelago, Hierarchy, Island, Model, Reef
 from lagoon.tokens import normalise, stem
 

@@ -2,8 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagoon.compounds import NO_WORD, CompoundMatcher, CompoundTrie
-from lagoon.keys import fnv1a64_many
+from lagoon.compounds import NO_WORD, CompoundMatcher, CompoundTrie, fnv1a64_many
 
 LETTERS = "abcd"
 ENTRIES = st.dictionaries(

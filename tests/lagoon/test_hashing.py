@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagoon.keys import fnv1a64, fnv1a64_many
+from lagoon.compounds import fnv1a64, fnv1a64_many
 
 
 def test_published_vectors() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lagoon.build import names
-from lagoon.build.names import with_name_words
+from lagoon.build import senses
+from lagoon.build.senses import with_name_words
 from lagoon.model import Model
 from tests.lagoon.small_model import REEF_NAMES, build_model
 
@@ -28,7 +28,7 @@ def is_name(model: Model, word: str) -> bool:
 
 @pytest.fixture(autouse=True)
 def few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "FEWEST_TEXTS", 3)
+    monkeypatch.setattr(senses, "FEWEST_TEXTS", 3)
 
 
 def test_word_in_lower_case_elsewhere_is_a_name_with_a_capital() -> None:

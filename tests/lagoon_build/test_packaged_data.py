@@ -9,7 +9,7 @@ import pytest
 import lagoon
 from lagoon.build.lexicon import scorable
 from lagoon.build.reefs import read_taxonomy
-from lagoon.keys import fnv1a64_many
+from lagoon.compounds import fnv1a64_many
 from lagoon.model import Model, load_model
 from lagoon.tokens import normalise
 from lagoon.vocabulary import BaseVocabulary

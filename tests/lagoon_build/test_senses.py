@@ -20,7 +20,7 @@ from lagoon.build.senses import (
     with_senses,
     write_teacher,
 )
-from lagoon.keys import fnv1a64_many
+from lagoon.compounds import fnv1a64_many
 from lagoon.model import Model, load_model, save_model
 from lagoon.scorer import ReefScorer
 from tests.lagoon.small_model import REEF_NAMES, build_model

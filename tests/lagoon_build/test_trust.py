@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lagoon.build.trust import TRUST, with_trust
+from lagoon.build.senses import TRUST, with_trust
 from lagoon.model import NEVER
 from lagoon.results import LabelScores, probabilities
 from lagoon.scorer import PACKAGED_DATA, load

@@ -17,7 +17,7 @@ import pytest
 from kombu import Connection
 
 from shoal.errors import BrokerUnavailableError
-from shoal.jobs.transport import filesystem_transport
+from shoal.jobs.transport import broker
 from shoal.jobs.transport.broker import make_celery, notify_workers, remove_stale_messages, worker_notifier
 from shoal.settings import Settings
 
@@ -106,7 +106,7 @@ def test_old_files_of_a_dead_process_are_removed(settings: Settings) -> None:
         (folder(settings) / name).write_text("x")
     remove_stale_messages(settings)
     assert len(list(folder(settings).iterdir())) == 3
-    old = time.time() - 2 * filesystem_transport.STALE_SECONDS
+    old = time.time() - 2 * broker.STALE_SECONDS
     for name in names:
         os.utime(folder(settings) / name, (old, old))
     remove_stale_messages(settings)

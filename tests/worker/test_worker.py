@@ -527,7 +527,7 @@ def leased(database: Database) -> tuple[float, int]:
 def watchdog_of(worker: Worker) -> int:
     def find() -> int | None:
         started = descendants(worker.pid, direct=True).items()
-        return next((pid for pid, line in started if "shoal_worker.watchdog" in line), None)
+        return next((pid for pid, line in started if "shoal_worker.reconciler" in line), None)
 
     pid: int = until(find)
     return pid

@@ -15,12 +15,11 @@ from worker_script import STUCK
 
 from shoal.collections.registry import Registry
 from shoal.errors import DatabaseUnavailableError
-from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.claims import claim, new_owner
 from shoal.jobs.queue.metrics import Counters
 from shoal.jobs.transport.broker import make_celery, notify_workers
 from shoal.models.jobs import JobStatus
-from shoal.saved_searches import delivery_rows, search_rows
+from shoal.saved_searches import delivering, matching
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
@@ -30,7 +29,7 @@ from shoal.support.collection_names import MAIN
 from shoal_worker import process
 from shoal_worker.collection_keeper import CollectionKeeper
 from shoal_worker.libraries import Libraries
-from shoal_worker.watchdog import SLOT_BYTES, Slots
+from shoal_worker.reconciler import SLOT_BYTES, Slots
 
 TEXT = "A volcano throws out magma and lava. The rain of a monsoon falls on the forest number {}."
 
@@ -169,8 +168,8 @@ def test_a_mark_stays_while_a_webhook_waits_for_its_next_try(
     now = timestamp()
     search = {"name": "Lava", "arguments": "{}", "min_score": 0.0, "url": "http://127.0.0.1/", "secret": "s"}
     with database.write() as transaction:
-        search_id = search_rows.insert(transaction, {**search, "is_active": 1, "evaluated": 0, "now": now})
-        delivery_rows.insert(
+        search_id = matching.insert(transaction, {**search, "is_active": 1, "evaluated": 0, "now": now})
+        delivering.insert(
             transaction,
             delivery_id="d",
             search_id=search_id,

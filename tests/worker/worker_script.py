@@ -24,7 +24,7 @@ from fake_encoder import FakeEncoder
 from fake_scorer import FakeScorer
 
 from shoal.encoders import encoder
-from shoal.jobs.transport import filesystem_transport, rabbitmq_consumer, redis_transport
+from shoal.jobs.transport import broker, rabbitmq_consumer, redis_transport
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal_worker import process, reconciler
@@ -57,7 +57,7 @@ def ignore_messages() -> None:
     def receive_nothing(*_: Any, **__: Any) -> None:
         raise Empty
 
-    filesystem_transport.Channel._get = receive_nothing  # type: ignore[method-assign]
+    broker.Channel._get = receive_nothing  # type: ignore[method-assign]
     reconciler.IDLE_CLAIM_SECONDS = 0.5
 
 

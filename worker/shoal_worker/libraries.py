@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
 from shoal.collections.registry import OpenLibraries, Registry
-from shoal.jobs.embedding import EmbeddingStarter
+from shoal.jobs.jobs import EmbeddingStarter
 from shoal.jobs.queue import statements
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import handlers_for
 from shoal.notes.session_maintenance import due_sessions
-from shoal.saved_searches import delivery_rows, search_rows
+from shoal.saved_searches import delivering, matching
 from shoal.saved_searches.matching import MAX_WAITING
 from shoal.scorer import Scorer
 from shoal.settings import Settings
@@ -88,8 +88,8 @@ class WorkerLibrary:
             now, last = snapshot.now(), saved_search_changes.latest_evaluation(snapshot)
             if (
                 saved_search_changes.is_any_ended(snapshot)
-                or search_rows.is_any_due(snapshot, last, now, MAX_WAITING)
-                or delivery_rows.is_any_waiting(snapshot)
+                or matching.is_any_due(snapshot, last, now, MAX_WAITING)
+                or delivering.is_any_waiting(snapshot)
             ):
                 return False
             return not (self.settings.llm_url and due_sessions(snapshot, timestamp(), limit=1))

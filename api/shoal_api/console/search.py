@@ -17,12 +17,22 @@ from shoal.filters.objects import make_filter
 from shoal.filters.tree import Node, text_of
 from shoal.models.documents import DocFormat
 from shoal.models.explanations import Explanation, Word
-from shoal.models.facets import Facet, FacetValue
-from shoal.models.search import Expand, GroupBy, Pins, SearchMode, SearchResult, Synonyms, Syntax, Typos
+from shoal.models.search import DEFAULT as DEFAULT_PRESET
+from shoal.models.search import (
+    Expand,
+    Facet,
+    FacetValue,
+    GroupBy,
+    Pins,
+    SearchMode,
+    SearchResult,
+    Synonyms,
+    Syntax,
+    Typos,
+    all_presets,
+)
 from shoal.search.synonyms import TYPO
 from shoal.support.clock import timestamp
-from shoal.support.presets import DEFAULT as DEFAULT_PRESET
-from shoal.support.presets import all_presets
 from shoal_api import service
 from shoal_api.console import layout
 from shoal_api.console.layout import blueprint, here, page, respond

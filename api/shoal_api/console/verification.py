@@ -9,8 +9,7 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal.errors import QueryError
-from shoal.grounding.citations import parse_references
-from shoal.grounding.references import CitedPassage
+from shoal.grounding.references import CitedPassage, parse_references
 from shoal.grounding.support import content_words
 from shoal.models.search import SearchResult
 from shoal.models.verdicts import MIN_COVERAGE, Evidence, StatementVerdict, Status, Verdict, Verification

@@ -12,12 +12,21 @@ from marshmallow import fields, validate
 from shoal.declared.filters import FILTERS
 from shoal.declared.operations.searches import OtherSearchOperations
 from shoal.declared.search import LIKELY, SEARCH, SHORT_FORMS
-from shoal.models.batches import MAX_SEARCHES, BatchResponse, FoundBy, FusedResult
 from shoal.models.explanations import Explanation
-from shoal.models.facets import LibraryFacets
 from shoal.models.notes import NoteHit
 from shoal.models.prompts import Reference
-from shoal.models.search import DocumentResult, FoldedResult, SearchResponse, SearchResult
+from shoal.models.search import (
+    MAX_SEARCHES,
+    BatchResponse,
+    DocumentResult,
+    FoldedResult,
+    FoundBy,
+    FusedResult,
+    LibraryFacets,
+    SearchResponse,
+    SearchResult,
+    Weights,
+)
 from shoal.models.verdicts import (
     MAX_CITATIONS,
     MAX_STATEMENT_CHARS,
@@ -26,7 +35,6 @@ from shoal.models.verdicts import (
     Problem,
 )
 from shoal.saved_searches.arguments import DEFAULTS as SAVED
-from shoal.support.presets import Weights
 from shoal_api.schemas.arguments import IN_ADDRESS, body_fields, schema_of
 from shoal_api.schemas.common import (
     AnyOf,

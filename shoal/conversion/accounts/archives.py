@@ -12,9 +12,8 @@ from html import unescape
 from urllib.parse import unquote
 
 from shoal.conversion.accounts.mail import mhtml_parts
-from shoal.conversion.accounts.markup import XmlRules, decoded, visible_html
+from shoal.conversion.accounts.markup import FilePart, XmlRules, decoded, visible_html, words_of
 from shoal.conversion.accounts.rich_text import rtf_parts
-from shoal.conversion.accounts.words import FilePart, words_of
 
 MAX_BYTES = 256 * 2**20
 """Of the members that are read, unpacked."""

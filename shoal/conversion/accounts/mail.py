@@ -12,8 +12,7 @@ from email.header import decode_header, make_header
 from email.message import Message
 from typing import Any
 
-from shoal.conversion.accounts.markup import decoded, visible_html
-from shoal.conversion.accounts.words import FilePart, words_of
+from shoal.conversion.accounts.markup import FilePart, decoded, visible_html, words_of
 
 _MAX_PARTS = 20_000
 _HEADERS = ("Subject", "From", "To", "Cc", "Bcc", "Date")

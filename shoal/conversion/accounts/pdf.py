@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from shoal.conversion.accounts.words import FilePart, words_of
+from shoal.conversion.accounts.markup import FilePart, words_of
 
 _MAX_PAGES = 20_000
 _MAX_CHARS = 500_000  # of a page

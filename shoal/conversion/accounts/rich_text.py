@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from shoal.conversion.accounts.words import FilePart, words_of
+from shoal.conversion.accounts.markup import FilePart, words_of
 
 _TOKEN = re.compile(
     rb"\\'([0-9a-fA-F]{2})|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\([^a-zA-Z'])|([{}])|[\r\n]+|([^\\{}\r\n]+)"

@@ -22,19 +22,25 @@ from shoal.declared.arguments import (
 from shoal.declared.filters import SearchFilters
 from shoal.declared.operations.operation import Sent, get, post
 from shoal.declared.search import SEARCH, RankingArguments, SearchArguments
+from shoal.models import notes as of_similarity
 from shoal.models import queries as of_suggestions
-from shoal.models import retrieval as of_retrieval
-from shoal.models import similarity as of_similarity
+from shoal.models import search as of_retrieval
 from shoal.models import verdicts as of_verdicts
-from shoal.models.batches import MAX_RESULTS, MAX_SEARCHES, BatchResponse
 from shoal.models.documents import DocFormat
 from shoal.models.explanations import Explanation
-from shoal.models.facets import LibraryFacets
 from shoal.models.keys import Needed
+from shoal.models.notes import Similarity
 from shoal.models.queries import Suggestions
-from shoal.models.retrieval import Retrieval
-from shoal.models.search import MAX_NAMES, UNITS, SearchResponse
-from shoal.models.similarity import Similarity
+from shoal.models.search import (
+    MAX_NAMES,
+    MAX_RESULTS,
+    MAX_SEARCHES,
+    UNITS,
+    BatchResponse,
+    LibraryFacets,
+    Retrieval,
+    SearchResponse,
+)
 from shoal.models.verdicts import Verification
 
 _LIMIT = f"1 to {of_similarity.MAX_CHARS:,} characters"

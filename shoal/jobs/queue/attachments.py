@@ -16,7 +16,7 @@ from shoal.jobs.queue.job_items import GROW_JOB, NEXT_SEQ, accepted_file, insert
 from shoal.models.files import FileDraft
 from shoal.models.jobs import ItemStatus, JobKind
 from shoal.storage.database import Snapshot, Transaction, listed_in_parts
-from shoal.storage.source_files import versions_of_attachments
+from shoal.storage.document_queries import versions_of_attachments
 
 MAX_DEPTH = 5
 """Mails in mails whose attachments are read."""

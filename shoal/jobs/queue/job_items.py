@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from shoal.jobs.queue import statements
-from shoal.jobs.queue.waits import wake
+from shoal.jobs.queue.progress import wake
 from shoal.models.documents import DocFormat, DocumentDraft, UrlDraft
 from shoal.models.files import ANY_TOKENS, FileDraft, SourceFile
 from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
 from shoal.storage.column_values import passages_to_json, rights_to_json
 from shoal.storage.database import Snapshot, Transaction
-from shoal.storage.source_files import file_to_json
+from shoal.storage.document_queries import file_to_json
 from shoal.storage.staleness import count_stale
 from shoal.support.clock import timestamp_at
 

@@ -2,26 +2,36 @@
 
 Every worker process runs this every `reconcile_seconds`. It is idempotent and safe to run anywhere at any
 time: each step reads first, then changes only rows that are still in the state it read.
+
+Renew the leases of working processes and kill a process that exceeds its time limit.
+
+A process cannot watch itself: a single call into C, such as a regular expression match, may hold the
+interpreter and block every thread of the process. So a separate process watches, which never touches a
+document.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from shoal.errors import ATTEMPTS_EXHAUSTED, BrokerUnavailableError
-from shoal.jobs.queue import lease, statements
-from shoal.jobs.queue.claims import ItemRef, WaveRef, find_work
-from shoal.jobs.queue.job_changes import drop_expired_jobs
+from shoal.conversion.process import START_SECONDS, seconds_for
+from shoal.errors import ATTEMPTS_EXHAUSTED, BrokerUnavailableError, StorageError
+from shoal.jobs.queue import claims, statements
+from shoal.jobs.queue.claims import ItemRef, Lease, WaveRef, find_work, leases, renew
+from shoal.jobs.queue.progress import wake, wake_all
 from shoal.jobs.queue.states import RUNNING, plan_from_json, ready_status
 from shoal.jobs.queue.submission import remove_dropped
-from shoal.jobs.queue.transitions import Outcome, fail_wave, finish_items
-from shoal.jobs.queue.waits import wake, wake_all
+from shoal.jobs.queue.transitions import Outcome, drop_expired_jobs, fail_wave, finish_items
 from shoal.jobs.transport.broker import WorkerNotifier
 from shoal.models.jobs import ItemStatus, Stage
 from shoal.settings import Settings
 from shoal.storage.database import Database, Row, Transaction
+from shoal.support.byte_units import MIB
 from shoal.support.clock import timestamp_at
 
 FREE_PAGES = 256
@@ -100,7 +110,7 @@ def _expired(rows: Sequence[Row], now: float) -> list[Row]:
     for row in rows:
         owner = row["lease_owner"]
         if owner not in dead:
-            dead[owner] = lease.is_dead(owner)
+            dead[owner] = claims.is_dead(owner)
         if dead[owner] or row["lease_expires_at"] <= now:
             expired.append(row)
     return expired
@@ -109,7 +119,7 @@ def _expired(rows: Sequence[Row], now: float) -> list[Row]:
 def _reclaim_item(transaction: Transaction, row: Row, settings: Settings) -> bool:
     """Reclaim one item, or fail it; True if it failed."""
     owner, stage = row["lease_owner"], Stage(row["stage"])
-    crashed = lease.is_dead(owner) and lease.has_parent(owner)
+    crashed = claims.is_dead(owner) and claims.has_parent(owner)
     was_alone = bool(row["alone"])
     weight = INTERRUPTION if not crashed else ATTEMPT if was_alone else 0
     # `attempts` also counts tries that a website or an encoder did not answer; a worker did not die of them.
@@ -174,8 +184,8 @@ def drop_dead_local_jobs(database: Database, settings: Settings, now: float) -> 
     dead = [
         {"job_id": row["id"]}
         for row in jobs
-        if lease.is_dead(row["local_owner"])
-        or (not lease.is_local(row["local_owner"]) and row["received_at"] < now - settings.upload_timeout)
+        if claims.is_dead(row["local_owner"])
+        or (not claims.is_local(row["local_owner"]) and row["received_at"] < now - settings.upload_timeout)
     ]
     if dead:
         with database.write() as transaction:
@@ -239,3 +249,135 @@ def return_free_pages(database: Database, *, steps: int = ALL_STEPS) -> None:
         free = database.free_pages() - FREE_PAGES
         if free <= 0 or not database.return_pages(min(free, PAGES_PER_STEP)):
             return
+
+
+ROUND_SECONDS = 1.0
+"""Longest time between two rounds; short leases shorten it."""
+
+RENEW_BELOW = 2 / 3
+"""A lease is renewed when less than this share of it is left, so two failed renewals do no harm."""
+
+FULL_TIME_BYTES = 32 * MIB
+"""Document size that gets the full `item_time_limit`. Larger documents get proportionally more."""
+MIN_TIME_SHARE = 0.2
+"""Share of `item_time_limit` for small documents: time to wait for a locked disk (`STORE_RETRY_SECONDS`)."""
+
+
+@dataclass(slots=True)
+class _WatchedLease:
+    """The lease of an owner in the last round, and how long it has not changed."""
+
+    lease: Lease | None
+    unchanged_seconds: float = 0.0
+
+
+class Watchdog:
+    """Watches the processes of this machine through their leases."""
+
+    def __init__(
+        self, database: Database, settings: Settings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._clock = clock
+        self._last_round: float | None = None
+        self._watched: dict[str, _WatchedLease] = {}
+
+    def watch(self, owners: Iterable[str]) -> list[str]:
+        """Run one round over the working owners: renew their leases, kill those over their time limit.
+
+        Returns the killed owners. Every item that ends restarts the time, so a batch may run as long as it
+        makes progress. Raises StorageError.
+        """
+        # `reconcile` handles processes that have died.
+        alive = [owner for owner in owners if claims.is_local(owner) and not claims.is_dead(owner)]
+        elapsed = self._elapsed()
+        held = {held_lease.owner: held_lease for held_lease in leases(self._database)} if alive else {}
+        watched: dict[str, _WatchedLease] = {}
+        for owner in alive:
+            before, now = self._watched.get(owner), held.get(owner)
+            same = before is not None and _is_same(before.lease, now)
+            watched[owner] = _WatchedLease(
+                now, before.unchanged_seconds + elapsed if before and same else 0.0
+            )
+        self._watched = watched
+        killed = [
+            owner
+            for owner, state in watched.items()
+            if state.unchanged_seconds > time_limit(state.lease, self._settings)
+        ]
+        for owner in killed:
+            log.error(
+                "killing a process that made no progress for %.0f s",
+                watched[owner].unchanged_seconds,
+                extra={"owner": owner},
+            )
+            claims.kill(owner)
+        soon = self._database.now() + RENEW_BELOW * self._settings.lease_seconds
+        for owner in alive:
+            renewable = held.get(owner)
+            if renewable is not None and owner not in killed and renewable.expires_at < soon:
+                renew(self._database, renewable, self._settings)
+        return killed
+
+    def _elapsed(self) -> float:
+        """Return the seconds since the last round, capped in case this process was suspended."""
+        now, last = self._clock(), self._last_round
+        self._last_round = now
+        return 0.0 if last is None else min(now - last, 5 * ROUND_SECONDS)
+
+
+def time_limit(held: Lease | None, settings: Settings) -> float:
+    """Return the seconds an owner may work on its lease before an item of it must end.
+
+    An owner whose work was canceled holds nothing; it has the time of a large document to notice.
+    """
+    if held is None:
+        return settings.item_time_limit
+    if held.wave is not None or held.stage in (Stage.dedup, Stage.embed):
+        # An item of a dedup waits for answers of a chat endpoint, each with a limit of its own; an encoder
+        # takes minutes for a book.
+        return settings.task_time_limit
+    limit = settings.item_time_limit * max(MIN_TIME_SHARE, held.n_bytes / FULL_TIME_BYTES)
+    if held.stage is Stage.convert:
+        # It ends by itself before, as one failed item.
+        limit = max(limit, seconds_for(held.n_bytes, settings.conversion_seconds) + 2 * START_SECONDS)
+    return limit
+
+
+def round_seconds(settings: Settings) -> float:
+    """Return the time between two rounds."""
+    return min(ROUND_SECONDS, settings.lease_seconds / 6)
+
+
+@contextmanager
+def renewing_leases(database: Database, settings: Settings, job_id: int) -> Iterator[None]:
+    """Renew the leases of a local job in a thread for the duration of the block.
+
+    No watchdog kills this process. If its interpreter is blocked for longer than a lease, a service on the
+    same database may reclaim the work, and the process repeats it.
+    """
+    stop = threading.Event()
+
+    def renew_until_stopped() -> None:
+        while not stop.wait((1 - RENEW_BELOW) * settings.lease_seconds):
+            try:
+                for held in leases(database):
+                    if job_id in held.job_ids:
+                        renew(database, held, settings)
+            except StorageError as error:
+                log.warning("lease not renewed: %s", error)
+
+    thread = threading.Thread(target=renew_until_stopped, name="lease-renewal", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _is_same(before: Lease | None, now: Lease | None) -> bool:
+    if before is None or now is None:
+        return before is now
+    return (before.item_ids, before.wave) == (now.item_ids, now.wave)

@@ -1,6 +1,12 @@
 """The convert stage: URLs become files, and files become texts.
 
-It comes first in jobs that have any; texts pass through."""
+It comes first in jobs that have any; texts pass through.
+
+The first step of the convert stage for items that name a URL: the page or file is fetched.
+
+The item then stays in the stage as a file like any other. A page that has not changed ends its item without
+a conversion.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +16,14 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from shoal.conversion.attachments import ReadableFile, find_files, unread_warning
 from shoal.conversion.converted import CONVERTER_VERSION, ConversionError
 from shoal.conversion.file_kinds import FILE_KINDS
+from shoal.conversion.mail import ReadableFile, find_files, unread_warning
 from shoal.conversion.process import ConversionProcess, Limits
 from shoal.declared.documents import DocumentFields
-from shoal.errors import AmbiguousPathError, FileConversionError, LeaseLostError
+from shoal.errors import AmbiguousPathError, FetchError, FileConversionError, LeaseLostError
 from shoal.formats.drafts import draft_from_bytes, is_too_large, make_draft
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.attachments import Attached, add_attachments
@@ -32,17 +38,19 @@ from shoal.jobs.stages.contract import (
     keep_response,
     no_report,
     take_fields,
+    url_of,
 )
 from shoal.models.documents import DocFormat, DocumentDraft
 from shoal.models.files import FileDraft, SourceFile
 from shoal.models.jobs import ItemStatus
 from shoal.settings import Settings
-from shoal.storage import document_writer, source_files
+from shoal.storage import document_queries, document_writer, source_stamps
 from shoal.storage.database import Database, Row, Snapshot, Transaction
+from shoal.storage.source_stamps import FetchedPage
 from shoal.support.clock import timestamp_at
 
 if TYPE_CHECKING:
-    from shoal.jobs.stages.fetch import Fetched, Fetching
+    from shoal.conversion.fetching import FetchedFile, Fetcher
 
 MAX_ANSWER_SHARE = 4
 """Bytes of a converter's answer per byte of the largest document: JSON with escapes, and locators."""
@@ -86,7 +94,6 @@ class Converting(ItemHandler):
     @functools.cached_property
     def fetching(self) -> Fetching:
         """Loaded on first use, because few jobs have URLs."""
-        from shoal.jobs.stages.fetch import Fetching
 
         return Fetching(self._database, self._settings)
 
@@ -137,7 +144,7 @@ class Converting(ItemHandler):
         transaction.execute(statements.SET_CONTENT, {**key, "content": draft.content})
         if draft.file is not None:
             transaction.execute(
-                statements.SET_SOURCE, {**key, "source": source_files.file_to_json(draft.file)}
+                statements.SET_SOURCE, {**key, "source": document_queries.file_to_json(draft.file)}
             )
         transaction.execute(
             statements.CONVERT_ITEM,
@@ -244,7 +251,7 @@ def _document_of(
     except AmbiguousPathError:
         # The score stage reports it.
         return None
-    document_id = source_files.find_document(
+    document_id = document_queries.find_document(
         snapshot, file_hash, kind, CONVERTER_VERSION, item.head.chunk_tokens, among=at_path
     )
     if document_id is None:
@@ -256,3 +263,114 @@ def _document_of(
     if snapshot.value(statements.IS_BEING_REPLACED, {"document_id": document_id, **before}):
         return None
     return KnownFile(document_id, file_hash, kind, title, is_at_path=at_path is not None)
+
+
+FIRST_PAUSE = 2.0
+PAUSE_FACTOR = 4.0
+"""Seconds before the second try, and how much longer the pause before each further one is."""
+MAX_PAUSE = 120.0
+"""Longest pause, also of a server that asks for more: the other documents of the wave wait meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """A page whose stored version is the present one. `title`: as submitted."""
+
+    page: FetchedPage
+    title: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """A fetch that failed for a time. `moment`: of the next try, seconds since 1970."""
+
+    moment: float
+
+
+Fetched: TypeAlias = "FetchedFile | Unchanged | Postponed"
+"""The result of one try."""
+
+
+class Fetching:
+    """Fetches the URL of an item."""
+
+    def __init__(self, database: Database, settings: Settings, fetcher: Fetcher | None = None) -> None:
+        self._database = database
+        self._settings = settings
+        if fetcher is None:
+            from shoal.conversion.fetching import Fetcher
+
+            fetcher = Fetcher(settings)
+        self._fetcher = fetcher
+
+    def prepare(self, item: WorkItem, title: str | None) -> Fetched:
+        """Raises DocumentError."""
+        url = url_of(item)
+        with self._database.snapshot() as snapshot:
+            page = _stored_page(snapshot, item, title)
+        try:
+            file = self._fetcher.fetch(url, page.validators if page else None)
+        except FetchError as error:
+            if error.is_temporary and item.attempts + 1 < self._settings.max_attempts:
+                return Postponed(self._database.now() + _pause(error, item.attempts))
+            raise
+        if file is None:
+            assert page is not None, "a page that is not stored cannot be unchanged"
+            return Unchanged(page, title)
+        return file
+
+    def store(self, transaction: Transaction, item: WorkItem, fetched: Fetched) -> Outcome:
+        if isinstance(fetched, Postponed):
+            transaction.execute(statements.POSTPONE_ITEM, {"item_id": item.id, "moment": fetched.moment})
+            return Outcome(ItemStatus.enqueued)
+        if not isinstance(fetched, Unchanged):
+            self._store_file(transaction, item, fetched)
+            return Outcome(ItemStatus.enqueued)
+        if _stored_page(transaction, item, fetched.title) != fetched.page:
+            # The document was deleted or replaced since.
+            raise NotPreparedError
+        now = timestamp_at(transaction.now())
+        source_stamps.touch_page(transaction, url_of(item), now=now)
+        document_id = fetched.page.document_id
+        is_at_path = document_writer.find_by_path(transaction, url_of(item)) == document_id
+        take_fields(transaction, item, document_id, is_at_path=is_at_path, now=now)
+        return Outcome(ItemStatus.duplicate, document_id)
+
+    def _store_file(self, transaction: Transaction, item: WorkItem, fetched: FetchedFile) -> None:
+        key, n_bytes = {"item_id": item.id}, len(fetched.data)
+        transaction.execute(
+            statements.SET_FETCHED_FILE,
+            {**key, "kind": fetched.kind.id, "name": fetched.name, "data": fetched.data},
+        )
+        transaction.execute(statements.INSERT_RESPONSE, {**key, **fetched.validators._asdict()})
+        file_hash = hashlib.sha256(fetched.data).hexdigest()
+        transaction.execute(statements.SET_FETCHED_ITEM, {**key, "file_hash": file_hash, "n_bytes": n_bytes})
+        grown = {"job_id": item.job_id, "wave": item.wave, "bytes": n_bytes - item.n_bytes}
+        transaction.execute(statements.GROW_WAVE, grown)
+        transaction.execute(statements.GROW_JOB, grown)
+
+
+def _pause(error: FetchError, attempts: int) -> float:
+    pause = FIRST_PAUSE * PAUSE_FACTOR**attempts if error.retry_after is None else error.retry_after
+    return min(pause, MAX_PAUSE)
+
+
+def _stored_page(snapshot: Snapshot, item: WorkItem, title: str | None) -> FetchedPage | None:
+    """Return the version of an item's page that the library has; None if the item needs the page itself."""
+    url = url_of(item)
+    page = source_stamps.find_page(snapshot, url, CONVERTER_VERSION, item.head.chunk_tokens)
+    if page is None or is_path_awaited(snapshot, item):
+        return None
+    try:
+        at_path = document_writer.find_by_path(snapshot, url)
+    except AmbiguousPathError:
+        # The score stage reports it.
+        return None
+    if at_path not in (None, page.document_id):
+        return None
+    if at_path is not None and title not in (None, document_writer.summary(snapshot, at_path)[0]):
+        return None
+    before = {"job_id": item.job_id, "seq": item.seq}
+    if snapshot.value(statements.IS_BEING_REPLACED, {"document_id": page.document_id, **before}):
+        return None
+    return page

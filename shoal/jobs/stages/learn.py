@@ -18,7 +18,7 @@ from shoal.jobs.stages.contract import NotPreparedError, WaveHandler
 from shoal.jobs.stages.discover import Discovery
 from shoal.learning.evidence import Evidence, total
 from shoal.learning.vocabulary import VocabularyChanges, changes, learn, related_words
-from shoal.storage import evidence, observations, vocabulary, vocabulary_writer
+from shoal.storage import evidence, observations, vocabulary
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.staleness import Outdated, find_outdated, mark_outdated
 from shoal.storage.vocabulary import EvidenceRow, LearnedWord, Version, VocabularyEntry
@@ -156,7 +156,7 @@ class Learning(WaveHandler):
             return prepared.before.number
         version = Version(prepared.before.number + 1, self._discovery.scorer.data_checksum)
         place = {"job_id": wave.job_id, "wave": wave.n, "n_words": prepared.n_words}
-        vocabulary_writer.insert_version(transaction, version, now=timestamp_at(transaction.now()), **place)
+        vocabulary.insert_version(transaction, version, now=timestamp_at(transaction.now()), **place)
         assert prepared.outdated is not None, "`prepare_wave` has found them"
         mark_outdated(transaction, prepared.outdated, self._discovery.scorer.data_checksum)
         return version.number
@@ -206,11 +206,9 @@ class Learning(WaveHandler):
     def _delete_words(self, claim: Claim, version: int) -> None:
         parameters = {"version": version, "limit": KEYS}
         while ids := self._read(
-            lambda snapshot: [
-                row[0] for row in snapshot.tuples(vocabulary_writer.UNPUBLISHED_ROWS, parameters)
-            ]
+            lambda snapshot: [row[0] for row in snapshot.tuples(vocabulary.UNPUBLISHED_ROWS, parameters)]
         ):
-            self._write(claim, partial(vocabulary_writer.delete_unpublished, row_ids=ids, version=version))
+            self._write(claim, partial(vocabulary.delete_unpublished, row_ids=ids, version=version))
 
     def _forget_other_basis(self, claim: Claim) -> None:
         parameters = {"basis": self._discovery.basis, "limit": KEYS}
@@ -355,9 +353,9 @@ def _write_slice(
     now: str,
 ) -> None:
     words = [*(word.word for _, word in learned), *(word for _, word in retired)]
-    vocabulary_writer.delete_superseded(transaction, words, floor)
-    vocabulary_writer.write_learned(transaction, learned, version, now=now)
-    vocabulary_writer.write_retired(transaction, retired, version, now=now)
+    vocabulary.delete_superseded(transaction, words, floor)
+    vocabulary.write_learned(transaction, learned, version, now=now)
+    vocabulary.write_retired(transaction, retired, version, now=now)
 
 
 Item = TypeVar("Item")

@@ -32,7 +32,7 @@ from shoal.models.files import GIVEN_PASSAGES, SourceFile
 from shoal.models.jobs import ItemStatus
 from shoal.models.stored import StoredDocument
 from shoal.settings import Settings
-from shoal.storage import attachments, document_queries, document_writer, source_files
+from shoal.storage import attachments, document_queries, document_writer
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.support.clock import timestamp_at
 
@@ -202,12 +202,12 @@ class Replacing(ItemHandler):
             draft = document_writer.with_stored_fields(transaction, document_id, scored.draft)
             scored = dataclasses.replace(scored, draft=draft)
         document_writer.replace_document(transaction, document_id, scored, prepared.kept, now=now)
-        stored = source_files.describe_file(transaction, document_id)
+        stored = document_queries.describe_file(transaction, document_id)
         file = scored.draft.file
         is_same = stored is not None and file is not None and stored.file_hash == file.file_hash
         if not is_same:
             attachments.make_independent(transaction, document_id)
-        source_files.delete_file(transaction, document_id)
+        document_queries.delete_file(transaction, document_id)
         is_kept = is_same and stored is not None and stored.is_kept
         self._scoring.write_file(transaction, item, document_id, scored.draft, is_kept=is_kept)
         self._scoring.prune(transaction, item)
@@ -220,12 +220,12 @@ class Replacing(ItemHandler):
             head = document_writer.with_stored_fields(transaction, document_id, head)
         document_writer.update_head(transaction, document_id, head, now=now)
         file = _file_of(transaction, item)
-        stored = source_files.describe_file(transaction, document_id)
+        stored = document_queries.describe_file(transaction, document_id)
         if file is not None and stored is not None and stored.file_hash != file.file_hash:
-            source_files.delete_file(transaction, document_id)
+            document_queries.delete_file(transaction, document_id)
             self._scoring.write_file(transaction, item, document_id, dataclasses.replace(head, file=file))
         elif file is not None:
-            source_files.set_converter(transaction, document_id, file.converter)
+            document_queries.set_converter(transaction, document_id, file.converter)
 
     def store_many(
         self, transaction: Transaction, group: Sequence[tuple[WorkItem, Prepared]]
@@ -272,13 +272,13 @@ def _is_unchanged(snapshot: Snapshot, document_id: int, item: WorkItem) -> bool:
     file = _file_of(snapshot, item)
     if file is None:
         return True
-    stored = source_files.get_file(snapshot, document_id)
+    stored = document_queries.get_file(snapshot, document_id)
     return stored is not None and (stored.kind, stored.locators) == (file.kind, file.locators)
 
 
 def _file_of(snapshot: Snapshot, item: WorkItem) -> SourceFile | None:
     source = snapshot.value(statements.ITEM_SOURCE, {"item_id": item.id})
-    return None if source is None else source_files.file_from_json(source)
+    return None if source is None else document_queries.file_from_json(source)
 
 
 def matching_chunk_ids(before: Sequence[tuple[int, str]], after: Sequence[str]) -> tuple[int | None, ...]:

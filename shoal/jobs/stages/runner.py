@@ -2,7 +2,10 @@
 
 A handler does the work of its stage. This module adds the protocol: it turns errors into failed items, stores
 results only while the lease is held, and lets small documents share a transaction. `queue/watchdog.py` renews
-the leases."""
+the leases.
+
+The dedup stage: compare a range of an owner's notes with others.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from shoal.errors import (
     INTERNAL_ERROR,
+    ChatEndpointError,
     DatabaseUnavailableError,
     DocumentError,
     LeaseLostError,
@@ -26,11 +30,16 @@ from shoal.errors import (
     StorageError,
 )
 from shoal.jobs.queue import statements
-from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, release
+from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, check_held, release
+from shoal.jobs.queue.dedup_items import DedupStep, add_next_pass
 from shoal.jobs.queue.recovery import ATTEMPT, release_wave
 from shoal.jobs.queue.transitions import Advance, Outcome, finish_items, finish_wave
 from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError, WaveHandler
 from shoal.models.jobs import ItemStatus, Stage
+from shoal.notes.context import NoteContext
+from shoal.notes.dedup import compare_range, endpoint_of
+from shoal.notes.index_cache import NoteIndexes
+from shoal.notes.note_vectors import GetVectors
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage.database import Database, Transaction
@@ -40,6 +49,7 @@ from shoal.support.clock import timestamp_at
 if TYPE_CHECKING:
     from shoal.encoders.encoder import Encoder
     from shoal.search.query_vectors import QueryVectors
+
 
 WRITE_BYTES = 512 * KIB
 WRITE_ITEMS = 128
@@ -73,7 +83,6 @@ def handlers_for(
     without it, that of the settings is used."""
     # Imported here: a process that only accepts jobs does not need the parsers.
     from shoal.jobs.stages.convert import Converting
-    from shoal.jobs.stages.dedup import Deduplicating
     from shoal.jobs.stages.discover import AnalysisCache, Discovering, Discovery, Rediscovering
     from shoal.jobs.stages.embed import Embedding
     from shoal.jobs.stages.learn import Learning
@@ -392,3 +401,61 @@ def _failure(error: Exception, item: WorkItem) -> Outcome:
         extra={"trace_id": trace_id, "job_id": item.job_id, "seq": number},
     )
     return Outcome(ItemStatus.failed, error=f"internal error (trace {trace_id})", error_code=INTERNAL_ERROR)
+
+
+PAUSE_SECONDS = 60.0
+"""How long an endpoint that failed is not asked again: other items would meet the same failure."""
+
+
+class Deduplicating(ItemHandler):
+    """The dedup stage. Its results are written in short transactions while an item is prepared; a repeated
+    run finds less to do."""
+
+    def __init__(
+        self, database: Database, scorer: Scorer, settings: Settings, get_vectors: GetVectors = lambda: None
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        indexes = NoteIndexes(settings.note_index_bytes)
+        self._context = NoteContext(database, settings, lambda: scorer, indexes, get_vectors)
+        self._paused_until = 0.0
+        self._failure = ""
+
+    def prepare(self, item: WorkItem) -> Outcome | None:
+        """Compare the notes; return the outcome of an item that failed, else None.
+
+        Raises LeaseLostError once the job is canceled or another worker has the item.
+        """
+        step = DedupStep.of(item)
+        if time.monotonic() < self._paused_until:
+            return _failed(self._failure)
+        with endpoint_of(self._settings, self._database) as ask:
+            result = compare_range(
+                self._context,
+                step.owner,
+                step.range,
+                ask,
+                step.run_id(item.job_id),
+                check=lambda snapshot: check_held(
+                    snapshot, item, or_canceled=isinstance(snapshot, Transaction)
+                ),
+            )
+        counts = {
+            "compared": result.n_compared,
+            "merged": result.n_merged,
+            "proposed": result.n_proposed,
+        }
+        log.info("notes compared", extra={"job_id": item.job_id, **counts})
+        if not result.error:
+            return None
+        self._failure = result.error
+        self._paused_until = time.monotonic() + PAUSE_SECONDS
+        return _failed(result.error)
+
+    def store(self, transaction: Transaction, item: WorkItem, prepared: None) -> Outcome:
+        add_next_pass(transaction, item, self._settings)
+        return Outcome(ItemStatus.succeeded)
+
+
+def _failed(error: str) -> Outcome:
+    return Outcome(ItemStatus.failed, error=error, error_code=ChatEndpointError.code)

@@ -44,7 +44,7 @@ from shoal.models.jobs import ItemStatus
 from shoal.models.stored import StoredChunk
 from shoal.scorer import Scorer
 from shoal.settings import Settings
-from shoal.storage import document_writer, observations, source_files
+from shoal.storage import document_queries, document_writer, observations
 from shoal.storage.chunk_queries import get_chunks, packed_profiles
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.document_queries import get_draft
@@ -273,7 +273,7 @@ class Scoring(ItemHandler):
         settings say so."""
         if draft.file is not None:
             data_of_item = item.id if is_kept or self._settings.keep_originals else None
-            source_files.write_file(transaction, document_id, draft.file, data_of_item=data_of_item)
+            document_queries.write_file(transaction, document_id, draft.file, data_of_item=data_of_item)
 
     def prune(self, transaction: Transaction, item: WorkItem) -> None:
         """Delete observations that are in the sums, if the settings say not to keep them."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from shoal.errors import TEXT_LOST
 from shoal.jobs import in_process
-from shoal.jobs.queue import lease, statements
+from shoal.jobs.queue import claims, statements
+from shoal.jobs.queue.progress import wake_all
 from shoal.jobs.queue.recovery import reclaim_expired_leases
 from shoal.jobs.queue.states import (
     RUNNING,
@@ -24,7 +25,6 @@ from shoal.jobs.queue.states import (
 )
 from shoal.jobs.queue.submission import remove_dropped
 from shoal.jobs.queue.transitions import close_if_done
-from shoal.jobs.queue.waits import wake_all
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
 from shoal.models.jobs import ItemStatus, JobKind, Stage
 from shoal.settings import Settings
@@ -154,7 +154,7 @@ def _leases(context: CheckContext) -> Sequence[Finding]:
             *snapshot.rows(statements.LEASED_ITEMS),
             *snapshot.rows(statements.LEASED_WAVES),
         ]
-    stale = [row for row in leased if row["lease_expires_at"] <= now or lease.is_dead(row["lease_owner"])]
+    stale = [row for row in leased if row["lease_expires_at"] <= now or claims.is_dead(row["lease_owner"])]
     if not stale:
         return []
     return [
@@ -394,7 +394,7 @@ def _leftovers(context: CheckContext) -> Sequence[Finding]:
         moment = snapshot.now() - context.settings.upload_timeout
         n_silent = snapshot.value(statements.COUNT_STALE_UPLOADS, {"moment": moment})
         local_jobs = snapshot.rows(statements.LOCAL_JOBS)
-    n = n_silent + sum(lease.is_dead(row["local_owner"]) for row in local_jobs)
+    n = n_silent + sum(claims.is_dead(row["local_owner"]) for row in local_jobs)
     spool_files = _old_spool_files(context.settings)
     findings = []
     if n:

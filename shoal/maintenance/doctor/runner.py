@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shoal.errors import ReadOnlyDatabaseError, ShoalError
-from shoal.maintenance.doctor import file, index, jobs, learning
-from shoal.maintenance.doctor.content import NOTE_CHECKS, TEXT_CHECKS, VALUE_CHECKS
+from shoal.maintenance.doctor import file, jobs
+from shoal.maintenance.doctor.content import LEARNING_CHECKS, NOTE_CHECKS, TEXT_CHECKS, VALUE_CHECKS
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity
 
 CHECKS: tuple[Check, ...] = (
     *file.CHECKS,
     *TEXT_CHECKS,
-    *index.CHECKS,
+    *file.INDEX_CHECKS,
     *jobs.CHECKS,
-    *learning.CHECKS,
+    *LEARNING_CHECKS,
     *NOTE_CHECKS,
     *VALUE_CHECKS,
 )

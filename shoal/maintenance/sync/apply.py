@@ -40,7 +40,7 @@ from shoal.maintenance.sync.folder import (
 )
 from shoal.models.documents import DocumentDraft
 from shoal.models.files import FileDraft
-from shoal.storage import document_queries, source_files
+from shoal.storage import document_queries
 from shoal.storage.source_stamps import StampedFile, stamps_below, write_stamps
 from shoal.support.clock import timestamp
 
@@ -368,7 +368,7 @@ def _replacement(
             format=stored.format,
             source_path=stored.source_path,
         )
-        is_converted = source_files.describe_file(snapshot, document_id) is not None
+        is_converted = document_queries.describe_file(snapshot, document_id) is not None
         has_format_of_name = is_converted or stored.format is format_of(stored.source_path)
         format_of_file = None if has_format_of_name else stored.format
         draft = read(file.path, file.folder, library.settings, format=format_of_file)

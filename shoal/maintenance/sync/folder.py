@@ -19,8 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from shoal.conversion.converted import CONVERTER_VERSION
-from shoal.conversion.drafts import draft_of_file
+from shoal.conversion.converted import CONVERTER_VERSION, draft_of_file
 from shoal.conversion.folder_listing import (
     EVERYTHING,
     Selection,

@@ -21,13 +21,18 @@ from psycopg.generators import fetch_many
 from psycopg.pq import TransactionStatus
 
 from shoal.errors import CommitUnknownError, DamagedDatabaseError, DatabaseUnavailableError
-from shoal.storage.database import ConstraintError, Database, Snapshot, Transaction
-from shoal.storage.postgres import errors
+from shoal.storage.database import UNLIMITED, ConstraintError, Database, Deadline, Snapshot, Transaction
+from shoal.storage.postgres import statements
 from shoal.storage.postgres.address import parse_address
-from shoal.storage.postgres.sessions import PostgresListener, ThreadLocks, lock_key
 from shoal.storage.postgres.statements import adapt
-from shoal.storage.postgres.transactions import NOW, PostgresSnapshot, PostgresTransaction
-from shoal.storage.read_deadline import UNLIMITED, Deadline
+from shoal.storage.postgres.transactions import (
+    NOW,
+    PostgresListener,
+    PostgresSnapshot,
+    PostgresTransaction,
+    ThreadLocks,
+    lock_key,
+)
 
 LOCK_TIMEOUT_MS = 30_000
 """Longest wait of a writer for its turn. Shoal's own transactions take about a second at most."""
@@ -200,10 +205,10 @@ class PostgresDatabase(Database):
             try:
                 connection.execute(b"COMMIT")
             except psycopg.Error as error:
-                if not errors.is_connection_lost(error):
+                if not statements.is_connection_lost(error):
                     raise
                 if not self._was_committed(number, continuity):
-                    raise errors.not_committed() from error
+                    raise statements.not_committed() from error
                 log.warning("the database %s: the connection ended after a commit", self.name)
 
     def _was_committed(self, number: str, continuity: str) -> bool:
@@ -242,11 +247,11 @@ class PostgresDatabase(Database):
         except psycopg.IntegrityError as error:
             raise ConstraintError(str(error)) from error
         except psycopg.Error as error:
-            if deadline is not UNLIMITED and (deadline.is_over or errors.is_timeout(error)):
+            if deadline is not UNLIMITED and (deadline.is_over or statements.is_timeout(error)):
                 raise deadline.error() from error
-            if errors.is_connection_lost(error):
+            if statements.is_connection_lost(error):
                 log.warning("the database %s: %s", self.name, str(error).strip())
-            raise errors.translate_error(error, self.name) from error
+            raise statements.translate_error(error, self.name) from error
 
     @contextlib.contextmanager
     def _lent(self, begin: str) -> Iterator[Results]:
@@ -257,7 +262,7 @@ class PostgresDatabase(Database):
         try:
             yield begun
         except psycopg.Error as error:
-            if errors.is_read_only(error):
+            if statements.is_read_only(error):
                 # The server became a standby: the next connection may lead to the primary.
                 connection.close()
             raise
@@ -271,11 +276,11 @@ class PostgresDatabase(Database):
             try:
                 return connection.execute(begin.encode())
             except psycopg.Error as error:
-                if errors.is_read_only(error):
+                if statements.is_read_only(error):
                     # As in `_lent`.
                     connection.close()
                 self._leave(connection)
-                if is_new or not (connection.closed or errors.is_connection_lost(error)):
+                if is_new or not (connection.closed or statements.is_connection_lost(error)):
                     raise
                 self._close_idle()
             except BaseException:
@@ -328,7 +333,7 @@ class PostgresDatabase(Database):
             try:
                 return self._connect()
             except psycopg.OperationalError as error:
-                if seconds is None or errors.state_of(error) != errors.TOO_MANY_CONNECTIONS:
+                if seconds is None or statements.state_of(error) != statements.TOO_MANY_CONNECTIONS:
                     raise
             time.sleep(seconds)
         raise AssertionError("the last attempt returns or raises")

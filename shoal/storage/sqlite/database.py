@@ -3,26 +3,48 @@
 A write takes the lock at the start (BEGIN IMMEDIATE), so that it
 never fails half-way because it cannot get the lock. With WAL, readers do not wait for writers.
 `synchronous=FULL` makes a commit survive a power failure, as a 202 response promises.
+
+Translation of SQLite's errors by result code (https://www.sqlite.org/rescode.html).
+
+The files of a database on SQLite: their lock, and the detection that they were removed or replaced.
+
+While a process is connected, SQLite replaces neither the file nor its `-wal` and `-shm`. If something else
+removes or replaces one of them, every connected process keeps writing to an unlinked file, and its changes
+end with the process. SQLite does not detect this.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import sqlite3
+import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from shoal.errors import DamagedDatabaseError, DatabaseReplacedError, DatabaseUnavailableError
-from shoal.storage.database import ConstraintError, Database, Snapshot, Transaction
-from shoal.storage.read_deadline import UNLIMITED, Deadline, Interrupter
-from shoal.storage.sqlite import files
-from shoal.storage.sqlite.errors import is_busy, translate_error
-from shoal.storage.sqlite.files import DatabaseFiles
+from shoal.errors import (
+    DamagedDatabaseError,
+    DatabaseReplacedError,
+    DatabaseUnavailableError,
+    DiskFullError,
+    ReadOnlyDatabaseError,
+    SchemaError,
+    StorageError,
+)
+from shoal.storage.database import (
+    UNLIMITED,
+    ConstraintError,
+    Database,
+    Deadline,
+    Interrupter,
+    Snapshot,
+    Transaction,
+)
 
 BUSY_TIMEOUT_MS = 30_000
 """Longest wait of a writer for the lock. Shoal's own transactions hold it for about a second at most."""
@@ -141,10 +163,10 @@ class SqliteDatabase(Database):
         return Path(f"{self.path}-index")
 
     def alone(self, what: str) -> AbstractContextManager[None]:
-        return files.alone(self.path, what)
+        return alone(self.path, what)
 
     def alone_if_free(self, what: str) -> AbstractContextManager[bool]:
-        return files.alone_if_free(self.path, what)
+        return alone_if_free(self.path, what)
 
     def now(self) -> float:
         """The time of the host: processes that share a file share a machine."""
@@ -385,3 +407,187 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
             if not is_busy(error) or time.monotonic() > deadline:
                 raise
         time.sleep(_WAL_RETRY_S)
+
+
+PRIMARY = 0xFF
+"""The bits of an extended result code that hold the primary code."""
+BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_MISMATCH}
+"""Includes `datatype mismatch`."""
+UNREADABLE = {
+    sqlite3.SQLITE_IOERR_READ,
+    sqlite3.SQLITE_IOERR_SHORT_READ,
+    sqlite3.SQLITE_IOERR_FSTAT,
+}
+"""I/O errors that are not caused by a full disk."""
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another connection holds a lock that the operation needs."""
+    return _primary_code(error) in BUSY
+
+
+def is_full(error: sqlite3.Error) -> bool:
+    """Whether the disk is full."""
+    return _primary_code(error) == sqlite3.SQLITE_FULL
+
+
+def _primary_code(error: sqlite3.Error) -> int | None:
+    extended = getattr(error, "sqlite_errorcode", None)
+    return None if extended is None else extended & PRIMARY
+
+
+def translate_error(error: sqlite3.Error, path: Path) -> StorageError:
+    """Translate an error of the database at `path`. Not for an IntegrityError, which callers interpret
+    themselves."""
+    extended = getattr(error, "sqlite_errorcode", None)
+    if extended is None:
+        return _of_module(error)
+    code = extended & PRIMARY
+    if code == sqlite3.SQLITE_IOERR and extended in UNREADABLE:
+        return DatabaseUnavailableError("the disk of the database cannot be read; see the system's log")
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        return DiskFullError(
+            "there is no space left on the disk of the database; nothing was stored: free some and try again"
+        )
+    if code == sqlite3.SQLITE_CANTOPEN and path.exists() and not os.access(path, os.R_OK):
+        return DatabaseUnavailableError(f"{path.name} may not be read by this user")
+    if code == sqlite3.SQLITE_READONLY or (
+        code == sqlite3.SQLITE_CANTOPEN and not os.access(path.parent, os.W_OK)
+    ):
+        return ReadOnlyDatabaseError(path)
+    if code in BUSY or code == sqlite3.SQLITE_CANTOPEN:
+        return DatabaseUnavailableError("the database is busy or cannot be opened; try again")
+    if code == sqlite3.SQLITE_NOTADB:
+        return SchemaError(
+            "the file is not a Shoal database, or is damaged; check with `PRAGMA integrity_check`"
+        )
+    if code in DAMAGE:
+        return DamagedDatabaseError()
+    return _of_statement(error)
+
+
+def _of_statement(error: sqlite3.Error) -> StorageError:
+    """Translate SQLITE_ERROR by its text; these prefixes are SQLite's own words."""
+    text = str(error).lower()
+    if text.startswith(("no such table", "no such column")):
+        return SchemaError("the database is not prepared for this version; run `shoal migrate`")
+    if text.startswith("malformed json"):
+        return DamagedDatabaseError()
+    return _refused(error)
+
+
+def _of_module(error: sqlite3.Error) -> StorageError:
+    """Translate an error without a code, which Python's module raises, for example for text that is not
+    UTF-8."""
+    if str(error).startswith("Could not decode to UTF-8"):
+        return DamagedDatabaseError()
+    return _refused(error)
+
+
+def _refused(error: sqlite3.Error) -> StorageError:
+    return StorageError(f"the database refused an operation ({type(error).__name__})")
+
+
+SUFFIXES = ("", "-wal", "-shm")
+
+Identity = tuple[int, int] | None
+"""Device and inode of a file; None if the file does not exist."""
+
+
+class DatabaseFiles:
+    """The identities of the files when the first open connection of this process was opened. Thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        self._paths = [Path(f"{path}{suffix}") for suffix in SUFFIXES]
+        self._lock = threading.Lock()
+        self._n_open = 0
+        self._opened: list[Identity] = []
+
+    def opened(self) -> None:
+        """Count a connection that was just opened.
+
+        Raises DatabaseReplacedError, without counting it, if its files differ from those of earlier
+        connections.
+        """
+        identities = self._identities()
+        with self._lock:
+            if not self._n_open:
+                self._opened = identities
+            elif identities != self._opened:
+                raise DatabaseReplacedError
+            self._n_open += 1
+
+    def closed(self) -> None:
+        """Discount a connection that is about to be closed. Without connections, other processes may remove
+        the WAL."""
+        with self._lock:
+            self._n_open -= 1
+
+    def replaced(self) -> tuple[str, ...]:
+        """List the suffixes of the files that were removed or replaced."""
+        with self._lock:
+            opened = list(self._opened) if self._n_open else None
+        if opened is None:
+            return ()
+        current = self._identities()
+        return tuple(suffix for suffix, old, new in zip(SUFFIXES, opened, current, strict=True) if old != new)
+
+    def _identities(self) -> list[Identity]:
+        return [_identity(path) for path in self._paths]
+
+
+def _identity(path: Path) -> Identity:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+@contextlib.contextmanager
+def alone(database: Path, what: str) -> Iterator[None]:
+    """Hold the exclusive lock for the operation `what`; wait for other processes. Raises
+    ReadOnlyDatabaseError."""
+    path = database.with_name(f"{database.name}.{what}-lock")
+    file = _locked(database, path)
+    try:
+        yield
+    finally:
+        # Removed before it is unlocked: a waiting process notices the removal and creates a new lock file.
+        path.unlink(missing_ok=True)
+        file.close()
+
+
+@contextlib.contextmanager
+def alone_if_free(database: Path, what: str) -> Iterator[bool]:
+    """Hold the exclusive lock for the operation `what`, or yield False at once if another process or thread
+    holds it. Raises ReadOnlyDatabaseError."""
+    path = database.with_name(f"{database.name}.{what}-lock")
+    try:
+        file = _locked(database, path, fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        path.unlink(missing_ok=True)
+        file.close()
+
+
+def _locked(database: Path, path: Path, flags: int = 0) -> IO[str]:
+    while True:
+        try:
+            file = path.open("w")
+        except OSError as error:
+            raise ReadOnlyDatabaseError(database) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | flags)
+        except BlockingIOError:
+            file.close()
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        file.close()

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 import pytest
 from fake_scorer import FakeScorer
 
-from shoal.collections import stores
+from shoal.collections import registry
 from shoal.collections.catalog import Catalog
 from shoal.collections.collections import Collections
-from shoal.collections.stores import CollectionFiles
+from shoal.collections.registry import CollectionFiles
 from shoal.engine import Engine
 from shoal.errors import (
     CollectionExistsError,
@@ -293,4 +293,4 @@ def test_the_empty_library_is_made_again_for_another_schema(settings: Settings, 
         collections.create("a")
         with collections.engine("a") as engine:
             engine.check()
-    assert [path.name for path in folder.glob("empty-*")] == [f"empty-{stores.migrate.HEAD}.db"]
+    assert [path.name for path in folder.glob("empty-*")] == [f"empty-{registry.migrate.HEAD}.db"]

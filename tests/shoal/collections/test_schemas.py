@@ -15,7 +15,7 @@ from fake_scorer import FakeScorer
 from waiting import until
 
 from shoal.access.key_store import KeyStore
-from shoal.collections import stores
+from shoal.collections import registry
 from shoal.collections.backup import backup_all, restore_all
 from shoal.collections.catalog import catalog_schema, schema_base
 from shoal.collections.collections import Collections
@@ -71,7 +71,7 @@ def collections(install: Install) -> Collections:
 @pytest.fixture
 def no_age(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take what was made just now for the rest of an interrupted creation."""
-    monkeypatch.setattr(stores, "ORPHAN_SECONDS", -60.0)
+    monkeypatch.setattr(registry, "ORPHAN_SECONDS", -60.0)
 
 
 def test_a_collection_is_a_schema(collections: Collections) -> None:
@@ -118,7 +118,7 @@ def test_installations_in_one_database_share_nothing(
 
 
 def test_only_the_rest_of_a_creation_is_removed(collections: Collections, no_age: None) -> None:
-    store = stores.CollectionSchemas(collections.settings, collections.catalog.database)
+    store = registry.CollectionSchemas(collections.settings, collections.catalog.database)
     kept = collections.catalog.find("fire")
     empty = new_id()
     with collections.catalog.database().write() as transaction:
@@ -140,7 +140,7 @@ def test_a_read_in_a_deleted_collection_holds_up_no_other(
 ) -> None:
     collections.create("read")
     read = collections.catalog.find("read").id
-    store = stores.CollectionSchemas(collections.settings, collections.catalog.database)
+    store = registry.CollectionSchemas(collections.settings, collections.catalog.database)
     with collections.engine("read") as engine, engine.database.snapshot(limited=False) as snapshot:
         snapshot.rows("SELECT COUNT(*) FROM documents")
         started = time.monotonic()
@@ -150,7 +150,7 @@ def test_a_read_in_a_deleted_collection_holds_up_no_other(
         assert not store.remove(read)
     assert not store.remove(read), "it was in use just now"
     assert store.exists(read)
-    monkeypatch.setattr(stores, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(registry, "PAUSE_SECONDS", 0.0)
     assert collections.clean() == 1
     assert not store.exists(read)
 
@@ -189,7 +189,7 @@ def test_searches_of_a_collection_read_its_schema_on_the_standby() -> None:
     standby = "postgresql://b/d?schema=library&target_session_attrs=any"
     settings = Settings(database_url="postgresql://a/d?schema=library", read_database_url=standby)
     collection_id = new_id()
-    changed = stores.CollectionSchemas(settings, _no_database).settings_of(collection_id)
+    changed = registry.CollectionSchemas(settings, _no_database).settings_of(collection_id)
     own = parse_address(changed.database_url)
     read = parse_address(changed.read_database_url)
     assert own.schema == read.schema == f"library_c_{collection_id}"
@@ -203,7 +203,7 @@ def test_names_of_schemas_fit_also_for_a_long_one() -> None:
     bases = [schema_base(each) for each in installations]
     assert bases[0] != bases[1]
     for each in installations:
-        changed = stores.CollectionSchemas(each, _no_database).settings_of(new_id())
+        changed = registry.CollectionSchemas(each, _no_database).settings_of(new_id())
         assert len(parse_address(changed.database_url).schema) <= MAX_SCHEMA_CHARS
         assert len(catalog_schema(each)) <= MAX_SCHEMA_CHARS
     with pytest.raises(ShoalError, match="1 to 57"):

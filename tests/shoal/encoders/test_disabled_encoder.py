@@ -21,7 +21,7 @@ client = create_app(Settings.from_environment()).test_client()
 print(client.get("/search?q=storm").status_code, client.get("/status").status_code, file=sys.stderr)
 """
 WORKER = """
-import shoal_worker.health, shoal_worker.process, shoal_worker.reconciler, shoal_worker.work
+import shoal_worker.health, shoal_worker.process, shoal_worker.reconciler
 from shoal import Engine
 with Engine() as engine:
     engine.ingest(title="Snow", content="Snow falls. It is white.")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from fake_scorer import IslandInfo, ReefInfo
 
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import Batch, WorkItem, claim
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.contract import Handlers
@@ -85,7 +85,7 @@ def upload(database: Database, settings: Settings, contents: Iterable[str]) -> i
 
 
 def claim_now(database: Database, settings: Settings, now: float | None = None) -> Batch | None:
-    return claim(database, lease.new_owner(), settings, now)
+    return claim(database, claims.new_owner(), settings, now)
 
 
 def must_claim(database: Database, settings: Settings, now: float | None = None) -> Batch:

@@ -14,7 +14,7 @@ from job_parts import assert_consistent, rows
 
 import lagoon
 from shoal.formats.drafts import make_draft
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_job
 from shoal.jobs.queue.recovery import reconcile
@@ -73,7 +73,7 @@ def handlers(database: Database, settings: Settings) -> Handlers:
 def run_job(database: Database, settings: Settings, using: Handlers | None = None) -> None:
     """Run one worker until no work is left."""
     using = using or handlers(database, settings)
-    while batch := claim(database, lease.new_owner(), settings):
+    while batch := claim(database, claims.new_owner(), settings):
         process(batch, database, using, settings)
     assert_consistent(database)
 
@@ -166,12 +166,12 @@ class Crew:
 
     @contextlib.contextmanager
     def simulate_deaths(self) -> Iterator[Crew]:
-        is_dead = lease.is_dead
-        lease.is_dead = lambda owner: owner in self.dead
+        is_dead = claims.is_dead
+        claims.is_dead = lambda owner: owner in self.dead
         try:
             yield self
         finally:
-            lease.is_dead = is_dead
+            claims.is_dead = is_dead
 
     def report_death(self, owner: str) -> None:
         """Mark a worker as dead and reconcile."""

@@ -18,11 +18,11 @@ from job_parts import assert_consistent, claim_now, rows, statuses, value
 import lagoon
 from shoal.formats.drafts import make_file_draft
 from shoal.jobs.queue import attachments as queue
-from shoal.jobs.queue import lease, queries
+from shoal.jobs.queue import claims, queries
 from shoal.jobs.queue.claims import claim, release
-from shoal.jobs.queue.job_changes import retry
 from shoal.jobs.queue.recovery import reclaim_expired_leases
 from shoal.jobs.queue.submission import Upload, submit_delete, submit_document, submit_replacement
+from shoal.jobs.queue.transitions import retry
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models.files import FileDraft
@@ -249,10 +249,10 @@ def test_a_conversion_that_is_lost_is_repeated_without_doubles(
     database: Database, settings: Settings, handlers: Handlers
 ) -> None:
     job_id = submit_document(database, settings, draft(mail("Plans", a__txt=WHALES), settings))
-    batch = claim(database, lease.new_owner(), settings, 1000.0)
+    batch = claim(database, claims.new_owner(), settings, 1000.0)
     assert batch is not None
     release(database, batch)
-    again = claim(database, lease.new_owner(), settings, 1000.0)
+    again = claim(database, claims.new_owner(), settings, 1000.0)
     assert again is not None
     process(again, database, handlers, settings)
     # The first owner comes back and must store nothing.

@@ -22,18 +22,18 @@ from replacing_parts import COURT, FIRE, PLANT, TIDE, chunks_of, contents, text_
 
 from shoal.engine import Engine
 from shoal.formats.drafts import make_draft, make_file_draft
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import Batch, claim
-from shoal.jobs.queue.job_changes import retry
 from shoal.jobs.queue.queries import get_items, list_jobs
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.submission import Upload, submit_delete, submit_document, submit_replacement
+from shoal.jobs.queue.transitions import retry
 from shoal.jobs.stages import convert
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models.documents import DocumentDraft
 from shoal.models.jobs import JobStatus, OnConflict, Stage
 from shoal.settings import Settings
-from shoal.storage import document_queries, source_files
+from shoal.storage import document_queries
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
 
@@ -67,7 +67,7 @@ class Service:
         return submit_document(self.database, self.settings, self.draft(content, path))
 
     def claim(self) -> Batch | None:
-        return claim(self.database, lease.new_owner(), self.settings)
+        return claim(self.database, claims.new_owner(), self.settings)
 
     def process(self, batch: Batch | None) -> None:
         assert batch is not None
@@ -359,7 +359,7 @@ def test_changed_file_replaces_its_document(service: Service, database: Database
     assert statuses(database, job_id) == ["succeeded"]
     assert contents(database) == {1: PLANT}
     with database.snapshot() as snapshot:
-        stored = source_files.describe_file(snapshot, 1)
+        stored = document_queries.describe_file(snapshot, 1)
     assert stored is not None
     assert stored.n_bytes == len(PLANT)
 

@@ -16,18 +16,18 @@ from shoal.conversion.file_kinds import FILE_KINDS
 from shoal.errors import CONVERSION_CODES
 from shoal.formats.drafts import make_draft, make_file_draft
 from shoal.jobs import in_process
-from shoal.jobs.queue import lease, queries
+from shoal.jobs.queue import claims, queries
 from shoal.jobs.queue.claims import claim, release
-from shoal.jobs.queue.job_changes import retry
 from shoal.jobs.queue.progress import fraction_done
 from shoal.jobs.queue.submission import Upload, submit_replacement
+from shoal.jobs.queue.transitions import retry
 from shoal.jobs.stages import convert, runner
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models.files import FileAccount, FileDraft, Locator, LocatorKind, MissingPart, SourceFile
 from shoal.models.jobs import JobStatus, Stage
 from shoal.settings import Settings
-from shoal.storage import source_files
+from shoal.storage import document_queries
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database
 from shoal.storage.document_queries import get_content, get_detail
@@ -256,23 +256,26 @@ def test_what_a_document_lacks_of_its_file_is_stored_until_another_text_takes_it
     run(database, settings, handlers)
     account = FileAccount(100, 90, (MissingPart("comment", "page 2", 10, 0, False, "a note"),))
     with database.write() as transaction:
-        file = source_files.get_file(transaction, 1)
+        file = document_queries.get_file(transaction, 1)
         assert file is not None
         assert file.account is None
-        source_files.delete_file(transaction, 1)
-        source_files.write_file(transaction, 1, dataclasses.replace(file, account=account))
+        document_queries.delete_file(transaction, 1)
+        document_queries.write_file(transaction, 1, dataclasses.replace(file, account=account))
     with database.snapshot() as snapshot:
         stored = get_detail(snapshot, 1).file
         assert stored is not None
         assert stored.account == account
-        assert (source_files.count_incomplete(snapshot), source_files.incomplete_documents(snapshot, 5)) == (
+        assert (
+            document_queries.count_incomplete(snapshot),
+            document_queries.incomplete_documents(snapshot, 5),
+        ) == (
             1,
             (1,),
         )
     submit_replacement(database, settings, 1, make_draft(content=BREAD, settings=settings))
     run(database, settings, handlers)
     with database.snapshot() as snapshot:
-        assert source_files.count_incomplete(snapshot) == 0
+        assert document_queries.count_incomplete(snapshot) == 0
 
 
 def test_file_is_kept_on_request(database: Database, settings: Settings, scorer: Any) -> None:
@@ -280,7 +283,7 @@ def test_file_is_kept_on_request(database: Database, settings: Settings, scorer:
     submit(database, settings, file_draft(WHALES, settings))
     run(database, settings, handlers_for(database, scorer, settings))
     with database.snapshot() as snapshot:
-        assert source_files.get_data(snapshot, 1) == WHALES.encode()
+        assert document_queries.get_data(snapshot, 1) == WHALES.encode()
 
 
 def test_replacement_by_text_forgets_the_file(
@@ -334,11 +337,11 @@ def test_exported_file_is_not_converted(database: Database, settings: Settings, 
 def test_progress_of_a_file_shows_the_stages_that_it_has_passed(
     database: Database, settings: Settings, handlers: Handlers
 ) -> None:
-    upload = Upload(database, settings, local_owner=lease.new_owner()).begin()
+    upload = Upload(database, settings, local_owner=claims.new_owner()).begin()
     upload.add(file_draft(WHALES * 8, settings))
     job_id = upload.finish()
     shares = []
-    while batch := claim(database, lease.new_owner(), settings, job_id=job_id):
+    while batch := claim(database, claims.new_owner(), settings, job_id=job_id):
         process(batch, database, handlers, settings)
         done, total, *_ = in_process.progress(database, job_id)
         shares.append(round(done / total, 2))

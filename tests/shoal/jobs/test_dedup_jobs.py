@@ -14,10 +14,9 @@ from job_parts import claim_now, run_job
 
 from shoal import Engine
 from shoal.errors import IdempotencyError, NoteError
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import leases
-from shoal.jobs.queue.recovery import reclaim_expired_leases
-from shoal.jobs.queue.watchdog import time_limit
+from shoal.jobs.queue.recovery import reclaim_expired_leases, time_limit
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models.jobs import ItemStatus, JobKind, JobStatus
 from shoal.notes import merge_rows
@@ -203,5 +202,5 @@ def test_item_may_wait_for_an_endpoint_for_long(engine: Engine) -> None:
     engine.jobs.submit_dedup("me")
     claim_now(engine.database, engine.settings)
     [held] = leases(engine.database)
-    assert lease.is_local(held.owner)
+    assert claims.is_local(held.owner)
     assert time_limit(held, engine.settings) == engine.settings.task_time_limit

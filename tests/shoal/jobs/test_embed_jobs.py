@@ -29,13 +29,13 @@ from job_parts import (
 
 from shoal.encoders.encoder import Encoder, Floats, TextKind
 from shoal.errors import EncoderError, EncoderMismatchError, EncoderUnavailableError
-from shoal.jobs.embedding import EmbeddingStarter, embed
+from shoal.jobs.jobs import EmbeddingStarter, embed
 from shoal.jobs.queue.claims import release
 from shoal.jobs.queue.embed_items import submit_embedding
-from shoal.jobs.queue.job_changes import cancel, retry
 from shoal.jobs.queue.metrics import measure
 from shoal.jobs.queue.queries import count_items, get_items, get_job
 from shoal.jobs.queue.recovery import reclaim_expired_leases
+from shoal.jobs.queue.transitions import cancel, retry
 from shoal.jobs.stages.contract import Handlers, NotPreparedError
 from shoal.jobs.stages.embed import MAX_TRIES, Embedding
 from shoal.jobs.stages.runner import process

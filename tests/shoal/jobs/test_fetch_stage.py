@@ -19,17 +19,17 @@ from job_parts import assert_consistent, rows, statuses, value
 from replacing_parts import FIRE, PLANT, TIDE, contents
 from web_server import WebServer, response, running
 
-from shoal.conversion.drafts import draft_of_url
+from shoal.conversion.converted import draft_of_url
 from shoal.engine import Engine
 from shoal.errors import FetchError, InvalidFieldError
 from shoal.formats.drafts import make_draft
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import Batch, claim, has_claimable_work
-from shoal.jobs.queue.job_changes import retry
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.submission import Upload, submit_delete, submit_document, submit_replacement
-from shoal.jobs.stages import fetch
+from shoal.jobs.queue.transitions import retry
+from shoal.jobs.stages import convert
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.maintenance.doctor import CheckContext, run_checks
 from shoal.models.documents import DocumentDraft, UrlDraft
@@ -70,7 +70,7 @@ class Worker:
         self.handlers = handlers_for(database, FakeScorer(), settings)
 
     def claim(self) -> Batch:
-        batch = claim(self.database, lease.new_owner(), self.settings)
+        batch = claim(self.database, claims.new_owner(), self.settings)
         assert batch is not None
         return batch
 
@@ -252,9 +252,9 @@ def test_failure_for_a_time_is_tried_again_later(
     assert (item.status, item.attempts, item.error) == ("enqueued", 1, None)
     # A server cannot hold the other documents of a wave for longer.
     pause = value(database, "SELECT retry_at FROM job_items")
-    assert 0 < pause - time.time() <= fetch.MAX_PAUSE  # type: ignore[operator]
+    assert 0 < pause - time.time() <= convert.MAX_PAUSE  # type: ignore[operator]
     server.page("/a.md", FIRE)
-    later = time.time() + fetch.MAX_PAUSE
+    later = time.time() + convert.MAX_PAUSE
     fake_clock(monkeypatch, lambda: later)
     worker.work()
     assert statuses(database, job_id) == ["succeeded"]
@@ -264,7 +264,7 @@ def test_failure_for_a_time_is_tried_again_later(
 def test_failures_end_with_the_last_attempt(
     worker: Worker, database: Database, server: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(convert, "FIRST_PAUSE", 0.0)
     server.answers["/a.md"] = response(status="503 Busy")
     job_id = worker.get(server.url("/a.md"))
     item = get_items(database, job_id)[0]
@@ -331,7 +331,7 @@ def test_page_is_not_unchanged_while_an_earlier_job_may_change_its_document(
 def test_library_is_healthy_whatever_the_state_of_a_fetch(
     worker: Worker, database: Database, server: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(convert, "FIRST_PAUSE", 0.0)
     server.answers["/a.md"] = response(status="503 Busy")
     job_id = worker.submit(draft_of_url(server.url("/a.md"), settings=worker.settings))
 
@@ -384,7 +384,7 @@ def test_worker_killed_at_any_write_leaves_one_document(
 def test_embedded_job_waits_for_the_next_try(
     settings: Settings, database: Database, server: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(convert, "FIRST_PAUSE", 0.05)
     page = response(FIRE.encode())
     answers = [response(status="503 Busy"), page]
     server.answers["/a.md"] = lambda connection, _target, _headers: connection.sendall(answers.pop(0))

@@ -18,10 +18,9 @@ from job_parts import (
 )
 
 from shoal.errors import NotFoundError
-from shoal.jobs.queue import job_changes as canceling
 from shoal.jobs.queue import queries
-from shoal.jobs.queue.job_changes import cancel
-from shoal.jobs.queue.transitions import Outcome, finish_items
+from shoal.jobs.queue import transitions as canceling
+from shoal.jobs.queue.transitions import Outcome, cancel, finish_items
 from shoal.jobs.stages.runner import process
 from shoal.models.jobs import ItemStatus, JobStatus
 from shoal.settings import Settings

@@ -24,14 +24,13 @@ from hypothesis.stateful import (
 from job_parts import assert_consistent, claim_now, draft, handlers, rows, run_job, scored, value
 
 from shoal.errors import DocumentError, JobStateError, LeaseLostError
-from shoal.jobs.queue import lease, queries
+from shoal.jobs.queue import claims, queries
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, claimable, has_claimable_work, release
-from shoal.jobs.queue.job_changes import cancel, retry
+from shoal.jobs.queue.progress import wake_all
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.states import FINAL
 from shoal.jobs.queue.submission import Upload, submit_document
-from shoal.jobs.queue.transitions import Outcome, finish_items, finish_wave
-from shoal.jobs.queue.waits import wake_all
+from shoal.jobs.queue.transitions import Outcome, cancel, finish_items, finish_wave, retry
 from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
 from shoal.jobs.stages.runner import process
 from shoal.models.jobs import ItemStatus, Stage
@@ -70,8 +69,8 @@ class Protocol(RuleBasedStateMachine):
         self.held: list[tuple[Batch, list[WorkItem]]] = []
         self.dead: set[str] = set()
         self.job_ids: list[int] = []
-        self.is_dead = lease.is_dead
-        lease.is_dead = lambda owner: owner in self.dead
+        self.is_dead = claims.is_dead
+        claims.is_dead = lambda owner: owner in self.dead
 
     def teardown(self) -> None:
         """Check that all jobs end, and each document is stored once, when the living workers continue."""
@@ -83,7 +82,7 @@ class Protocol(RuleBasedStateMachine):
                 run_job(self.database, self.settings, self.handlers())
             self.check_final_state()
         finally:
-            lease.is_dead = self.is_dead
+            claims.is_dead = self.is_dead
             self.database.close()
             shutil.rmtree(self.folder)
 

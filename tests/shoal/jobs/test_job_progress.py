@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shoal.formats.drafts import make_draft
 from shoal.jobs import in_process
-from shoal.jobs.queue import lease, queries
+from shoal.jobs.queue import claims, queries
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.progress import MAX_JOBS, ProgressEstimator, fraction_done
 from shoal.jobs.queue.queries import Job, WaveProgress
@@ -213,13 +213,13 @@ def test_large_document_counts_by_its_bytes(database: Database, settings: Settin
     settings = dataclasses.replace(settings, batch_items=1, learning=True)
     handlers = handlers_for(database, FakeScorer(), settings)
     large = "The tide rises at the shore and falls again. " * 200
-    upload = Upload(database, settings, local_owner=lease.new_owner()).begin()
+    upload = Upload(database, settings, local_owner=claims.new_owner()).begin()
     for text in (large, *(f"Note {n} of the flower and the seed." for n in range(9))):
         upload.add(make_draft(content=text, settings=settings))
     job_id = upload.finish()
 
     def work() -> bool:
-        batch = claim(database, lease.new_owner(), settings, job_id=job_id)
+        batch = claim(database, claims.new_owner(), settings, job_id=job_id)
         if batch is not None:
             process(batch, database, handlers, settings)
         return batch is not None

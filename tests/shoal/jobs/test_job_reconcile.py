@@ -31,7 +31,7 @@ from postgres_schemas import sqlite_only
 from waiting import until
 
 from shoal.errors import BrokerUnavailableError
-from shoal.jobs.queue import lease, queries
+from shoal.jobs.queue import claims, queries
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.submission import submit_document
 from shoal.jobs.stages.runner import process
@@ -165,29 +165,29 @@ def test_document_that_repeatedly_kills_its_machine_fails(database: Database, se
 
 
 def test_owner_is_dead_if_its_process_is_gone_unreaped_or_replaced(settings: Settings) -> None:
-    mine = lease.new_owner()
-    assert lease.is_local(mine)
-    assert not lease.is_dead(mine)
-    assert lease.has_parent(mine)
+    mine = claims.new_owner()
+    assert claims.is_local(mine)
+    assert not claims.is_dead(mine)
+    assert claims.has_parent(mine)
     host, pid, start, parent, rest = mine.rsplit(":", 4)
     parent_start, _, token = rest.partition("-")
     # The same pid, but a different start.
-    assert lease.is_dead(f"{host}:{pid}:{int(start) - 1}:{parent}:{rest}")
-    assert not lease.has_parent(f"{host}:{pid}:{start}:{parent}:{int(parent_start) - 1}-{token}")
+    assert claims.is_dead(f"{host}:{pid}:{int(start) - 1}:{parent}:{rest}")
+    assert not claims.has_parent(f"{host}:{pid}:{start}:{parent}:{int(parent_start) - 1}-{token}")
     elsewhere = f"elsewhere:{pid}:{int(start) - 1}:{parent}:{rest}"
-    assert not lease.is_dead(elsewhere)
-    assert not lease.is_local(elsewhere)
-    assert not lease.has_parent(elsewhere)
+    assert not claims.is_dead(elsewhere)
+    assert not claims.is_local(elsewhere)
+    assert not claims.has_parent(elsewhere)
     child = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert lease.is_dead(f"{host}:{child.pid}:0:1:0-x"), "ended, but not yet reaped by its parent"
+    assert claims.is_dead(f"{host}:{child.pid}:0:1:0-x"), "ended, but not yet reaped by its parent"
     child.wait()
-    assert lease.is_dead(f"{host}:{child.pid}:0:1:0-x")
-    assert not lease.is_dead("not an owner")
+    assert claims.is_dead(f"{host}:{child.pid}:0:1:0-x")
+    assert not claims.is_dead("not an owner")
 
 
 def test_claims_of_one_process_have_distinct_owners(database: Database, settings: Settings) -> None:
-    assert lease.new_owner() != lease.new_owner()
+    assert claims.new_owner() != claims.new_owner()
 
 
 def test_one_of_many_reconcilers_resends_a_lost_message(database: Database, settings: Settings) -> None:

@@ -25,7 +25,7 @@ from job_parts import (
 )
 
 from shoal.errors import DatabaseUnavailableError, DocumentError, LeaseLostError
-from shoal.jobs.queue import lease, queries
+from shoal.jobs.queue import claims, queries
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, has_claimable_work
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.submission import submit_document
@@ -427,7 +427,7 @@ def test_learn_stage_of_a_dead_worker_is_continued_by_another(
     died = must_claim(database, settings)
     assert died.wave is not None
     assert not has_claimable_work(database)
-    monkeypatch.setattr(lease, "is_dead", lambda owner: owner == died.owner)
+    monkeypatch.setattr(claims, "is_dead", lambda owner: owner == died.owner)
     reconcile(database, settings)
     run_job(database, settings, using)
     process(died, database, using, settings)

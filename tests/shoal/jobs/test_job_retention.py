@@ -9,11 +9,11 @@ import pytest
 from job_parts import assert_consistent, draft, handlers, must_claim, rows, run_job, upload, value
 
 from shoal.errors import NotFoundError
-from shoal.jobs.queue import job_changes, metrics
-from shoal.jobs.queue.job_changes import drop_expired_jobs
+from shoal.jobs.queue import metrics, transitions
 from shoal.jobs.queue.queries import count_jobs, get_job
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.submission import Upload
+from shoal.jobs.queue.transitions import drop_expired_jobs
 from shoal.jobs.stages.runner import process
 from shoal.models.jobs import JobStatus
 from shoal.settings import Settings
@@ -74,7 +74,7 @@ def test_retention_of_zero_keeps_jobs_forever(database: Database, settings: Sett
 def test_expired_jobs_are_removed_in_rounds(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_changes, "JOBS_PER_ROUND", 2)
+    monkeypatch.setattr(transitions, "JOBS_PER_ROUND", 2)
     for i in range(5):
         upload(database, settings, [f"lava {i}"])
     run_job(database, settings)

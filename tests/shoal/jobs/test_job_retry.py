@@ -44,12 +44,11 @@ from shoal.errors import (
     JobStateError,
     NotFoundError,
 )
-from shoal.jobs.queue import job_changes as retrying
+from shoal.jobs.queue import transitions as retrying
 from shoal.jobs.queue.claims import WorkItem
-from shoal.jobs.queue.job_changes import cancel, retry
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.submission import Upload, submit_delete, submit_replacement
-from shoal.jobs.queue.transitions import Outcome, finish_items
+from shoal.jobs.queue.transitions import Outcome, cancel, finish_items, retry
 from shoal.jobs.stages.contract import Handlers, ItemHandler
 from shoal.jobs.stages.runner import process
 from shoal.models.documents import DocumentDraft, ScoredDocument

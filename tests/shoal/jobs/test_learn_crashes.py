@@ -30,7 +30,7 @@ from learning_parts import (
 )
 from teaching_texts import about
 
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
 from shoal.jobs.stages import learn
@@ -69,7 +69,7 @@ def open_copy(of: Path, settings: Settings, to: Path) -> Iterator[tuple[Database
 
 def until_stage(database: Database, settings: Settings, stage: Stage) -> None:
     """Process batches until the next one is of `stage`."""
-    while batch := claim(database, lease.new_owner(), settings):
+    while batch := claim(database, claims.new_owner(), settings):
         if batch.stage is stage:
             from shoal.jobs.queue.claims import release
 
@@ -129,7 +129,7 @@ def test_stage_survives_death_at_every_statement(
             open_copy(template, settings, folder / f"{n}.db") as (library, own),
             Crew(library, own).simulate_deaths() as crew,
         ):
-            batch = claim(library, lease.new_owner(), own)
+            batch = claim(library, claims.new_owner(), own)
             assert batch is not None
             assert batch.stage is stage
             with killed_at(library, n) as died, contextlib.suppress(KilledError):
@@ -150,13 +150,13 @@ def test_next_learn_stage_wipes_the_rows_of_an_interrupted_one(
     database: Database, settings: Settings
 ) -> None:
     """The interrupted job is canceled and not continued."""
-    from shoal.jobs.queue.job_changes import cancel
+    from shoal.jobs.queue.transitions import cancel
 
     ingest(database, settings, FIRST)
     job_id = upload(database, settings, SECOND)
     until_stage(database, settings, Stage.learn)
     with Crew(database, settings).simulate_deaths() as crew:
-        batch = claim(database, lease.new_owner(), settings)
+        batch = claim(database, claims.new_owner(), settings)
         assert batch is not None
         with killed_at(database, 22), pytest.raises(KilledError):
             process(batch, database, handlers(database, settings), settings)

@@ -239,14 +239,14 @@ def test_unfinished_local_job_of_a_dead_process_is_dropped(engine: Engine, setti
 
 
 def test_workers_do_not_claim_local_jobs(engine: Engine, settings: Settings) -> None:
-    from shoal.jobs.queue import lease, queries
+    from shoal.jobs.queue import claims, queries
     from shoal.jobs.queue.claims import claim
 
     opened = in_process.open_upload(engine.database, settings).begin()
     for draft in drafts(CONTENTS[:1], settings):
         opened.add(draft)
     job_id = opened.finish()
-    assert claim(engine.database, lease.new_owner(), settings) is None
+    assert claim(engine.database, claims.new_owner(), settings) is None
     assert queries.list_jobs(engine.database) == []
     # An equal text of a service job does not wait for it either.
     theirs = upload(engine.database, settings, CONTENTS[:1])

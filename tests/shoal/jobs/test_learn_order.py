@@ -31,7 +31,7 @@ from learning_parts import (
 )
 from teaching_texts import SENTENCES, WORDS, text_of
 
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import claim, release
 from shoal.jobs.queue.queries import get_job
 from shoal.jobs.queue.recovery import reconcile
@@ -105,7 +105,7 @@ def run_concurrently(
             held = []
             while True:
                 own = dataclasses.replace(settings, batch_items=chance.randint(1, 4))
-                batch = claim(database, lease.new_owner(), own) if len(held) < 3 else None
+                batch = claim(database, claims.new_owner(), own) if len(held) < 3 else None
                 if batch is not None:
                     held.append(batch)
                     if chance.random() < 0.6:
@@ -209,7 +209,7 @@ def test_rescore_removes_the_effect_of_overlapping_jobs(settings: Settings, migr
         before = canonical(library_a)
         # The second job finishes before the first.
         upload(library_b, settings_b, first)
-        waiting = claim(library_b, lease.new_owner(), settings_b)
+        waiting = claim(library_b, claims.new_owner(), settings_b)
         assert waiting is not None
         upload(library_b, settings_b, second)
         run_job(library_b, settings_b)

@@ -28,10 +28,10 @@ from teaching_texts import about
 from lagoon.scorer import ReefScorer
 from shoal.chunking.analysis import score_document
 from shoal.errors import DocumentError
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import Batch, claim
-from shoal.jobs.queue.job_changes import cancel
 from shoal.jobs.queue.submission import Upload, submit_delete
+from shoal.jobs.queue.transitions import cancel
 from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.learning.scorers import Vocabularies
@@ -53,7 +53,7 @@ def settings(settings: Settings) -> Settings:
 
 
 def must_claim(database: Database, settings: Settings, stage: Stage) -> Batch:
-    batch = claim(database, lease.new_owner(), settings)
+    batch = claim(database, claims.new_owner(), settings)
     assert batch is not None
     assert batch.stage is stage
     return batch
@@ -202,7 +202,7 @@ def test_only_one_wave_learns_while_others_proceed(database: Database, settings:
     upload(database, settings, [LAW])
     step(database, settings, Stage.discover)
     learner = must_claim(database, settings, Stage.learn)
-    assert claim(database, lease.new_owner(), settings) is None
+    assert claim(database, claims.new_owner(), settings) is None
     upload(database, settings, [SEA])
     step(database, settings, Stage.discover)
     process(learner, database, handlers(database, settings), settings)
@@ -222,7 +222,7 @@ def test_equal_text_waits_for_the_first_to_be_discovered(database: Database, set
     each = dataclasses.replace(settings, batch_items=1)
     upload(database, each, [FIRE, FIRE])
     first = must_claim(database, each, Stage.discover)
-    assert claim(database, lease.new_owner(), each) is None
+    assert claim(database, claims.new_owner(), each) is None
     process(first, database, handlers(database, each), each)
     run_job(database, each)
     assert statuses(database, 1) == ["succeeded", "duplicate"]

@@ -19,12 +19,11 @@ from job_parts import rows, value
 from learning_parts import handlers, ingest, learning_settings, upload
 from teaching_texts import about
 
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import Batch, claim, release
 from shoal.jobs.queue.embed_items import submit_embedding
-from shoal.jobs.queue.recovery import reclaim_expired_leases, reconcile
+from shoal.jobs.queue.recovery import Watchdog, reclaim_expired_leases, reconcile
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
-from shoal.jobs.queue.watchdog import Watchdog
 from shoal.jobs.stages import embed, score
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.embed import Embedding
@@ -60,7 +59,7 @@ def host_clock(offset: float) -> Iterator[None]:
 def on_host(boot: str) -> Iterator[None]:
     """Be on a machine with this identity and the same process namespace, as the first of any machine is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lease, "_boot", lambda: boot)
+        patch.setattr(claims, "_boot", lambda: boot)
         yield
 
 
@@ -76,7 +75,7 @@ def test_a_host_whose_clock_is_wrong_neither_loses_nor_steals_work(
     upload(database, settings, TEXTS)
     started = time.time()
     with host_clock(offset):
-        batch = must(claim(database, lease.new_owner(), settings))
+        batch = must(claim(database, claims.new_owner(), settings))
     (expires,) = {
         row[0] for row in rows(database, "SELECT lease_expires_at FROM job_items WHERE lease_expires_at > 0")
     }
@@ -104,34 +103,34 @@ def test_only_the_own_process_table_shows_a_death(database: Database, settings: 
     owner = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.strip()
-    assert lease.is_local(owner)
-    assert lease.is_dead(owner)
+    assert claims.is_local(owner)
+    assert claims.is_dead(owner)
     must(claim(database, owner, settings))
     # The host has the same name, and no process of this number.
     with on_host("another"):
-        assert not lease.is_local(owner)
-        assert not lease.is_dead(owner)
-        assert not lease.has_parent(owner)
+        assert not claims.is_local(owner)
+        assert not claims.is_dead(owner)
+        assert not claims.has_parent(owner)
         assert reconcile(database, settings).reclaimed == 0
         assert reclaim_expired_leases(database, settings, time.time() + settings.lease_seconds + 1)[0] > 0
 
 
 def test_owners_of_two_hosts_with_one_name_differ() -> None:
-    mine = lease.host()
+    mine = claims.host()
     with on_host("another"):
-        assert lease.host() != mine
+        assert claims.host() != mine
     assert len(mine) < 100
-    assert lease.BOOT_ID.exists()
-    assert lease.BOOT_ID.read_text().strip() in mine
+    assert claims.BOOT_ID.exists()
+    assert claims.BOOT_ID.read_text().strip() in mine
 
 
 def test_without_a_boot_id_the_network_card_tells_hosts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "BOOT_ID", Path("/nowhere"))
-    lease._boot.cache_clear()
+    monkeypatch.setattr(claims, "BOOT_ID", Path("/nowhere"))
+    claims._boot.cache_clear()
     try:
-        assert lease._boot().startswith(f"{os.uname().nodename}-")
+        assert claims._boot().startswith(f"{os.uname().nodename}-")
     finally:
-        lease._boot.cache_clear()
+        claims._boot.cache_clear()
 
 
 class Thief:
@@ -147,7 +146,7 @@ class Thief:
         other = open_database(self._settings.database_url)
         with on_host("another"):
             reclaim_expired_leases(other, self._settings, time.time() + self._settings.lease_seconds + 1)
-            while batch := claim(other, lease.new_owner(), self._settings):
+            while batch := claim(other, claims.new_owner(), self._settings):
                 self.stolen.append(batch)
         self.before = dump(other)
         other.close()
@@ -217,7 +216,7 @@ def test_a_worker_that_was_cut_off_stores_nothing(
     cut_off: set[Stage] = set()
     using = all_handlers(database, settings)
     for _ in range(200):
-        batch = claim(database, lease.new_owner(), settings)
+        batch = claim(database, claims.new_owner(), settings)
         if batch is None:
             break
         seen.add(batch.stage)

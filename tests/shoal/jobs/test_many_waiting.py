@@ -25,11 +25,10 @@ from postgres_schemas import sqlite_only
 from shoal.errors import DocumentError
 from shoal.jobs.queue import queries
 from shoal.jobs.queue.claims import has_claimable_work
-from shoal.jobs.queue.job_changes import cancel
+from shoal.jobs.queue.progress import MAX_WAITS
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.submission import Upload, submit_document, submit_replacement
-from shoal.jobs.queue.transitions import MAX_COPIES
-from shoal.jobs.queue.waits import MAX_WAITS
+from shoal.jobs.queue.transitions import MAX_COPIES, cancel
 from shoal.jobs.stages.runner import process
 from shoal.models.documents import DocumentDraft, ScoredDocument
 from shoal.models.jobs import OnConflict

@@ -12,7 +12,7 @@ from fake_scorer import FakeScorer
 from job_parts import assert_consistent, rows, value
 
 from shoal.formats.drafts import make_draft
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_items, list_jobs
 from shoal.jobs.queue.states import FINAL
@@ -45,7 +45,7 @@ def upload_and_work(url: str, number: int, barrier: Any, results: Any) -> None:
         upload.finish()
         job_id = submit_document(database, settings, drafts[0], idempotency_key="key", request_hash="hash")
         while True:
-            batch = claim(database, lease.new_owner(), settings)
+            batch = claim(database, claims.new_owner(), settings)
             if batch is not None:
                 process(batch, database, handlers, settings)
             elif all(job.ended for job in list_jobs(database, limit=1000)):

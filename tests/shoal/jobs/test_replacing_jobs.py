@@ -15,7 +15,7 @@ from replacing_parts import COURT, FIRE, PLANT, TIDE, chunks_of, contents, text_
 
 from shoal.engine import Engine
 from shoal.formats.drafts import make_draft
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import Batch, claim
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.submission import submit_document, submit_replacement
@@ -45,7 +45,7 @@ class Workers:
         self.handlers = handlers_for(database, FakeScorer(), settings)
 
     def claim(self) -> Batch | None:
-        return claim(self._database, lease.new_owner(), self._settings)
+        return claim(self._database, claims.new_owner(), self._settings)
 
     def process(self, batch: Batch) -> None:
         process(batch, self._database, self.handlers, self._settings)

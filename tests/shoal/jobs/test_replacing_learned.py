@@ -30,7 +30,7 @@ from teaching_texts import about
 
 from shoal.engine import Engine
 from shoal.formats.drafts import make_draft
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.submission import submit_replacement, submit_rescore
 from shoal.jobs.stages import score as rescore_stage
@@ -107,7 +107,7 @@ def test_text_whose_observations_were_removed_is_discovered_again(
     using = handlers(database, learning)
     withdrawn = """UPDATE observed_documents SET state = 'withdrawn'
                    WHERE content_hash = (SELECT content_hash FROM job_items WHERE status = 'scoring')"""
-    while batch := claim(database, lease.new_owner(), learning):
+    while batch := claim(database, claims.new_owner(), learning):
         if batch.stage is Stage.score:
             with database.write() as transaction:
                 assert transaction.execute(withdrawn) == 1
@@ -131,7 +131,7 @@ def test_replacement_survives_death_at_every_statement(database: Database, learn
             before, after = contents(database), next(texts)
             submit_replacement(database, learning, document_id, replacement(learning, after))
             died_once = False
-            while batch := claim(database, lease.new_owner(), learning):
+            while batch := claim(database, claims.new_owner(), learning):
                 is_score = batch.stage is Stage.score
                 if is_score and not died_once:
                     with contextlib.suppress(KilledError), killed_at(database, at) as died:

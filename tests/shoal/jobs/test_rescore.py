@@ -27,11 +27,11 @@ from teaching_texts import about, text_of
 
 from lagoon.scorer import ReefScorer
 from shoal.formats import blocks
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.job_changes import cancel
 from shoal.jobs.queue.queries import get_job, list_jobs
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
+from shoal.jobs.queue.transitions import cancel
 from shoal.jobs.stages import score as rescore_stage
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models.jobs import JobKind, JobStatus, Stage
@@ -214,11 +214,11 @@ def test_rescore_keeps_scores_of_later_versions(database: Database, settings: Se
     ingest(database, settings, [EARLY])
     job_id = submit_rescore(database, settings)
     for stage in (Stage.rediscover, Stage.relearn):
-        batch = claim(database, lease.new_owner(), settings)
+        batch = claim(database, claims.new_owner(), settings)
         assert batch is not None
         assert batch.stage is stage
         process(batch, database, handlers(database, settings), settings)
-    waiting = claim(database, lease.new_owner(), settings)
+    waiting = claim(database, claims.new_owner(), settings)
     assert waiting is not None
     ingest(database, settings, LATER)
     rescore(database, settings)
@@ -236,7 +236,7 @@ def test_canceled_rescore_leaves_the_rest_unchanged(database: Database, settings
     expected = stale(database)
     job_id = submit_rescore(database, settings)
     while statuses(database, job_id).count("succeeded") < 2:
-        batch = claim(database, lease.new_owner(), settings)
+        batch = claim(database, claims.new_owner(), settings)
         assert batch is not None
         process(batch, database, handlers(database, settings), settings)
     assert cancel(database, job_id).status is JobStatus.canceled
@@ -269,7 +269,7 @@ def test_long_document_is_rescored_in_parts_and_resumes_after_a_kill(
     with Crew(database, settings).simulate_deaths() as crew:
         done: list[Any] = []
         for _ in range(200):
-            batch = claim(database, lease.new_owner(), settings)
+            batch = claim(database, claims.new_owner(), settings)
             if batch is None:
                 break
             with killed_at(database, 45) as died, contextlib.suppress(KilledError):

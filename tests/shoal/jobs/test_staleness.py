@@ -35,7 +35,7 @@ from teaching_texts import SENTENCES, WORDS, about, text_of
 
 from shoal import Engine
 from shoal.jobs import in_process
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_job
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
@@ -141,7 +141,7 @@ def test_document_scored_with_words_that_changed_meanwhile_is_marked(
     database: Database, settings: Settings
 ) -> None:
     upload(database, settings, [about("fire", "zorblat"), f"{PLAIN} Again."])
-    while (waiting := claim(database, lease.new_owner(), settings)) and waiting.stage is not Stage.score:
+    while (waiting := claim(database, claims.new_owner(), settings)) and waiting.stage is not Stage.score:
         process(waiting, database, handlers(database, settings), settings)
     assert waiting is not None
     ingest(database, settings, [about("sea", "zorblat", 8)])
@@ -221,7 +221,7 @@ def test_rescore_of_stale_documents_survives_death_at_every_statement(
             Crew(library, own).simulate_deaths() as crew,
         ):
             is_dead = False
-            while batch := claim(library, lease.new_owner(), own):
+            while batch := claim(library, claims.new_owner(), own):
                 if is_dead:
                     process(batch, library, handlers(library, own), own)
                     continue

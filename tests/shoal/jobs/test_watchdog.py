@@ -15,13 +15,11 @@ from waiting import until
 
 from shoal.errors import ShoalError
 from shoal.jobs import in_process
-from shoal.jobs.queue import lease, queries, watchdog
+from shoal.jobs.queue import claims, queries, recovery
 from shoal.jobs.queue.claims import Batch, claim, leases
-from shoal.jobs.queue.job_changes import cancel
-from shoal.jobs.queue.recovery import reconcile
+from shoal.jobs.queue.recovery import Watchdog, reconcile, renewing_leases, time_limit
 from shoal.jobs.queue.submission import Upload, submit_rescore
-from shoal.jobs.queue.transitions import Outcome, finish_items
-from shoal.jobs.queue.watchdog import Watchdog, renewing_leases, time_limit
+from shoal.jobs.queue.transitions import Outcome, cancel, finish_items
 from shoal.jobs.stages.runner import process
 from shoal.models.documents import DocumentDraft, ScoredDocument
 from shoal.models.jobs import ItemStatus, JobStatus, Stage
@@ -78,7 +76,7 @@ def die(_settings: Settings, _job_id: int) -> None:
 def killed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Owners passed to `kill`, which is mocked because the owner is usually the test process."""
     owners: list[str] = []
-    monkeypatch.setattr(lease, "kill", owners.append)
+    monkeypatch.setattr(claims, "kill", owners.append)
     return owners
 
 
@@ -93,7 +91,7 @@ def test_blocked_process_keeps_its_lease_until_its_time_limit(database: Database
     job_id = upload(database, settings, [ENDLESS])
     clock = Clock()
     dog = Watchdog(database, settings, clock)
-    limit = int(settings.item_time_limit * watchdog.MIN_TIME_SHARE)
+    limit = int(settings.item_time_limit * recovery.MIN_TIME_SHARE)
     child = SPAWN.Process(target=work, args=(settings,))
     child.start()
     try:
@@ -235,7 +233,7 @@ def test_process_with_a_local_job_renews_its_leases(database: Database, settings
     opened = in_process.open_upload(database, settings).begin()
     opened.add(draft("a"))
     job_id = opened.finish()
-    batch = claim(database, lease.new_owner(), settings, job_id=job_id)
+    batch = claim(database, claims.new_owner(), settings, job_id=job_id)
     assert batch is not None
     before = expiry(database)
     with renewing_leases(database, settings, job_id):

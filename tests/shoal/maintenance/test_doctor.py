@@ -24,7 +24,7 @@ import lagoon
 from shoal.cli.app import run
 from shoal.engine import Engine
 from shoal.formats.drafts import make_draft
-from shoal.jobs.queue import lease
+from shoal.jobs.queue import claims
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.submission import Upload
@@ -500,7 +500,7 @@ def open_job(library: Path, settings: Settings) -> int:
 def process_batch(settings: Settings) -> bool:
     database = open_database(settings.database_url)
     try:
-        batch = claim(database, lease.new_owner(), settings)
+        batch = claim(database, claims.new_owner(), settings)
         if batch is not None:
             process(batch, database, handlers_for(database, FakeScorer(), settings), settings)
         return batch is not None
@@ -575,7 +575,7 @@ def test_item_without_text_fails_with_a_reason(settings: Settings, open_job: int
 
 def test_claim_of_a_dead_worker_is_reclaimed(settings: Settings, open_job: int) -> None:
     database = open_database(settings.database_url)
-    assert claim(database, lease.new_owner(), settings, time.time() - 2 * settings.lease_seconds) is not None
+    assert claim(database, claims.new_owner(), settings, time.time() - 2 * settings.lease_seconds) is not None
     database.close()
     assert "shoal worker" in only(check(settings).findings, "leases").advice
     assert only(check(settings, repair=True).repaired, "leases")

@@ -16,7 +16,7 @@ from faults import KILLED, killed_in_transaction
 
 from shoal import Engine
 from shoal.errors import NoteStateError
-from shoal.maintenance import record_import
+from shoal.maintenance import import_export
 from shoal.maintenance.import_export import Imported
 from shoal.notes.notes import OwnerNotes
 
@@ -230,7 +230,7 @@ def test_killed_import_is_completed_by_another(
     fill(original)
     exported = lines(original)
     import_lines(whole, exported)
-    monkeypatch.setattr(record_import, "NOTES_TOGETHER", 2)
+    monkeypatch.setattr(import_export, "NOTES_TOGETHER", 2)
 
     def read() -> None:
         with Engine(killed.settings.database_path, scorer=FakeScorer(), learning=False) as other:

@@ -17,7 +17,7 @@ import lagoon
 from shoal import Engine
 from shoal.maintenance.doctor import Report
 from shoal.models.notes import Note
-from shoal.notes import rescoring
+from shoal.notes import note_maintenance
 from shoal.settings import Settings
 
 LAVA = "Lava of a volcano cools to basalt and ash."
@@ -186,23 +186,23 @@ class OtherData(FakeScorer):
 def test_rescore_brings_notes_to_other_data_and_can_be_interrupted(
     engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rescoring, "RESCORED_TOGETHER", 2)
+    monkeypatch.setattr(note_maintenance, "RESCORED_TOGETHER", 2)
     notes = engine.notes.of("me")
     for number in range(7):
         notes.add(f"{LAVA} Number {number}.")
     with Engine(settings=settings, scorer=OtherData()) as newer:
         assert newer.notes.of("me").search("verdict of a judge").results == (), "reefs cannot be compared"
-        write, calls = rescoring.write_scores, iter(range(100))
+        write, calls = note_maintenance.write_scores, iter(range(100))
 
         def die(*args: Any) -> bool:
             if next(calls) == 5:
                 raise KeyboardInterrupt
             return write(*args)
 
-        monkeypatch.setattr(rescoring, "write_scores", die)
+        monkeypatch.setattr(note_maintenance, "write_scores", die)
         with pytest.raises(KeyboardInterrupt):
             newer.maintenance.rescore()
-        monkeypatch.setattr(rescoring, "write_scores", write)
+        monkeypatch.setattr(note_maintenance, "write_scores", write)
         assert len(newer.notes.of("me").search("verdict of a judge", top_k=50).results) == 4
         assert newer.maintenance.rescore().n_notes == 3
         assert len(newer.notes.of("me").search("verdict of a judge", top_k=50).results) == 7
@@ -226,14 +226,14 @@ def test_change_during_a_rescore_wins(
 ) -> None:
     note = engine.notes.of("me").add(LAVA).note
     with Engine(settings=settings, scorer=OtherData()) as newer:
-        score, texts = rescoring.score_texts, iter([RAIN])
+        score, texts = note_maintenance.score_texts, iter([RAIN])
 
         def change_meanwhile(*args: Any, **options: Any) -> Any:
             for text in texts:
                 engine.notes.of("me").update(note.id, text=text)
             return score(*args, **options)
 
-        monkeypatch.setattr(rescoring, "score_texts", change_meanwhile)
+        monkeypatch.setattr(note_maintenance, "score_texts", change_meanwhile)
         newer.maintenance.rescore()
         assert newer.notes.of("me").get(note.id).text == RAIN
         assert newer.maintenance.doctor().is_healthy

@@ -15,10 +15,17 @@ from note_model import CATEGORIES, CHECKSUM, TAGS, WORDS, ModelNote, model_notes
 
 from shoal.models.notes import TagRelevance
 from shoal.models.queries import QueryReef
-from shoal.notes import largest
 from shoal.notes.environment import Environment
 from shoal.notes.note_index import NoteIndex, TermNumbers
-from shoal.notes.ranking import NoteFilters, NoteQuery, NoteRanking, QueryTerm, query_terms, rank_notes
+from shoal.notes.ranking import (
+    NoteFilters,
+    NoteQuery,
+    NoteRanking,
+    QueryTerm,
+    largest,
+    query_terms,
+    rank_notes,
+)
 from shoal.settings import Settings
 
 SETTINGS = Settings()
@@ -102,8 +109,8 @@ def check_order(ranking: NoteRanking) -> None:
 def test_largest_scores_equal_those_of_a_sort(raw: list[int], n: int, run: int) -> None:
     scores = np.array(raw, dtype=np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(largest, "RUN", run)
-        found = largest.largest(scores, n).tolist()
+        patch.setattr("shoal.notes.ranking.RUN", run)
+        found = largest(scores, n).tolist()
     assert found == sorted((i for i, score in enumerate(raw) if score), key=lambda i: (-raw[i], i))[:n]
 
 

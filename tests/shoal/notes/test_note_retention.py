@@ -12,9 +12,9 @@ from fake_scorer import FakeScorer
 from faults import KILLED, killed_in_transaction
 
 from shoal import Engine
-from shoal.notes import retention
+from shoal.notes import session_maintenance
 from shoal.notes.notes import OwnerNotes
-from shoal.notes.retention import Pruned, prune
+from shoal.notes.session_maintenance import Pruned, prune
 from shoal.notes.session_rows import SessionRows
 
 LAVA = "Lava of a volcano cools to basalt and ash."
@@ -114,8 +114,8 @@ def test_batches_are_bounded(engine: Engine, notes: OwnerNotes, monkeypatch: pyt
     show(notes, *sessions)
     for session in sessions:
         age(engine, session)
-    monkeypatch.setattr(retention, "TOGETHER", 2)
-    monkeypatch.setattr(retention, "MAX_BATCHES", 2)
+    monkeypatch.setattr(session_maintenance, "TOGETHER", 2)
+    monkeypatch.setattr(session_maintenance, "MAX_BATCHES", 2)
     first = engine.notes.prune()
     assert (first.events, first.shown, first.sessions) == (4, 4, 4)
     assert engine.notes.prune() == Pruned(events=3, shown=3, sessions=3)
@@ -130,7 +130,7 @@ def test_killed_retention_is_completed_by_the_next(
     for session in old:
         age(engine, session)
     before: Any = notes.get(note_id)
-    monkeypatch.setattr(retention, "TOGETHER", 2)
+    monkeypatch.setattr(session_maintenance, "TOGETHER", 2)
 
     def prune_in_time() -> None:
         with Engine(engine.settings.database_path, scorer=FakeScorer(), learning=False) as other:

@@ -20,7 +20,7 @@ import lagoon
 import shoal
 from benchmarks.similarity import Groups, measure
 from shoal.errors import QueryError
-from shoal.models.similarity import DUPLICATE, MAX_CHARS, Similarity
+from shoal.models.notes import DUPLICATE, MAX_CHARS, Similarity
 from shoal.notes.index_cache import MAX_TABLE_TERMS, TermTable, term_table
 from shoal.notes.opposites import Statement, signs
 from shoal.notes.similarity import (

@@ -19,7 +19,7 @@ from scored_documents import CHECKSUM, make_scored
 from shoal.declared.filters import SearchFilters
 from shoal.models.documents import DocFormat, ScoredDocument
 from shoal.models.queries import QueryInfo, QueryReef
-from shoal.models.search import Fusion, SearchMode, TagsMatch
+from shoal.models.search import Fusion, SearchMode, TagsMatch, Weights
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.query_analysis import AnalyzedQuery
@@ -31,7 +31,6 @@ from shoal.storage import document_writer, migrate
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
-from shoal.support.presets import Weights
 
 N_REEFS = 8
 SCORER = SimpleNamespace(

@@ -14,12 +14,11 @@ from shoal.index.lexical import BM25
 from shoal.index.matching import IndexTerm
 from shoal.index.overlaps import OVERLAP_UNIT
 from shoal.models.queries import QueryReef
-from shoal.models.search import Fusion, SearchMode
+from shoal.models.search import Fusion, SearchMode, Weights
 from shoal.search.query_language import Term, parse_query
 from shoal.search.ranking import Ranked
 from shoal.search.signals import UNIT
 from shoal.storage.database import Snapshot
-from shoal.support.presets import Weights
 from shoal.words.typed import stems_of
 
 PAIR_SHARE = 0.2

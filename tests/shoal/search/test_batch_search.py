@@ -13,8 +13,7 @@ from fake_scorer import FakeScorer
 
 from shoal import Engine
 from shoal.errors import QueryError, ReadTimeoutError
-from shoal.models.batches import BatchAnswer
-from shoal.models.search import SearchResponse
+from shoal.models.search import BatchAnswer, SearchResponse
 from shoal.search.filters import CompiledFilters
 from shoal.search.searcher import Searcher
 from shoal.settings import Settings

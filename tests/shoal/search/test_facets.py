@@ -35,8 +35,7 @@ from shoal.filters.objects import make_filter
 from shoal.filters.tree import All, Condition, Node, Op, conditions_of, text_of
 from shoal.filters.value_checks import span_of
 from shoal.models.documents import DocFormat
-from shoal.models.facets import Facet, FacetValue
-from shoal.models.search import SearchMode, TagsMatch
+from shoal.models.search import Facet, FacetValue, SearchMode, TagsMatch
 from shoal.search.filters import CompiledFilters, compile_filters, facet_counter
 from shoal.search.library_index import IndexCache
 from shoal.storage.database import Database

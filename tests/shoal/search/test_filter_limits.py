@@ -30,8 +30,7 @@ from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache, LibraryView
 from shoal.search.searcher import Searcher
 from shoal.settings import Settings
-from shoal.storage.database import Snapshot
-from shoal.storage.read_deadline import Deadline
+from shoal.storage.database import Deadline, Snapshot
 
 DOCUMENTS = [({"n": i}, [], "t", None, DocFormat.markdown, [1.0]) for i in range(3)]
 

@@ -21,9 +21,9 @@ from shoal import Engine
 from shoal.errors import IndexBehindError, InvalidFieldError, ReplicaBehindError
 from shoal.index import follower, upkeep
 from shoal.settings import Settings
-from shoal.storage import read_tokens
+from shoal.storage import index_records
 from shoal.storage.index_records import Lag
-from shoal.storage.postgres.sessions import PostgresListener
+from shoal.storage.postgres.transactions import PostgresListener
 
 FD_SETSIZE = 1024
 """From this descriptor on, `select` refuses files."""
@@ -123,7 +123,7 @@ def test_a_search_waits_for_what_its_caller_wrote(engine: Engine, monkeypatch: p
     token = engine.written()
     engine.await_written(token)
     arrived = threading.Event()
-    monkeypatch.setattr(read_tokens, "has", lambda *_: arrived.is_set())
+    monkeypatch.setattr(index_records, "has", lambda *_: arrived.is_set())
     monkeypatch.setattr("shoal.library.state.MAX_SECONDS", 0.3)
     with pytest.raises(ReplicaBehindError, match="try again"):
         engine.await_written(token)
@@ -137,7 +137,7 @@ def test_a_search_waits_for_what_its_caller_wrote(engine: Engine, monkeypatch: p
 def test_a_listener_hears_of_changes_and_of_work_and_survives_its_connection(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shoal.storage.postgres.sessions.RECONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("shoal.storage.postgres.transactions.RECONNECT_SECONDS", 0.2)
     with contextlib.closing(engine.database.listener()) as listener:  # type: ignore[type-var]
         assert listener is not None
         assert listener.wait("index", 0.1), "what came before it listened is unknown"

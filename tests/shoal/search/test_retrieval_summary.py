@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.models.retrieval import Retrieved
+from shoal.models.search import Retrieved
 from shoal.search.retrieval import summary_of
 
 

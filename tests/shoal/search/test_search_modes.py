@@ -28,7 +28,7 @@ from ranking_model import ModelRanking
 from shoal.declared.filters import SearchFilters
 from shoal.models.documents import DocFormat
 from shoal.models.queries import QueryReef
-from shoal.models.search import Fusion, SearchMode
+from shoal.models.search import BUILT_IN, Fusion, SearchMode, Weights
 from shoal.search import ordering
 from shoal.search import signals as fusion_module
 from shoal.search.filters import compile_filters
@@ -37,7 +37,6 @@ from shoal.search.query_analysis import ONE_SIGNAL
 from shoal.search.ranking import Ranked, Ranking
 from shoal.search.signals import DenseCosines
 from shoal.storage.database import Snapshot
-from shoal.support.presets import BUILT_IN, Weights
 
 # Mostly plain words, because many required terms leave no results.
 pieces = st.one_of(

@@ -33,15 +33,14 @@ from shoal.declared.filters import SearchFilters
 from shoal.index.upkeep import update_index
 from shoal.models.documents import DocFormat
 from shoal.models.queries import QueryReef
-from shoal.models.search import Fusion, SearchMode, TagsMatch
+from shoal.models.search import Fusion, SearchMode, TagsMatch, Weights
 from shoal.search import ordering, results, signals
 from shoal.search.filters import compile_filters
 from shoal.search.ranking import Ranked
 from shoal.storage import document_writer, staleness
+from shoal.storage.chunk_queries import TEXT_TYPES
 from shoal.storage.database import Database, Snapshot
-from shoal.storage.file_types import TEXT_TYPES
 from shoal.support.clock import timestamp
-from shoal.support.presets import Weights
 
 pieces = st.one_of(
     st.sampled_from([*WORDS, "Storms", "weather", "absent"]),

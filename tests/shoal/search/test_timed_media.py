@@ -24,8 +24,8 @@ from shoal.models.files import FilePlace, Locator, LocatorKind, SourceFile, time
 from shoal.models.recordings import Modality, ShownChunk, ShownEvidence
 from shoal.models.search import SearchResponse
 from shoal.settings import Settings
-from shoal.storage import timed_media
-from shoal.storage.timed_media import modality_of
+from shoal.storage import chunk_queries
+from shoal.storage.chunk_queries import modality_of
 from shoal_api import create_app
 
 SUBJECTS = (
@@ -204,7 +204,7 @@ def test_overlapping_anchors_have_a_bundle_each(engine: Engine, tmp_path: Path) 
 def test_bundle_of_a_hostile_file_is_bounded_and_has_its_anchor(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timed_media, "MAX_EVIDENCE_CHUNKS", 3)
+    monkeypatch.setattr(chunk_queries, "MAX_EVIDENCE_CHUNKS", 3)
     frames = "".join(f"\n\n# Frame at 00:01:40\n\nAnother of number{n}.\n" for n in range(9))
     store(engine, tmp_path, transcript({100: "A zeppelin."}) + frames)
     for word in ("zeppelin", "number8"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shoal.errors import ReadOnlyDatabaseError
-from shoal.storage.sqlite.files import alone
+from shoal.storage.sqlite.database import alone
 
 
 def test_the_lock_is_exclusive_although_each_holder_removes_the_file(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ from shoal.storage.opening import open_database
 from shoal.storage.postgres import database as module
 from shoal.storage.postgres.address import with_schema
 from shoal.storage.postgres.database import PostgresDatabase
-from shoal.storage.postgres.sessions import lock_key
 from shoal.storage.postgres.statements import ESCAPE, ROWS_COPIED
+from shoal.storage.postgres.transactions import lock_key
 
 COUNT = "SELECT COUNT(*) FROM workers"
 INSERT = "INSERT INTO workers VALUES (:name, 'host', :pid, 1, '1', 'then', 0)"

@@ -23,7 +23,7 @@ from shoal.errors import (
 )
 from shoal.storage.opening import open_database
 from shoal.storage.postgres import database as module
-from shoal.storage.postgres import errors
+from shoal.storage.postgres import statements
 from shoal.storage.postgres.database import PostgresDatabase
 
 INSERT = "INSERT INTO workers VALUES (:name, 'host', 1, 1, '1', 'then', 0)"
@@ -186,7 +186,7 @@ STATES: list[tuple[str, type[StorageError], str]] = [
 @pytest.mark.parametrize(("state", "kind", "advice"), STATES, ids=[state for state, *_ in STATES])
 def test_an_error_of_the_server_says_what_to_do(state: str, kind: type[StorageError], advice: str) -> None:
     error: Any = psycopg.errors.lookup(state)("secret")
-    translated = errors.translate_error(error, "schema x of database y")
+    translated = statements.translate_error(error, "schema x of database y")
     assert type(translated) is kind
     assert advice in str(translated)
     assert "secret" not in str(translated)
@@ -202,7 +202,7 @@ def test_an_error_of_the_server_says_what_to_do(state: str, kind: type[StorageEr
 def test_a_standby_is_read_only(state: str, text: str) -> None:
     for given, is_standby in ((text, True), ("something else", False)):
         error: Any = psycopg.errors.lookup(state)(given)
-        translated = errors.translate_error(error, "schema x")
+        translated = statements.translate_error(error, "schema x")
         assert isinstance(translated, ReadOnlyDatabaseError) == is_standby
 
 
@@ -220,6 +220,6 @@ def test_a_standby_is_read_only(state: str, text: str) -> None:
 )
 def test_a_connection_that_fails_says_what_to_do(text: str, advice: str) -> None:
     """libpq tells no code."""
-    translated = errors.translate_error(psycopg.OperationalError(text), "schema x")
+    translated = statements.translate_error(psycopg.OperationalError(text), "schema x")
     assert type(translated) is DatabaseUnavailableError
     assert advice in str(translated)

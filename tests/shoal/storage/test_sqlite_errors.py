@@ -17,7 +17,7 @@ from shoal.errors import (
     StorageError,
 )
 from shoal.storage.database import Database
-from shoal.storage.sqlite.errors import translate_error
+from shoal.storage.sqlite.database import translate_error
 
 
 def _damage_text(connection: sqlite3.Connection) -> None:

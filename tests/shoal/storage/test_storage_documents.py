@@ -16,7 +16,7 @@ from shoal.errors import DuplicateContentError
 from shoal.index.matching import HEADINGS, TEXT
 from shoal.models.documents import ScoredDocument
 from shoal.search.library_index import IndexCache
-from shoal.storage import chunk_rows, document_writer, index_tables, migrate
+from shoal.storage import document_writer, index_tables, migrate
 from shoal.storage.chunk_queries import get_chunks, packed_profiles
 from shoal.storage.database import Database
 from shoal.storage.document_queries import get_content, get_document
@@ -95,7 +95,7 @@ def test_a_duplicate_does_not_affect_other_documents_of_the_transaction(database
 
 @pytest.mark.parametrize(
     ("module", "statement"),
-    [(chunk_rows, "INSERT_SECTION"), (chunk_rows, "INSERT_CHUNK"), (index_tables, "NOTE_CHANGE")],
+    [(document_writer, "INSERT_SECTION"), (document_writer, "INSERT_CHUNK"), (index_tables, "NOTE_CHANGE")],
 )
 def test_a_failed_write_stores_nothing(
     database: Database, monkeypatch: pytest.MonkeyPatch, module: ModuleType, statement: str

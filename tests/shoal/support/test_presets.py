@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from shoal.engine import Engine
 from shoal.errors import QueryError, SettingsError
-from shoal.settings import Settings
-from shoal.support.presets import (
+from shoal.models.search import (
     BUILT_IN,
     MAX_DEFINED,
     MIN_WEIGHT,
@@ -21,6 +20,7 @@ from shoal.support.presets import (
     all_presets,
     parse_presets,
 )
+from shoal.settings import Settings
 
 DEFINED = "manuals=0.7,0.2,0.1; letters = 3, 1, 0 ; letters2=0.5, 0.4, 0.1, 0.6"
 
