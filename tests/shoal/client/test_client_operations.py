@@ -40,7 +40,7 @@ from shoal.client import (
 )
 from shoal.declared.documents import DocumentFields
 from shoal.declared.filters import SearchFilters
-from shoal.declared.notes import NewNote, NoteChanges, NoteListArguments, NoteSearchArguments
+from shoal.declared.notes import NewNote, NoteChanges, NoteListArguments, NoteSearchArguments, RecallArguments
 from shoal.declared.search import SearchArguments
 from shoal.engine import Engine
 from shoal.models.scores import RerankFallback
@@ -66,6 +66,7 @@ DECLARED = (
     NoteChanges,
     NoteListArguments,
     NoteSearchArguments,
+    RecallArguments,
     DocumentFields,
 )
 
