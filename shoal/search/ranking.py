@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -71,6 +72,11 @@ OF_NAME = 1.0
 OF_IDENTIFIERS = 0.25
 """What all identifiers of the query add to a score, in the same parts; chosen with
 `benchmarks/identifiers.py`."""
+DEFINING = ("def", "class", "func", "fn", "function", "fun", "struct", "interface", "trait", "enum", "type")
+"""First words of the headings that definitions have in source code (`shoal.conversion.source_code`)."""
+DEFINING_STEMS = tuple(stems_of(DEFINING))
+IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:_|(?<=[a-z])[A-Z])[\w$]*(?:\(\))?")
+"""A name in code of several words, such as `before_request`, `LocalProxy` or `run_app()`."""
 MOST_IDENTIFIED = 10
 """Passages with the rarest identifier; in more, it singles out none."""
 
@@ -124,9 +130,19 @@ def _named(library: LibraryIndex, parsed: ParsedQuery) -> NDArray[np.bool_] | No
     tokens = tokens_of(parsed.plain)
     if not tokens or len(tokens) > MAX_PHRASE_WORDS or parsed.required or parsed.excluded:
         return None
-    name = IndexTerm((FIRST, *stems_of(tokens), LAST), frozenset({TITLE, HEADINGS}))
-    (found,) = find(library.index, [name])
-    return found.mask() if found.n_chunks else None
+    stems = stems_of(tokens)
+    name = IndexTerm((FIRST, *stems, LAST), frozenset({TITLE, HEADINGS}))
+    is_word = len(parsed.plain.split()) == 1
+    definitions = [
+        IndexTerm((FIRST, keyword, *stems, LAST), frozenset({HEADINGS}))
+        for keyword in (DEFINING_STEMS if is_word else ())
+    ]
+    named, *defined = (matches for matches in find(library.index, [name, *definitions]))
+    masks = [matches.mask() for matches in defined if matches.n_chunks]
+    # An identifier is no name in words: `stream_with_context` is not the section "Streaming with context".
+    if named.n_chunks and not (masks and IDENTIFIER.fullmatch(parsed.plain.strip())):
+        masks.append(named.mask())
+    return functools.reduce(np.logical_or, masks) if masks else None
 
 
 def _identified(analyzed_query: AnalyzedQuery) -> NDArray[np.bool_] | None:
