@@ -40,6 +40,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shoal import Engine
+from shoal.settings import Settings
 
 TOP_K = 10
 BUDGET = 2_000
@@ -113,7 +114,9 @@ class Memory:
 
     def __init__(self, conversation: Conversation, folder: Path, encoder: str) -> None:
         self.conversation = conversation
-        self.engine = Engine(folder / f"{conversation.name}.db", encoder=encoder)
+        database = f"sqlite:///{folder / conversation.name}.db"
+        given = {"encoder": encoder, "embed": True} if encoder else {}
+        self.engine = Engine(settings=Settings(database_url=database, **given))
         self.notes = self.engine.notes.of("someone")
         items = [
             {"text": text, "session_id": session}
@@ -127,6 +130,7 @@ class Memory:
         self.remembered = self.engine.notes.of("remembered")
         self._turn_of: dict[int, int] = {}
         self.remember()
+        self.engine.notes.embed()
 
     def ways(self, names: Sequence[str]) -> Iterator[tuple[str, Find]]:
         """The ways to search, one at a time: documents come last, since the library of notes has none."""

@@ -229,6 +229,8 @@ class Engine:
         """Close the database connections."""
         if self.settings.query_log != "off":
             self.queries.close()
+        if "notes" in self.__dict__:
+            self.notes.close()
         self._library.close()
 
     def __enter__(self) -> Engine:

@@ -30,7 +30,7 @@ def embed(
     key: Key = None,
     wait: Annotated[bool, typer.Option("--wait", help="With --server: wait for the end of the job.")] = False,
 ) -> None:
-    """Make the vectors of all passages that lack one.
+    """Make the vectors of all passages and notes that lack one.
 
     Passages with a vector are also found by similarity. Searches work meanwhile, and vectors join as they
     come. Unchanged passages keep their vectors. If the command is interrupted, the next run continues where
@@ -55,12 +55,14 @@ def embed(
     with session.engine() as engine:
         with bar(session.err, "embed", bytes_total=0) as progress_bar:
             result = engine.maintenance.embed(again=again, watch=progress_bar.follow)
+        n_notes = engine.notes.embed()
         status = engine.status()
     for title, reason in result.failed:
         session.warn(f"failed: {title}: {reason}")
     session.emit(
         {
             **result._asdict(),
+            "n_notes": n_notes,
             "n_chunks_to_embed": status.n_chunks_to_embed,
             "encoder": status.encoder,
         }
@@ -68,7 +70,8 @@ def embed(
     seconds = time.monotonic() - started
     session.say(
         f"{quantity(result.n_after - result.n_before, 'passage')} embedded, {result.n_after:,} of "
-        f"{status.n_chunks:,} have a vector, {quantity(len(result.failed), 'document')} failed "
+        f"{status.n_chunks:,} have a vector; {quantity(n_notes, 'note')} embedded; "
+        f"{quantity(len(result.failed), 'document')} failed "
         f"({seconds:.1f} s)"
     )
     if result.failed:

@@ -276,7 +276,8 @@ class NoteStatus:
 class NoteScores:
     """How the score of a note came about, step by step.
 
-    signals = words_part + passage_part + reefs_part + similarity_part + turn_part + recency_part + fact_part
+    signals = words_part + passage_part + reefs_part + vectors_part + similarity_part + turn_part
+        + recency_part + fact_part
     final = signals * affinity + relevance_part
     """
 
@@ -297,6 +298,8 @@ class NoteScores:
     relevance: Annotated[float | None, "mean judgement with the tags of the environment; null without one"]
     relevance_part: Annotated[float, "what relevance adds"]
     final: Annotated[float, "the score"]
+    vectors_part: Annotated[float, "what the cosine adds; 0 without an encoder"] = 0.0
+    cosine: Annotated[float | None, "of the vectors of query and note; null if one has none"] = None
 
     @property
     def parts(self) -> tuple[float, ...]:
@@ -305,6 +308,7 @@ class NoteScores:
             self.words_part,
             self.passage_part,
             self.reefs_part,
+            self.vectors_part,
             self.similarity_part,
             self.turn_part,
             self.recency_part,

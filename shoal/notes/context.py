@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from shoal.errors import EncoderError
 from shoal.notes.index_cache import NoteIndexes
 from shoal.notes.note_index import NoteIndex
 from shoal.notes.note_rows import NoteRows
-from shoal.notes.note_vectors import GetVectors
+from shoal.notes.note_vectors import GetVectors, NoteEmbedder
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage.database import Database
+
+if TYPE_CHECKING:
+    from shoal.search.query_vectors import QueryVector
 
 
 @dataclass(frozen=True)
@@ -27,3 +33,17 @@ class NoteContext:
     def index_of(self, rows: NoteRows) -> NoteIndex:
         """Return the index of an owner's notes in the snapshot of `rows`."""
         return self.indexes.of(rows, self.get_scorer().data_checksum)
+
+    @functools.cached_property
+    def embedder(self) -> NoteEmbedder:
+        """Makes the vectors that notes lack."""
+        return NoteEmbedder(self.database, self.get_vectors)
+
+    def query_vector(self, query: str) -> QueryVector | None:
+        """Return the vector of a query; None without an encoder, and if it fails or is late. Not in a
+        snapshot, which would be held meanwhile."""
+        embedder = self.get_vectors()
+        try:
+            return None if embedder is None else embedder.of(query)
+        except EncoderError:
+            return None

@@ -95,6 +95,15 @@ class Notes:
         """The notes of an owner, who need not have any yet. Raises NoteError for an invalid name."""
         return OwnerNotes(self._context, drafts.checked_owner(owner))
 
+    def embed(self) -> int:
+        """Embed the active notes of all owners that lack a vector of the encoder, and return their number; 0
+        without an encoder. Searches begin this in the background. Raises EncoderError."""
+        return self._context.embedder.embed()
+
+    def close(self) -> None:
+        """End what goes on in the background."""
+        self._context.embedder.close()
+
     def extract_waiting(
         self, *, any_time: bool = False, stopping: Callable[[], bool] = lambda: False
     ) -> list[Extracted]:

@@ -3,7 +3,8 @@
     words       BM25F of note and session / that of a note with every word of the query once
     passage     the same of the passage: the notes around it in its session, as one text
     reefs       OF_REEFS * overlap with the profile / the largest one
-    similarity  OF_SIMILARITY * similarity / the largest one, for the best by words and reefs
+    vectors     OF_VECTORS * cosine above the floor of the query / the largest one, with an encoder
+    similarity  OF_SIMILARITY * similarity / the largest one, for the best by the others
     turn        OF_SPEAKER if the query names the speaker of a turn, less OF_QUESTION if the turn asks
     recency     OF_RECENCY, halved for every HALF_LIFE days before the newest note
     fact        what the best of the notes that it replaced scores more
@@ -71,8 +72,12 @@ HALF_LIFE = 90
 """Days after which half of that is left."""
 OF_REEFS = 0.1
 """What the largest overlap adds to a score; all words of the query in one note add about 1."""
+OF_VECTORS = 0.3
+"""What the largest cosine adds to a score."""
 OF_SIMILARITY = 0.2
 """What the largest similarity adds to a score."""
+TINY = 1e-9
+"""Keeps a division by the largest of no values finite."""
 MAX_COMPARED = 50
 """Best notes whose similarity is computed."""
 RELEVANCE_UNIT = 10.0
@@ -141,6 +146,28 @@ class Step(NamedTuple):
     passes: Bools
 
 
+class NoteCosines(NamedTuple):
+    """The cosine of query and note at each place of an index, NaN without a vector, and the cosine that few
+    unrelated texts reach (`shoal.search.query_vectors`)."""
+
+    values: Doubles
+    floor: float
+
+    @classmethod
+    def of(cls, index: NoteIndex, note_ids: Ints, values: Doubles, floor: float) -> NoteCosines:
+        """Put the cosines of some notes in their places. `note_ids` ascend; both (n,)."""
+        at_places = np.full(len(index), math.nan)
+        if len(note_ids):
+            at = np.minimum(np.searchsorted(note_ids, index.note_ids), len(note_ids) - 1)
+            at_places = np.where(note_ids[at] == index.note_ids, values[at], math.nan)
+        return cls(at_places, floor)
+
+    @property
+    def above_floor(self) -> Doubles:
+        above: Doubles = np.nan_to_num(np.maximum(self.values - self.floor, 0.0))
+        return above
+
+
 @dataclass(frozen=True)
 class NoteRanking:
     """The notes that a signal matches, in any order; every array has an element for each.
@@ -148,6 +175,7 @@ class NoteRanking:
     places                   in the index
     words, reefs             raw scores, in units of 1 / UNIT and 1 / OVERLAP_UNIT
     words_part to recency_part   what each signal adds
+    cosine                   NaN without a vector
     fact_ids                 the fact of each, 0 for a note that replaced none
     is_turn, is_named, is_question   of turns: all, those whose speaker the query names, those that ask
     tag_similarity           NaN without tags to compare
@@ -162,6 +190,8 @@ class NoteRanking:
     words_part: Doubles
     passage_part: Doubles
     reefs_part: Doubles
+    vectors_part: Doubles
+    cosine: Doubles
     similarity_part: Doubles
     turn_part: Doubles
     recency_part: Doubles
@@ -200,7 +230,7 @@ class NoteRanking:
     @functools.cached_property
     def own_signals(self) -> Doubles:
         """The sum of the parts of the signals of each note alone."""
-        parts = (self.words_part, self.passage_part, self.reefs_part, self.similarity_part)
+        parts = (self.words_part, self.passage_part, self.reefs_part, self.vectors_part, self.similarity_part)
         return sum((*parts, self.turn_part, self.recency_part), np.zeros(len(self.places)))
 
     @functools.cached_property
@@ -290,6 +320,8 @@ class NoteRanking:
             relevance=known(self.relevance),
             relevance_part=float(self.relevance_part[ordinal]),
             final=float(self.final[ordinal]),
+            vectors_part=float(self.vectors_part[ordinal]),
+            cosine=known(self.cosine),
         )
 
 
@@ -416,15 +448,24 @@ def _impacts(index: NoteIndex, found: Occurrences, weight: float) -> Ints:
     return np.maximum(np.rint(scale * frequency / (frequency + NOTE_BM25.k1)), 1.0).astype(np.int64)
 
 
-def rank_notes(index: NoteIndex, query: NoteQuery, filters: NoteFilters, settings: Settings) -> NoteRanking:
-    """Rank the notes of an index by words and reefs."""
+def rank_notes(
+    index: NoteIndex,
+    query: NoteQuery,
+    filters: NoteFilters,
+    settings: Settings,
+    cosines: NoteCosines | None = None,
+) -> NoteRanking:
+    """Rank the notes of an index by words and reefs, and with an encoder by vectors."""
     scored, reefs = score_words(index, query.terms), index.overlaps(query.query_z)
+    if cosines is None:
+        cosines = NoteCosines(np.full(len(index), math.nan), 0.0)
+    above = cosines.above_floor
     fact_ids = index.times("fact_id")
-    is_match = (scored.words > 0) | (scored.passages > 0) | (reefs > 0)
+    is_match = (scored.words > 0) | (scored.passages > 0) | (reefs > 0) | (above > 0)
     # The valid note of a fact is a result where one that it replaced matches.
     is_match |= np.isin(fact_ids, np.unique(fact_ids[is_match & (fact_ids > 0)]))
     places = np.flatnonzero(is_match & index.is_live)
-    words, reefs = scored.words[places], reefs[places]
+    words, reefs, above = scored.words[places], reefs[places], above[places]
     whole = max(scored.whole, 1.0)
     values = _FacetValues(index, places)
     is_turn = values.meet("kind", lambda value: value == TURN)
@@ -441,6 +482,8 @@ def rank_notes(index: NoteIndex, query: NoteQuery, filters: NoteFilters, setting
         words_part=words / whole,
         passage_part=np.multiply(scored.passages[places], OF_PASSAGE / whole, dtype=np.float64),
         reefs_part=OF_REEFS * reefs / max(int(reefs.max(initial=0)), 1),
+        vectors_part=OF_VECTORS * above / max(float(above.max(initial=0.0)), TINY),
+        cosine=cosines.values[places],
         similarity_part=np.zeros(len(places)),
         turn_part=np.where(is_turn, OF_SPEAKER * speakers - OF_QUESTION * is_question, 0.0),
         recency_part=_recency_parts(index, places),

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,9 +28,11 @@ from shoal.notes.context import NoteContext
 from shoal.notes.environment import Environment
 from shoal.notes.note_rows import NoteRows, PackedNote
 from shoal.notes.note_times import NoteTimes
+from shoal.notes.note_vectors import owner_vectors
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.ranking import (
     MAX_COMPARED,
+    NoteCosines,
     NoteFilters,
     NoteQuery,
     NoteRanking,
@@ -49,6 +52,9 @@ from shoal.support.plain_text import in_line
 
 MAX_REPLACED = 5
 """Notes of the same fact that a result names."""
+if TYPE_CHECKING:
+    from shoal.search.query_vectors import QueryVector
+
 N_SHARED_REEFS = 5
 """Reefs that a result names."""
 
@@ -71,8 +77,9 @@ class NoteSearch:
 def search(context: NoteContext, owner: str, request: NoteSearch) -> NoteResponse:
     """Run a search."""
     started = time.perf_counter()
+    vector = context.query_vector(request.query)
     with context.database.snapshot() as snapshot:
-        found = FoundNotes(context, snapshot, owner, request)
+        found = FoundNotes(context, snapshot, owner, request, vector)
         results = found.results(request, include_scores=request.include_scores)
     took_ms = round((time.perf_counter() - started) * 1000, 3)
     return NoteResponse(request.query, tuple(results), found.index.n_active, took_ms, found.warnings)
@@ -80,8 +87,9 @@ def search(context: NoteContext, owner: str, request: NoteSearch) -> NoteRespons
 
 def recall(context: NoteContext, owner: str, request: NoteSearch) -> Recall:
     """The best of the notes that are similar enough to a question, in the order of a search."""
+    vector = context.query_vector(request.query)
     with context.database.snapshot() as snapshot:
-        found = FoundNotes(context, snapshot, owner, request)
+        found = FoundNotes(context, snapshot, owner, request, vector)
         results = found.results(request)
         nearest = () if results else found.results(dataclasses.replace(request, top_k=1, threshold=0.0))
     items = tuple(map(_recalled, results))
@@ -124,9 +132,10 @@ def explain(
 ) -> NoteExplanation:
     """Why a note is shown for a query, or not. Raises NotFoundError."""
     request = NoteSearch(query, 1, NoteFilters(environment))
+    vector = context.query_vector(query)
     with context.database.snapshot() as snapshot:
         note = NoteRows(snapshot, owner).get(note_id, label_threshold=context.settings.label_threshold)
-        found = FoundNotes(context, snapshot, owner, request)
+        found = FoundNotes(context, snapshot, owner, request, vector)
         ordinal = found.ranking.ordinal_of(note_id) if note.is_active else None
         [packed] = found.rows.packed([note_id])
         [similarity] = found.similarities([packed])
@@ -153,7 +162,15 @@ def explain(
 class FoundNotes:
     """The ranking of one search, and what results need besides."""
 
-    def __init__(self, context: NoteContext, snapshot: Snapshot, owner: str, request: NoteSearch) -> None:
+    def __init__(
+        self,
+        context: NoteContext,
+        snapshot: Snapshot,
+        owner: str,
+        request: NoteSearch,
+        vector: QueryVector | None = None,
+    ) -> None:
+        """`vector`: that of the query, None without an encoder."""
         self._context = context
         self.scorer: Scorer = context.get_scorer()
         self.rows = NoteRows(snapshot, owner)
@@ -161,11 +178,20 @@ class FoundNotes:
         self.index = context.index_of(self.rows)
         shown = SessionRows(snapshot, owner).shown(request.session_id) if request.session_id else ()
         filters = dataclasses.replace(request.filters, shown=tuple(shown))
-        ranking = rank_notes(self.index, self.query, filters, context.settings)
+        cosines = None if vector is None else self._cosines(snapshot, owner, vector)
+        ranking = rank_notes(self.index, self.query, filters, context.settings, cosines)
         ordinals = list(dict.fromkeys((*ranking.most(MAX_COMPARED), *ranking.first(MAX_COMPARED))))
         self._packed: dict[int, PackedNote] = {}
         self._similarity = self._compared(ranking, ordinals)
         self.ranking = ranking.with_similarities(self._similarity)
+
+    def _cosines(self, snapshot: Snapshot, owner: str, vector: QueryVector) -> NoteCosines:
+        """The cosines of the query and the notes of the index that have a vector."""
+        stored = owner_vectors(snapshot, owner, vector.encoder)
+        if len(stored.note_ids) < self.index.n_active:
+            self._context.embedder.begin()
+        values = np.einsum("ij,j->i", stored.vectors, vector.vector).astype(np.float64)
+        return NoteCosines.of(self.index, stored.note_ids, values, vector.floor)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -349,6 +375,11 @@ def _steps(note: Note, ranking: NoteRanking, ordinal: int | None, filters: NoteF
     steps = [
         _signal_step("words", "BM25", scores.bm25, scores.words_part),
         _signal_step("reefs", "overlap", scores.overlap, scores.reefs_part),
+        *(
+            [NoteStep("vectors", True, f"cosine {scores.cosine:.4g} adds {scores.vectors_part:.6g}")]
+            if scores.cosine is not None
+            else []
+        ),
         *(
             NoteStep(name, True, f"adds {part:.6g}")
             for name, part in (

@@ -425,8 +425,9 @@ class NoteSearchSteps:
 
 def search_steps(context: NoteContext, owner: str, request: NoteSearch) -> NoteSearchSteps:
     """Run a search and return its steps with the `top_k` best notes."""
+    vector = context.query_vector(request.query)
     with context.database.snapshot() as snapshot:
-        found = FoundNotes(context, snapshot, owner, request)
+        found = FoundNotes(context, snapshot, owner, request, vector)
         ranking = found.ranking
         best = ranking.most(request.top_k)
         ids = [int(ranking.note_ids[ordinal]) for ordinal in best]

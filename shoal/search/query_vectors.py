@@ -150,6 +150,11 @@ class QueryVectors:
         self._pause = EncoderPause() if pause is None else pause
         self._n_running = 0
 
+    @property
+    def identity(self) -> EncoderIdentity:
+        """That of the encoder; to ask for it may load a local model."""
+        return self._encoder.identity
+
     def of(self, text: str) -> QueryVector:
         """Return the vector of a query.
 

@@ -337,6 +337,7 @@ def note_score_shares(scores: NoteScores) -> list[Share]:
     shares = [
         Share("lexical", "words", (scores.words_part + scores.passage_part) * scores.affinity),
         Share("reef", "reefs", scores.reefs_part * scores.affinity),
+        Share("dense", "vectors", scores.vectors_part * scores.affinity),
         Share("dense", "similarity", scores.similarity_part * scores.affinity),
         Share("boost", "time and speaker", _other_parts(scores) * scores.affinity),
         Share("relevance", "relevance", scores.relevance_part),
@@ -371,6 +372,11 @@ def score_steps(scores: NoteScores) -> list[ScoreStep]:
     return [
         ScoreStep("words", f"BM25 {scores.bm25:.2f}", f"{scores.words_part:.4f}"),
         ScoreStep("reefs", f"overlap {scores.overlap:.2f}", f"{scores.reefs_part:.4f}"),
+        *(
+            [ScoreStep("vectors", f"cosine {scores.cosine:.2f}", f"{scores.vectors_part:.4f}")]
+            if scores.cosine is not None
+            else []
+        ),
         ScoreStep("similarity", "", f"{scores.similarity_part:.4f}"),
         ScoreStep("passage", "", f"{scores.passage_part:.4f}"),
         ScoreStep("turn", "", f"{scores.turn_part:.4f}"),

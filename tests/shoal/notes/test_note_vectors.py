@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fake_encoder import FakeEncoder
+from waiting import until
 
 from shoal.encoders.encoder import Floats, TextKind
 from shoal.engine import Engine
@@ -138,3 +139,86 @@ def test_the_comparison_of_all_notes_uses_vectors(opened: Callable[..., Engine])
     for each in (text, other):
         plain.add(each)
     assert (result.n_proposed, plain.dedup().n_proposed) == (1, 0)
+
+
+ROTATE = "Frobnicate the quxlet."
+ASKED = "zorbify the blarnet"
+SAME = {"zorbify": "frobnicate", "blarnet": "quxlet"}
+"""Words without reefs, so that only vectors find the note."""
+
+
+def found_ids(notes: OwnerNotes, query: str = ASKED) -> list[int]:
+    return [result.note.id for result in notes.search(query, top_k=5).results]
+
+
+def test_a_search_finds_a_note_in_other_words_by_its_vector(opened: Callable[..., Engine]) -> None:
+    with opened(FakeEncoder(same=SAME)) as engine:
+        notes, other = engine.notes.of("ada"), engine.notes.of("bob")
+        note = notes.add(ROTATE).note
+        notes.add("Tides turn twice a day.")
+        other.add(ROTATE)
+        assert engine.notes.embed() == 3
+        assert engine.notes.embed() == 0
+        [result, *_] = notes.search(ASKED, include_scores=True).results
+        assert result.note.id == note.id
+        scores = result.scores
+        assert scores is not None
+        assert scores.cosine is not None
+        assert scores.vectors_part > 0
+        explained = notes.explain(note.id, ASKED)
+        assert explained.scores == scores
+        assert "vectors" in [step.name for step in explained.steps]
+        recalled = notes.recall(ASKED, threshold=0)
+        assert recalled.results[0].metadata["note_id"] == note.id
+    plain = opened().notes.of("ada")
+    assert note.id not in found_ids(plain)
+
+
+def test_vectors_of_others_and_of_earlier_texts_and_encoders_do_not_count(
+    opened: Callable[..., Engine],
+) -> None:
+    engine = opened(FakeEncoder(same=SAME))
+    mine, other = engine.notes.of("ada"), engine.notes.of("bob")
+    note = other.add(ROTATE).note
+    mine.add("Tides turn twice a day.")
+    engine.notes.embed()
+    assert note.id not in found_ids(mine)
+    assert found_ids(other) == [note.id]
+    other.update(note.id, text="Bake the bread slowly.")
+    assert found_ids(other) == []
+    other.update(note.id, text=ROTATE)
+    engine.notes.embed()
+    other.deprecate(note.id, reason="old")
+    assert found_ids(other) == []
+    other.restore(note.id)
+    engine.close()
+    newer = opened(FakeEncoder(same=SAME, revision="2"))
+    with newer.database.snapshot() as snapshot:
+        identity = FakeEncoder(same=SAME, revision="2").identity
+        assert len(note_vectors.owner_vectors(snapshot, "bob", identity).note_ids) == 0
+    assert newer.notes.embed() == 2
+    assert found_ids(newer.notes.of("bob")) == [note.id]
+
+
+def test_a_search_begins_to_embed_what_lacks_a_vector(opened: Callable[..., Engine]) -> None:
+    engine = opened(FakeEncoder(same=SAME))
+    notes = engine.notes.of("ada")
+    note = notes.add(ROTATE).note
+    found_ids(notes)
+    until(lambda: found_ids(notes) == [note.id])
+
+
+def test_without_an_answer_of_the_encoder_notes_are_ranked_as_without_one(
+    opened: Callable[..., Engine],
+) -> None:
+    encoder = PairsEncoder()
+    encoder.is_away = True
+    notes, plain = opened(encoder).notes.of("ada"), opened(name="plain").notes.of("ada")
+    for each in (notes, plain):
+        each.add(LEFT)
+        each.add("Tides turn twice a day.")
+    query = "restart after the key"
+    scores = [
+        [(result.note.id, result.score) for result in each.search(query).results] for each in (notes, plain)
+    ]
+    assert scores[0] == scores[1] != []
