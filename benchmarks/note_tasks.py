@@ -2,10 +2,10 @@
 
     python -m benchmarks.note_tasks [--encoder NAME]
 
-Each task of `note_tasks.json` needs one lesson and shares hardly a word with it. Prints how often this lesson is
-the first, and among the first three, of `note_search`, for the even tasks, by which rules may be chosen, and for
-the odd ones, which report them; then how often a hook with its defaults shows it, and how many of the notes that
-hooks show are the right ones.
+Each task of `note_tasks.json` needs one lesson and shares hardly a word with it. Prints how often this
+lesson is the first, and among the first three, of `note_search`: for the even tasks, by which rules may be
+chosen, and for the odd ones, which report them. Then how often a hook with its defaults shows it, and how
+many of the notes that hooks show are the right ones.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def main() -> None:
     n_right = sum(lesson in some for lesson, some in zip(lessons, shown, strict=True))
     n_shown = sum(map(len, shown))
     print(
-        f"hooks show the right lesson for {n_right} of {len(lessons)} tasks; {n_right} of {n_shown} shown are right"
+        f"hooks show the right lesson for {n_right} of {len(lessons)} tasks; "
+        f"{n_right} of {n_shown} shown are right"
     )
 
 
