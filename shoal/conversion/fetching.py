@@ -1,8 +1,6 @@
 """Fetching of one page or file of the web, under limits of hosts, addresses, time and size.
 
-`web_network.py` checks the addresses. Neither proxies nor cookies nor keys are used.
-
-Connections to hosts of the web that go to allowed addresses only and end at a deadline.
+Connections go to allowed addresses only and end at a deadline. Neither proxies nor cookies nor keys are used.
 
 A host is resolved once for each connection. Its addresses are checked, and the connection goes to one of
 them, so that no second answer of a name server counts.

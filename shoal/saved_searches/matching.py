@@ -206,7 +206,7 @@ def _passage(result: SearchResult) -> dict[str, Any]:
     }
 
 
-# The secret is read by the deliveries alone (`delivery_rows.py`).
+# The secret is read by the deliveries alone (`delivering.py`).
 _COLUMNS = """id, name, arguments, min_score, url, is_active, evaluated, error, revision, created_at,
     updated_at"""
 SELECT = f"""

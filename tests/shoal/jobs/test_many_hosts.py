@@ -99,7 +99,7 @@ def test_a_host_whose_clock_is_wrong_neither_loses_nor_steals_work(
 
 def test_only_the_own_process_table_shows_a_death(database: Database, settings: Settings) -> None:
     upload(database, settings, TEXTS)
-    code = "from shoal.jobs.queue import lease; print(lease.new_owner())"
+    code = "from shoal.jobs.queue import claims; print(claims.new_owner())"
     owner = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.strip()

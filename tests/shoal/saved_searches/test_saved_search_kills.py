@@ -25,12 +25,12 @@ PROGRAM = """
     from fake_scorer import FakeScorer
     from shoal import Engine
     from shoal.settings import Settings
-    from shoal.saved_searches import delivery_rows
+    from shoal.saved_searches import delivering
 
     def die(*_, **__):
         os.kill(os.getpid(), signal.SIGKILL)
 
-    setattr(delivery_rows, sys.argv[2], die)
+    setattr(delivering, sys.argv[2], die)
     settings = Settings(database_url=sys.argv[1], learning=False, webhook_hosts="*:*", webhook_private="127.0.0.1")
     Engine(settings=settings, scorer=FakeScorer()).saved_searches.run()
 """
