@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Unpack
 
+from shoal.conversion.folder_rights import rights_of_file
 from shoal.conversion.recognition import recognise
 from shoal.declared.documents import DocumentFields
 from shoal.errors import RefusedKindError
@@ -452,13 +453,16 @@ def draft_of_file(
     path: str | Path, *, settings: Settings, folder: Path | None = None, **fields: Unpack[DocumentFields]
 ) -> DocumentDraft | FileDraft:
     """Like `draft_of_data`, from a regular file; `folder`: an ancestor, below which no symbolic link is
-    followed.
+    followed, and whose `.shoal-access` says who may see the file.
 
     Raises also NotFoundError if the file does not exist, and UndecodableDocumentError if it cannot be read.
     """
     data = read_regular_file(path, largest_file(settings), folder)
     if fields.get("source_path") is None:
         fields["source_path"] = str(path)
+    rights = None if folder is None else rights_of_file(Path(path), folder)
+    if rights is not None and fields.get("allow") is None and fields.get("deny") is None:
+        fields["allow"], fields["deny"] = rights
     return draft_of_data(data, settings=settings, **fields)
 
 

@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.conversion.folder_listing import EVERYTHING, Selection, Skipped, count_skipped, is_listable
-from shoal.errors import DocumentError, EmptyDocumentError, NotFoundError, ShoalError, StorageError
+from shoal.conversion.folder_rights import rights_of_file
+from shoal.errors import (
+    DocumentError,
+    EmptyDocumentError,
+    JobStateError,
+    NotFoundError,
+    ShoalError,
+    StorageError,
+)
 from shoal.formats.drafts import checked_tags, format_of, make_draft
 from shoal.library.library import Library
 from shoal.maintenance.sync.folder import (
@@ -230,6 +238,7 @@ def _apply(
     same = {entry.file.name: Change(entry.file.name, entry.document_id) for entry in plan.same}
     same_stored = [change for change in same.values() if change.document_id]
     tagged = _tag(library, [*unchanged, *renamed, *outcome.changed, *same_stored], tags) if tag_all else 0
+    _set_rights(library, content, [*unchanged, *renamed, *outcome.changed], failed)
     deleted = [document for document in to_delete if _delete(library, document)]
     kept = [document for document in plan.vanished if document not in to_delete]
     return SyncResult(
@@ -380,7 +389,7 @@ def _replacement(
                 tags=kept_tags,
                 metadata=stored.metadata,
                 chunk_tokens=stored.chunk_tokens,
-                rights=stored.rights,
+                rights=draft.rights or stored.rights,
             )
         kept = [tag for tag in stored.tags if tag in draft.tags or tag in tags or tag not in old.tags]
         added = [tag for tag in draft.tags if tag not in old.tags]
@@ -395,7 +404,9 @@ def _replacement(
             tags=tuple(dict.fromkeys((*kept, *added))),
         )
     # Only the draft read from the file has warnings about its bytes, such as a guessed encoding.
-    return dataclasses.replace(replacement, warnings=draft.warnings)
+    return dataclasses.replace(
+        replacement, warnings=draft.warnings, rights=draft.rights or replacement.rights
+    )
 
 
 def _tag(library: Library, changes: Sequence[Change], tags: tuple[str, ...]) -> int:
@@ -412,6 +423,25 @@ def _tag(library: Library, changes: Sequence[Change], tags: tuple[str, ...]) -> 
         with library.database.write() as transaction:
             document_writer.merge_tags(transaction, document_id, tags, now=timestamp())
     return len(outdated)
+
+
+def _set_rights(library: Library, content: Folder, changes: Sequence[Change], failed: list[Failed]) -> None:
+    """Give stored documents the rights that `.shoal-access` above their files names, if they have others."""
+    from shoal.library.documents import Documents
+
+    file_of = {file.name: file for file in content.files}
+    documents = Documents(library)
+    for change in changes:
+        file = file_of.get(change.name)
+        if file is None or change.document_id is None:
+            continue
+        try:
+            rights = rights_of_file(file.path, file.folder) if file.folder is not None else None
+            if rights is None or documents.get(change.document_id).document.rights == rights:
+                continue
+            documents.change(change.document_id, allow=rights.allow, deny=rights.deny)
+        except (DocumentError, JobStateError, NotFoundError) as error:
+            failed.append(Failed(file.name, f"who may see it was not stored: {error}"))
 
 
 def _delete(library: Library, document: Stored) -> bool:

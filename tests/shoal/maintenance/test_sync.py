@@ -535,3 +535,33 @@ def test_sync_uses_the_settings_of_the_engine(tmp_path: Path, folder: Path) -> N
     (skipped,) = result.skipped
     assert (skipped.path, skipped.reason) == (f"{folder}/fire.md", "too_large")
     assert "limit" in skipped.advice
+
+
+def test_a_folder_says_who_may_see_its_files(library: Path, folder: Path) -> None:
+    write(folder, {"a.md": "Lava and ash.", "hr/b.md": "Salaries of the year.", "hr/board/c.md": "A merger."})
+    (folder / "hr" / ".shoal-access").write_text("# of people\nallow group:hr\ndeny user:bob\n")
+    (folder / "hr" / "board" / ".shoal-access").write_text("deny user:x\n")
+
+    def rights() -> dict[str, Any]:
+        with Engine(db_path=library, scorer=FakeScorer()) as engine:
+            assert not engine.maintenance.sync(folder).failed
+            listed = engine.documents.list().documents
+            return {Path(each.source_path or "").name: each.rights for each in listed}
+
+    first = rights()
+    assert first["a.md"] is None
+    assert first["b.md"] == (("group:hr",), ("user:bob",))
+    assert first["c.md"] == ((), ("user:x",))
+    # A change of the rights alone is seen, and a change of the text keeps them.
+    (folder / "hr" / ".shoal-access").write_text("allow group:hr\nallow user:ann\n")
+    (folder / "hr" / "board" / "c.md").write_text("Another merger.")
+    second = rights()
+    assert second["b.md"] == (("group:hr", "user:ann"), ())
+    assert second["c.md"] == ((), ("user:x",))
+    # What cannot be read stores nothing new, and shows nothing more.
+    (folder / "hr" / ".shoal-access").write_text("allow everybody\n")
+    (folder / "hr" / "d.md").write_text("Bonuses.")
+    with Engine(db_path=library, scorer=FakeScorer()) as engine:
+        failed = {Path(each.name).name for each in engine.maintenance.sync(folder).failed}
+        assert failed >= {"b.md", "d.md"}
+        assert "d.md" not in {Path(each.source_path or "").name for each in engine.documents.list().documents}
