@@ -113,7 +113,7 @@ def test_search_shows_each_step_of_the_score(client: FlaskClient, notes: OwnerNo
     assert "1 result" in text
     assert "<mark>Lava</mark>" in results
     assert f"words BM25 {scores.bm25:.2f} {scores.words_part:.4f}" in text
-    assert f"signals words + reefs + similarity {scores.signals:.4f}" in text
+    assert f"signals the sum of these {scores.signals:.4f}" in text
     assert f"× {scores.affinity:.2f}" in text
     assert f"+ {scores.relevance_part:.4f}" in text
     assert f"score {scores.final:.4f}" in text
