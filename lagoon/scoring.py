@@ -38,7 +38,7 @@ from lagoon.reading import (
 )
 from lagoon.reef_table import ReefTable, Rows
 from lagoon.results import REACH, LabelScores, Profiles, TopicResult, mean_around
-from lagoon.sentences import Names, find_names, sentence_starts
+from lagoon.sentences import Names, are_english, find_names, sentence_starts
 from lagoon.vocabulary import WORD, BaseVocabulary, CustomWords, Keys, keys_of_forms
 
 # Texts scored at once: 512 rows of 207 float64 fit into the cache of a core.
@@ -181,6 +181,10 @@ class TextSums:
         return Counted(own, additions(own, self._context.of(~is_name)))
 
     @cached_property
+    def _are_english(self) -> NDArray[np.bool_]:
+        return are_english(self._reading, self._bounds)
+
+    @cached_property
     def _rows(self) -> Rows:
         if self._context is None and self._like is not None:
             return self._like._rows
@@ -208,24 +212,28 @@ class TextSums:
         return self.table.standardise(sums, *self.table.text_moments(*scored.weights(first, last)))
 
     def label_scores(self, first: int, last: int) -> LabelScores:
-        """Evidence of the labels of texts first..last-1."""
+        """Evidence of the labels of texts first..last-1. In a text that is not English, words like those of
+        English mean something else, so it has none."""
         own, added = labelled = self._labelled
         sums = self._sums(own, first, last, self._supported)
         if self._document_of is None or len(self._document_of) == 1:
             self._add(sums, added, first, last, self._supported)
-            z = self.table.label_z(sums, *labelled.weights(first, last))
-            return LabelScores.of_text_alone(*z, self._sense_z(first, last))
+            m1, z = self.table.label_z(sums, *labelled.weights(first, last))
+            z[~self._are_english[first:last]] = 0.0
+            return LabelScores.of_text_alone(m1, z, self._sense_z(first, last))
         begin, end = max(first - REACH, 0), min(last + REACH, len(self._document_of))
         # Without context: titles and headings repeat in all passages, and so do accidents of their words.
         parts = [(begin, first), (last, end)]
         before, after = (self._sums(own, *part, self._supported) for part in parts)
         around_sums = np.concatenate((before, sums, after))
         _, own_z = self.table.label_z(around_sums, *Counted(own, None).weights(begin, end))
+        own_z[~self._are_english[begin:end]] = 0.0
         around, n_around = mean_around(own_z, self._document_of[begin:end])
         wanted = slice(first - begin, last - begin)
         self._add(sums, added, first, last, self._supported)
-        z = self.table.label_z(sums, *labelled.weights(first, last))
-        return LabelScores(*z, self._sense_z(first, last), around[wanted], n_around[wanted])
+        m1, z = self.table.label_z(sums, *labelled.weights(first, last))
+        z[~self._are_english[first:last]] = 0.0
+        return LabelScores(m1, z, self._sense_z(first, last), around[wanted], n_around[wanted])
 
     def _sense_z(self, first: int, last: int) -> NDArray[np.float64]:
         """Sense z of texts first..last-1, (texts, reefs), without their contexts: a title may be a name."""

@@ -166,3 +166,15 @@ def test_of_equal_labels_the_lower_reef_ranks_first() -> None:
     inputs = results.features(scores, ids, np.zeros(200, dtype=np.int64))
     positive = z > 0
     assert np.array_equal(inputs[..., 1][positive], np.log1p(ranks)[positive])
+
+
+def test_a_passage_in_another_language_has_no_labels() -> None:
+    scorer = lagoon.load()
+    german = (
+        "Die Mutter singt am Abend ein altes Lied, und die Tiere im Stall werden still. Der Wind war gut, das Land "
+        "lag fern, man sah den Mast, das Boot, die Hand, den Arm, ein Gras und den Sand am Strand unter dem Mond."
+    )
+    english = "The boat left the sand of the beach, and the wind filled the sail on the mast while it sailed to the land."
+    assert scorer.score(german).top_reefs
+    assert not any(scorer.score(german).probabilities)
+    assert any(scorer.score(english).probabilities)
