@@ -42,6 +42,7 @@ KINDS = {
     "ini": "systemd units: test_pages.py checks their commands and settings",
     "yaml": "configuration of Prometheus",
     "nginx": "configuration of nginx",
+    "html": "a page: tests/browser/test_page_with_a_token.py opens it",
     "json": "configuration of agents: tests/shoal/cli/test_cli_hooks.py checks that the command prints its form",
     "text": "output of a command: test_pages.py checks that of the README",
     "": "query plans, and the build of the scorer's data, which takes PyTorch and ten minutes",
