@@ -155,6 +155,13 @@ def test_question_that_names_another_speaker_is_not_answered(notes: OwnerNotes) 
     assert max(wrong) < right
 
 
+def test_name_of_the_only_speaker_is_no_evidence(notes: OwnerNotes) -> None:
+    said = ("My sister Eva plays the cello.", "The dentist said that I need a crown.", "I moved to Lisbon.")
+    notes.remember([{"speaker": "Ann", "content": text, "session_id": "may"} for text in said])
+    assert notes.recall("What is Ann allergic to?").count == 0
+    assert notes.recall("Who is Ann's dentist?").results[0].content == said[1]
+
+
 @pytest.mark.parametrize(
     ("limits", "n"),
     [
