@@ -137,9 +137,9 @@ def main() -> None:
     given = parser.parse_args()
     chance = random.Random(given.seed)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "shoal.db"
+        # Its index lies in a folder beside it, named after it.
+        path = Path(folder) / given.database.name
         shutil.copytree(given.database.parent, folder, dirs_exist_ok=True)
-        (Path(folder) / given.database.name).rename(path)
         settings = Settings(database_url=f"sqlite:///{path}", learning=False)
         with Engine(settings=settings) as engine:
             assign(engine, chance)

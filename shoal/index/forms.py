@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.tokens import STOP_WORDS
-from shoal.index.index import Index
+from shoal.index.index import FormCount, Index
 from shoal.index.segment import NO_TERM, letter_bits
 from shoal.words.terms import MAX_LETTERS
 
@@ -70,8 +70,29 @@ def count_form(index: Index, form: str) -> int:
 
 def is_name(index: Index, form: str) -> bool:
     """Return whether an index has a form mostly with a capital letter."""
+    if not stored_count(index, form).n_capitals:
+        return False
     n, n_capitals = _counts(index, form)
     return n_capitals > NAME_SHARE * n
+
+
+def stored_count(index: Index, form: str) -> FormCount:
+    """Return how often a form occurs in all documents of the segments: also in deleted ones, and in those
+    that a viewer does not see. It does not occur more often in what is seen."""
+    kept: dict[str, FormCount] = (index.whole or index).cached.setdefault(stored_count, {})
+    count = kept.get(form)
+    if count is None:
+        encoded, n, n_capitals = form.encode(), 0, 0
+        for part in index.parts:
+            forms = part.segment.forms
+            number = forms.number(encoded)
+            if number != NO_TERM:
+                n += int(forms.counts(number, number + 1)[0])
+                n_capitals += int(forms.capitals(number, number + 1)[0])
+        if len(kept) >= KEPT_FORMS:
+            kept.clear()
+        kept[form] = count = FormCount(n, n_capitals)
+    return count
 
 
 def near_codes(index: Index, code: str, limit: int) -> list[str]:
@@ -127,7 +148,8 @@ def forms_starting_with(index: Index, prefix: str, limit: int) -> list[tuple[str
 
 
 def forms_of_term(index: Index, term: str, stem_of: Callable[[Sequence[str]], Sequence[str]]) -> list[str]:
-    """Return the forms with a term, in ascending order. `stem_of` returns the terms of forms.
+    """Return the forms with a term, in ascending order, also those that a viewer does not see. `stem_of`
+    returns the terms of forms.
 
     A stem and its forms have all but their last letters in common.
     """
@@ -140,8 +162,7 @@ def forms_of_term(index: Index, term: str, stem_of: Callable[[Sequence[str]], Se
             form.decode(errors="replace") for form in dictionary.between(low, min(high, low + MAX_OF_TERM))
         )
     ordered = sorted(forms)
-    of_term = [form for form, own in zip(ordered, stem_of(ordered), strict=True) if own == term]
-    return of_term if index.count_form is None else [form for form in of_term if count_form(index, form)]
+    return [form for form, own in zip(ordered, stem_of(ordered), strict=True) if own == term]
 
 
 def _visible(index: Index, counts: Counter[str]) -> Counter[str]:
@@ -157,24 +178,10 @@ def count_edits(texts: Sequence[str], word: str) -> list[int]:
     return _compared(texts, word).tolist() if texts else []
 
 
-def _counts(index: Index, form: str) -> tuple[int, int]:
+def _counts(index: Index, form: str) -> FormCount:
     """How often a form occurs in an index, and how often with a capital letter."""
-    if index.count_form is not None:
-        return index.count_form(index, form)
-    kept: dict[str, tuple[int, int]] = index.cached.setdefault(_counts, {})
-    counts = kept.get(form)
-    if counts is None:
-        encoded, n, n_capitals = form.encode(), 0, 0
-        for part in index.parts:
-            forms = part.segment.forms
-            number = forms.number(encoded)
-            if number != NO_TERM:
-                n += int(forms.counts(number, number + 1)[0])
-                n_capitals += int(forms.capitals(number, number + 1)[0])
-        if len(kept) >= KEPT_FORMS:
-            kept.clear()
-        kept[form] = counts = n, n_capitals
-    return counts
+    stored = stored_count(index, form)
+    return stored if index.count_form is None or not stored.n else index.count_form(index, form)
 
 
 def _near(index: Index, word: str, allowed: int, start: str, *, are_codes: bool = False) -> list[NearForm]:

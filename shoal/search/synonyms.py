@@ -346,7 +346,7 @@ def is_known(library: LibraryIndex, word: str) -> bool:
         return True
     (term,) = stems_of([word])
     forms = forms_of_term(library.index, term, stems_of)
-    return bool(find_inflections([word], forms))
+    return any(count_form(library.index, form) for form in find_inflections([word], forms))
 
 
 def correct_typing_errors(
