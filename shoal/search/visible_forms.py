@@ -3,13 +3,15 @@
 A segment counts the forms of all its documents together (`shoal.index.forms`). For a viewer, postings say
 which visible passages have the stem of a form, and up to `MAX_READ` of them are read. If there are more, a
 form that none of these has counts as absent, and another is counted by the passages with its stem: so the
-cost is bounded, and nothing but visible passages has a say. What was read of a passage is the same for all
-who see it, so that viewers share it.
+cost is bounded, and nothing but visible passages has a say. Its share of capital letters is then that of the
+words of their texts that are spelled like it: to find these takes a tenth of the time of an analysis. What
+was analyzed of a passage is the same for all who see it, so that viewers share it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -38,6 +40,8 @@ TEXTS = """
     FROM chunks c
     JOIN documents d ON d.id = c.document_id JOIN sections s ON s.id = c.section_id WHERE c.id IN ({ids})
 """
+
+ONLY_TEXTS = "SELECT text FROM chunks WHERE id IN ({ids})"
 
 
 class _Place(NamedTuple):
@@ -77,6 +81,10 @@ class VisibleForms:
 
     def _count(self, index: Index, form: str) -> FormCount:
         n_places, places = _places(index, form)
+        if n_places > MAX_READ:
+            n, n_capitals = self._count_spelled(form, places)
+            if n:
+                return FormCount(n_places, round(n_places * n_capitals / n))
         cached = (index.whole or index).cached
         shared: RecentlyUsed[tuple[str, int], _Occurrences] = cached.setdefault(
             VisibleForms, RecentlyUsed(MAX_SHARED_BYTES)
@@ -92,6 +100,17 @@ class VisibleForms:
         if n_places <= MAX_READ or not n:
             return FormCount(n, n_capitals)
         return FormCount(n_places, round(n_places * n_capitals / n))
+
+    def _count_spelled(self, form: str, places: Sequence[_Place]) -> FormCount:
+        """Count the words of texts that are spelled like a form, in small letters or capitals."""
+        ids, parameters = listed("id", [place.chunk_id for place in places if place.in_text])
+        if not ids:
+            return FormCount(0, 0)
+        with self._database.snapshot() as snapshot:
+            text = "\n".join(text for (text,) in snapshot.tuples(ONLY_TEXTS.format(ids=ids), parameters))
+        counts = {spelling: _count_words(text, spelling) for spelling in {form, form.title(), form.upper()}}
+        n = sum(counts.values())
+        return FormCount(n, n - counts[form])
 
     def _read(self, form: str, places: Sequence[_Place]) -> dict[int, _Occurrences]:
         """The occurrences of a form in passages, by id; without those that were deleted meanwhile."""
@@ -141,6 +160,12 @@ def _places(index: Index, form: str) -> tuple[int, list[_Place]]:
         if len(places) >= MAX_READ:
             break
     return found.n_chunks, places
+
+
+def _count_words(text: str, word: str) -> int:
+    """How often a text has a word in exactly these letters."""
+    found = re.finditer(rf"{re.escape(word)}(?!\w)", text)
+    return sum(not text[match.start() - 1 : match.start()].isalnum() for match in found)
 
 
 def _count_in_texts(texts: Sequence[str], form: str) -> Iterable[tuple[int, int]]:

@@ -13,7 +13,7 @@ from shoal.engine import Engine
 from shoal.errors import FilterError, NotFoundError, RestrictedError
 from shoal.filters.objects import make_filter
 from shoal.filters.visibility import Viewer
-from shoal.search import library_index
+from shoal.search import library_index, visible_forms
 from shoal.settings import Settings
 
 LAVA = "The volcano throws lava and ash over the valley of the crater."
@@ -212,3 +212,14 @@ def test_an_empty_library_is_seen_as_empty(engine: Engine) -> None:
     seen = engine.seen_by(viewer("group:a"))
     assert seen.search("lava").results == []
     assert seen.documents.list().total == 0
+
+
+def test_viewers_share_what_was_read(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.ingest(content=LAVA, allow=["group:a"])
+    assert engine.seen_by(viewer("group:a", "user:ann")).search("lava volcano").results
+    monkeypatch.setattr(visible_forms, "analyze_texts", None)
+    assert engine.seen_by(viewer("group:a", "user:bob")).search("lava volcano").results
+
+
+def test_a_word_counts_where_it_stands_alone() -> None:
+    assert visible_forms._count_words("lava lavas Lava 1lava lava, lava", "lava") == 3
