@@ -126,6 +126,7 @@ blueprint.serves_all(
     add_note_feedback=(Notes.judge_note, "feedback", {"special": {"tag_scores": _tag_scores}}),
     deprecate_note=(Notes.deprecate_note, "deprecate"),
     restore_note=(Notes.restore_note, "restore"),
+    forget_note=(Notes.forget_note, "forget"),
     pin_note=(Notes.pin_note, "pin"),
     unpin_note=(Notes.unpin_note, "unpin"),
     categorize_note=(Notes.categorize_note, "categorize"),

@@ -261,6 +261,8 @@ def import_file(
     stored, duplicates = f"{result.stored:,} stored", quantity(result.duplicates, "duplicate")
     notes = f"{quantity(result.notes, 'note')}, " if result.notes or result.duplicate_notes else ""
     notes += f"{quantity(result.pins, 'pin')}, " if result.pins else ""
+    if result.forgotten_notes:
+        session.warn(f"left out: {quantity(result.forgotten_notes, 'note')} that were forgotten")
     if result.left_out:
         records = quantity(result.left_out, "record")
         session.warn(f"left out: {records} of merges whose notes are not those of this library")

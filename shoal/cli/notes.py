@@ -21,6 +21,7 @@ from shoal.errors import NoteError
 from shoal.models.notes import (
     AddedNote,
     CategoryCount,
+    ForgottenNotes,
     Note,
     NoteExplanation,
     NoteOutcomes,
@@ -87,6 +88,7 @@ def register(app: typer.Typer) -> None:
         ("update", update, "note {id} is changed"),
         ("deprecate", deprecate, "note {id} is deprecated"),
         ("restore", restore, "note {id} is active"),
+        ("forget", forget, _say_forgotten),
         ("purge", purge, _say_purged),
         ("feedback", feedback, "note {id} is judged"),
         ("pin", pin, "note {id} is pinned"),
@@ -264,6 +266,23 @@ def restore(session: Session, note: NoteId, owner: Owner = None) -> Note:
     """
     with _notes(session, owner) as notes:
         return notes.restore(note)
+
+
+def forget(session: Session, note: NoteId, owner: Owner = None) -> ForgottenNotes:
+    """Delete a note for good, and refuse its text from then on.
+
+    Notes of the owner with the same text, and those merged into one of them, are deleted with it. A digest of
+    each text stays. Nothing takes this back.
+
+    \b
+        shoal note forget 7
+    """
+    with _notes(session, owner) as notes:
+        return notes.forget(note)
+
+
+def _say_forgotten(session: Session, forgotten: ForgottenNotes) -> None:
+    session.say(f"{quantity(len(forgotten.note_ids), 'note')} forgotten")
 
 
 def purge(

@@ -137,6 +137,9 @@ class NoteImport:
         stored = store_notes(library.database, library.scorer, library.settings, notes, self._seen)
         self._notes = []
         for note, each in zip(notes, stored, strict=True):
+            if each is None:
+                self._counts["forgotten_notes"] += 1
+                continue
             self._counts["notes" if each.is_new else "duplicate_notes"] += 1
             self._of_owner.add_note(note, each)
 
@@ -373,7 +376,8 @@ class Imported:
     `stored`: number of new documents. `duplicates`: number of documents whose text was stored already. `bad`:
     the first of the `n_bad` lines that could not be imported. `is_rescored`: words were learned again at the
     end, so that they do not depend on the order of the documents. `notes`: number of new notes;
-    `duplicate_notes`: notes whose text the owner has already. `merges`, `proposals`, `sessions`: number of
+    `duplicate_notes`: notes whose text the owner has already. `forgotten_notes`: notes that were not stored,
+    because their owner had the text forgotten. `merges`, `proposals`, `sessions`: number of
     new ones. `left_out`: merges and proposals of notes that are not in the export, or of other notes that
     the owner had. `vectors`: number of passages that got the vector of the export. `synonyms`, `pins`:
     number of new ones.
@@ -386,6 +390,7 @@ class Imported:
     n_bad: int = 0
     notes: int = 0
     duplicate_notes: int = 0
+    forgotten_notes: int = 0
     merges: int = 0
     proposals: int = 0
     sessions: int = 0

@@ -9,6 +9,7 @@ from shoal.errors import NotFoundError
 from shoal.models.notes import (
     AddedNote,
     CategoryCount,
+    ForgottenNotes,
     MergeProposal,
     Note,
     NoteOutcomes,
@@ -64,6 +65,9 @@ class ClientNotes:
 
     def deprecate(self, note_id: int, *, reason: str) -> Note:
         return self._client.deprecate_note(note_id, owner=self._owner, reason=reason)
+
+    def forget(self, note_id: int) -> ForgottenNotes:
+        return self._client.forget_note(note_id, owner=self._owner)
 
     def feedback(self, note_id: int, **arguments: Any) -> Note:
         return self._client.judge_note(note_id, owner=self._owner, **arguments)

@@ -27,6 +27,7 @@ from shoal.mcp.results import (
     AddedNoteView,
     Budget,
     CategoryView,
+    ChangedMemory,
     ChangedNote,
     DecidedProposal,
     FoundNote,
@@ -64,7 +65,6 @@ from shoal.models.notes import (
 from shoal.notes.drafts import MAX_OWNER_CHARS, checked_categories
 from shoal.notes.environment import Environment
 from shoal.notes.merging import AGENT
-from shoal.notes.note_rows import FORGOTTEN
 from shoal.notes.searching import described
 from shoal.support.plain_text import in_line
 
@@ -395,13 +395,15 @@ class NoteTools:
         text: Annotated[
             str | None, Field(description="What is so now; left out, the memory is forgotten.")
         ] = None,
-    ) -> Annotated[CallToolResult, ChangedNote]:
-        """Correct a memory of a user, or forget it: it is then not learned again. Ids are in what recall and
-        list_memories return."""
+    ) -> Annotated[CallToolResult, ChangedMemory]:
+        """Correct a memory of a user, or forget it for good. Ids are in what recall and list_memories
+        return."""
         notes = self._backend.notes(user_id)
         if text:
             return _changed(notes.update(note_id, text=text), "Changed")
-        return _changed(notes.deprecate(note_id, reason=FORGOTTEN), "Forgot")
+        ids = list(notes.forget(note_id).note_ids)
+        names = ", ".join(f"note {each}" for each in ids)
+        return answer(f"Forgot {names}.", ChangedMemory(forgotten_ids=ids))
 
     def remember(
         self,

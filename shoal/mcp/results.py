@@ -443,6 +443,13 @@ class ChangedNote(Result):
     note: NoteView
 
 
+class ChangedMemory(Result):
+    """A memory after a correction, or what was forgotten."""
+
+    note: NoteView | None = None
+    forgotten_ids: list[int] = []
+
+
 class NotePlace(Result):
     """A note of the text."""
 

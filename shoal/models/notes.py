@@ -193,6 +193,16 @@ class NotePage:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgottenNotes:
+    """What was forgotten."""
+
+    note_ids: Annotated[
+        tuple[int, ...], "the note, those of its owner with the same text, and those merged into one of them"
+    ]
+    forgotten_at: Time
+
+
+@dataclass(frozen=True, slots=True)
 class PurgedNotes:
     """What a purge did."""
 

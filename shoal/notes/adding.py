@@ -14,7 +14,7 @@ import numpy as np
 
 from shoal.errors import NoteError
 from shoal.models.notes import DUPLICATE, TURN, AddedNote, NoteDraft, ScoredText, SimilarNote
-from shoal.notes import drafts
+from shoal.notes import drafts, tombstones
 from shoal.notes.context import NoteContext
 from shoal.notes.facts import Statement, find_change
 from shoal.notes.note_index import Bools, NoteIndex
@@ -77,6 +77,7 @@ def add(
     with context.database.snapshot() as snapshot:
         [prepared] = _prepare(context, snapshot, owner, [draft], find_similar=True)
     with context.database.write() as transaction:
+        tombstones.check_text(transaction, owner, prepared.text_hash)
         if merge_similar:
             added = _merged_or_stored(context, transaction, owner, prepared)
         else:
@@ -107,6 +108,7 @@ def add_together(
             return None
         added: list[AddedNote] = []
         for each, similar in zip(prepared, before, strict=True):
+            tombstones.check_text(transaction, owner, each.text_hash)
             new = [
                 dataclasses.replace(found, id=added[found.id].note.id)
                 for found in similar
@@ -176,11 +178,22 @@ def add_batch(
     with context.database.snapshot() as snapshot:
         prepared = _prepare(context, snapshot, owner, given, find_similar=find_similar)
     with context.database.write() as transaction:
-        added = iter(_store(context, transaction, owner, prepared))
-        stored = [draft if isinstance(draft, NoteError) else next(added) for draft in checked]
+        allowed = [_refusal(transaction, owner, each) or each for each in prepared]
+        new = [each for each in allowed if isinstance(each, _Prepared)]
+        added, of_given = iter(_store(context, transaction, owner, new)), iter(allowed)
+        outcomes = [draft if isinstance(draft, NoteError) else next(of_given) for draft in checked]
+        stored = [each if isinstance(each, NoteError) else next(added) for each in outcomes]
         if record is not None:
             record(transaction, stored)
     return stored
+
+
+def _refusal(snapshot: Snapshot, owner: str, prepared: _Prepared) -> NoteError | None:
+    try:
+        tombstones.check_text(snapshot, owner, prepared.text_hash)
+    except NoteError as error:
+        return error
+    return None
 
 
 def _checked(context: NoteContext, item: object) -> NoteDraft | NoteError:
@@ -284,9 +297,11 @@ def similar_to(
 
 
 def check_not_forgotten(context: NoteContext, owner: str, draft: NoteDraft) -> None:
-    """Raise NoteError for a text that says what a forgotten note says."""
+    """Raise NoteError for a text that was forgotten, or says what a note says that was deprecated with the
+    reason `FORGOTTEN`."""
     scorer = context.get_scorer()
     with context.database.snapshot() as snapshot:
+        tombstones.check_text(snapshot, owner, drafts.hash_of(draft.text), "content")
         forgotten = NoteRows(snapshot, owner).forgotten()
         if not forgotten:
             return

@@ -7,7 +7,7 @@ from typing import Any
 
 from shoal.errors import NoteStateError
 from shoal.models.notes import TURN, Note
-from shoal.notes import drafts
+from shoal.notes import drafts, tombstones
 from shoal.notes.context import NoteContext
 from shoal.notes.judging import write_pin
 from shoal.notes.note_rows import NoteRows
@@ -61,6 +61,7 @@ def update(context: NoteContext, owner: str, note_id: int, fields: Mapping[str, 
             }
         if "text" in changed:
             columns["text_hash"] = drafts.hash_of(changed["text"])
+            tombstones.check_text(transaction, owner, columns["text_hash"])
         rows.change(note_id, now, **columns)
         return rows.get(note_id, label_threshold=threshold)
 

@@ -96,7 +96,12 @@ def write_outcomes(
 
 
 def _stored(owner: str, key: str) -> str:
-    return f"{key}{_BEFORE_OWNER}{hashlib.sha256(owner.encode()).hexdigest()}"
+    return key + owner_suffix(owner)
+
+
+def owner_suffix(owner: str) -> str:
+    """Return the end of the stored keys of an owner."""
+    return f"{_BEFORE_OWNER}{hashlib.sha256(owner.encode()).hexdigest()}"
 
 
 _USED = "this Idempotency-Key was already used for a different request"

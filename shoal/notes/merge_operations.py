@@ -13,7 +13,7 @@ from typing import Any
 from shoal.declared.notes import MAX_MERGED
 from shoal.errors import NoteError, NoteStateError, NotFoundError
 from shoal.models.notes import MergeProposal, NoteMerge, ScoredText, TagRelevance
-from shoal.notes import drafts
+from shoal.notes import drafts, tombstones
 from shoal.notes.context import NoteContext
 from shoal.notes.merge_rows import CHILDREN, ComparableNote, MergeRows, Rows, from_json, rows_of
 from shoal.notes.merging import ENDPOINT, NoteState, by_precedence, merged, unmerged
@@ -292,6 +292,8 @@ def _merge(
     title = next(note["title"] for note in before["notes"] if note["id"] == survivor.id)
     if TitledText(title, text) != prepared.texts:
         raise _ChangedError
+    if text != survivor.text:
+        tombstones.check_text(transaction, rows.owner, drafts.hash_of(text), "canonical_text")
     same = rows.find_text(drafts.hash_of(text))
     if same is not None and same not in request.note_ids:
         raise NoteStateError(f"note {same} is active and has this text; merge it too, or choose another text")

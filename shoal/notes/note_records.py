@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from shoal.declared.notes import MAX_TAGS
 from shoal.errors import NoteError
 from shoal.models.notes import PINNED_BY, TURN, NoteDraft, TagRelevance
-from shoal.notes import drafts
+from shoal.notes import drafts, tombstones
 from shoal.notes.note_rows import NoteRows
 from shoal.notes.note_times import NoteTimes
 from shoal.notes.texts import TitledText, score_texts
@@ -150,9 +150,9 @@ def store_notes(
     settings: Settings,
     notes: Sequence[ImportedNote],
     seen: Counter[tuple[str, str]] | None = None,
-) -> list[StoredNote]:
+) -> list[StoredNote | None]:
     """Store notes in one transaction, without those whose text the owner has in the same state; return where
-    each is.
+    each is, None for a text that the owner had forgotten.
 
     `seen` counts the deprecated notes of this import by owner and text, because an owner may have several
     with one text.
@@ -163,12 +163,17 @@ def store_notes(
     with database.snapshot(limited=False) as snapshot:
         scored = score_texts(snapshot, scorer, texts, reefs_per_note=settings.reefs_per_chunk)
     seen = Counter() if seen is None else seen
-    now, stored = timestamp(), list[StoredNote]()
+    now, stored = timestamp(), list[StoredNote | None]()
     with database.write() as transaction:
         write_names(transaction, scorer.data_checksum, scorer.reefs, scorer.islands)
         for note, each in zip(notes, scored, strict=True):
             rows = NoteRows(transaction, note.owner)
             text_hash = drafts.hash_of(note.draft.text)
+            try:
+                tombstones.check_text(transaction, note.owner, text_hash)
+            except NoteError:
+                stored.append(None)
+                continue
             is_single = note.is_single
             key = (note.owner, text_hash)
             found = rows.with_text(text_hash, is_single=is_single, n_before=0 if is_single else seen[key])

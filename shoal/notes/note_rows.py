@@ -85,7 +85,7 @@ PACKED_FORGOTTEN = f"""
 """
 EXISTS = "SELECT 1 FROM notes WHERE owner = :owner AND id = :id"
 # A turn is the same only at its place in a conversation; what was replaced may be said anew.
-_HOLDS = "NOT EXISTS (SELECT 1 FROM note_times t WHERE t.note_id = n.id AND t.superseded_by IS NOT NULL)"
+_HOLDS = "NOT EXISTS (SELECT 1 FROM note_times t WHERE t.note_id = n.id AND t.valid_to IS NOT NULL)"
 FIND_BY_HASH = f"""
     SELECT n.id FROM notes n WHERE n.owner = :owner AND n.text_hash = :text_hash
         AND n.deprecated_at IS NULL AND n.kind <> 'turn' AND {_HOLDS} ORDER BY n.id LIMIT 1"""

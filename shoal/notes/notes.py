@@ -37,6 +37,7 @@ from shoal.models.notes import (
     CategoryCount,
     ExtractionStatus,
     Feedback,
+    ForgottenNotes,
     HistoryEntry,
     Note,
     NoteExplanation,
@@ -46,13 +47,13 @@ from shoal.models.notes import (
     Recall,
     UnitResponse,
 )
-from shoal.notes import adding, changing, drafts, judging, remembering, searching
+from shoal.notes import adding, changing, drafts, forgetting, judging, remembering, searching
 from shoal.notes.context import NoteContext
 from shoal.notes.environment import Environment
 from shoal.notes.index_cache import NoteIndexes
 from shoal.notes.keyed_requests import KeyedRequest
 from shoal.notes.merge_service import OwnerMerges
-from shoal.notes.note_rows import FORGOTTEN, NoteRows
+from shoal.notes.note_rows import NoteRows
 from shoal.notes.note_vectors import GetVectors
 from shoal.notes.prerequisites import Prerequisites, split_tags
 from shoal.notes.ranking import NoteFilters
@@ -197,10 +198,11 @@ class OwnerNotes(OwnerMerges):
         checked = drafts.checked_line("reason", reason, drafts.MAX_REASON_CHARS)
         return changing.deprecate(self._context, self.owner, note_id, checked)
 
-    def forget(self, note_id: int) -> Note:
-        """Hide a note, and keep it from being learned again: `remember` and extraction refuse what says the
-        same. `restore` and `purge` take this back."""
-        return changing.deprecate(self._context, self.owner, note_id, FORGOTTEN)
+    def forget(self, note_id: int) -> ForgottenNotes:
+        """Delete a note for good, with those of the same text and those merged into them; keep a digest of
+        the text, by which the text is refused from then on. Nothing takes this back. A repeated call gives
+        the same result."""
+        return forgetting.forget(self._context, self.owner, note_id)
 
     def restore(self, note_id: int) -> Note:
         """Make a deprecated note active again. Raises NoteStateError if an active note has its text."""

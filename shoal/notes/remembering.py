@@ -44,12 +44,12 @@ def remember_one(
         fields = fields_of(item)
         draft = drafts.make_draft(context.settings, fields)
         adding.check_not_forgotten(context, owner, draft)
+        return adding.add(context, owner, draft, merge_similar=draft.kind != TURN, record=record)
     except NoteError as error:
         if record is not None:
             with context.database.write() as transaction:
                 record(transaction, [error])
         return error
-    return adding.add(context, owner, draft, merge_similar=draft.kind != TURN, record=record)
 
 
 def fields_of(item: object) -> dict[str, Any]:

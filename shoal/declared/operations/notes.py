@@ -53,6 +53,7 @@ from shoal.models.notes import (
     AddedNote,
     CategoryCount,
     Feedback,
+    ForgottenNotes,
     HistoryEntry,
     HookAnswer,
     MergePage,
@@ -316,6 +317,15 @@ class NoteOperations:
         """Make a deprecated note active again
 
         The body may be left out.
+        """
+
+    @post(f"{ONE}/forget", Needed.write, fails=(404,), needs_body=False, command="note forget")
+    def forget_note(self, note_id: int, *, owner: Owner = DEFAULT_OWNER) -> ForgottenNotes:
+        """Delete a note for good, and refuse its text from then on
+
+        Notes of the owner with the same text, and those merged into one of them, are deleted with it. A
+        digest of each text stays. Nothing takes this back; a repeated request gives the same answer. The
+        body may be left out.
         """
 
     @put(

@@ -76,6 +76,8 @@ _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     f"PRAGMA cache_size = -{CACHE_KIB}",
     "PRAGMA temp_store = MEMORY",
+    # What is deleted is overwritten: a forgotten text must not stay in free parts of the file.
+    "PRAGMA secure_delete = ON",
 )
 
 

@@ -87,6 +87,16 @@ def test_note_goes_through_its_life(note: Note) -> None:
     assert note("show", "1")[0] == 1
 
 
+def test_forgotten_note_is_refused(note: Note) -> None:
+    note("add", LAVA)
+    assert note("forget", "1")[1] == "1 note forgotten\n"
+    assert note("forget", "1")[1] == "1 note forgotten\n"
+    assert note("forget", "2")[0] == 1
+    code, _, err = note("add", LAVA)
+    assert code != 0
+    assert "was forgotten as note 1" in err
+
+
 def test_notes_of_another_owner_do_not_exist(note: Note) -> None:
     note("add", LAVA, "--owner", "ann", "--category", "earth")
     for command in (("show", "1"), ("deprecate", "1"), ("pin", "1"), ("explain", "1", "lava")):

@@ -360,6 +360,8 @@ def use_notes(client: Client) -> None:
     assert client.note_status().n_active == 2
     assert client.note(note).title == "V"
     assert client.notes().total == 2
+    of_ann = client.add_note("Her code is 4711.", owner="ann").note.id
+    assert client.forget_note(of_ann, owner="ann").note_ids == (of_ann,)
     use_merges(client)
     assert client.purge_notes() > 0
 

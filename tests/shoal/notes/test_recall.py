@@ -56,10 +56,10 @@ def test_opposite_of_a_memory_is_another_memory(notes: OwnerNotes) -> None:
         assert not result.is_duplicate
 
 
-def test_forgotten_memory_is_not_learned_again(notes: OwnerNotes, engine: Engine) -> None:
+def test_what_was_deprecated_as_forgotten_is_not_learned_again(notes: OwnerNotes, engine: Engine) -> None:
     first = remembered(notes, "Ann moved from Leeds to the old town of Bath.")
     assert isinstance(first, AddedNote)
-    notes.forget(first.note.id)
+    notes.deprecate(first.note.id, reason="forgotten")
     for text in (first.note.text, "Ann moved to the old town of Bath from Leeds."):
         again = remembered(notes, text)
         assert isinstance(again, NoteError)
