@@ -4,8 +4,8 @@ A segment counts the forms of all its documents together (`shoal.index.forms`). 
 which visible passages have the stem of a form, and up to `MAX_READ` of them are read. If there are more, a
 form that none of these has counts as absent, and another is counted by the passages with its stem: so the
 cost is bounded, and nothing but visible passages has a say. Its share of capital letters is then that of the
-words of their texts that are spelled like it: to find these takes a tenth of the time of an analysis. What
-was analyzed of a passage is the same for all who see it, so that viewers share it.
+words of their texts that are spelled like it, which a search of the text finds without an analysis. What was
+analyzed of a passage is the same for all who see it, so that viewers share it.
 """
 
 from __future__ import annotations
