@@ -244,6 +244,7 @@ def test_metrics_count_keys_and_refusals(client: FlaskClient, create: Create) ->
     }
     assert set(counts) == {
         *("missing", "unknown", "expired", "revoked", "no right", "no collection", "rate", "owner"),
+        *("bad token", "expired token", "revoked token", "token"),
     }
     fingerprint = client.get(KEYS, headers=ADMIN).get_json()["keys"][0]["fingerprint"]
     assert f'shoal_key_requests_total{{key="{fingerprint}"}} 4.0' in text
