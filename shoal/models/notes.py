@@ -199,7 +199,7 @@ class ForgottenNotes:
     note_ids: Annotated[
         tuple[int, ...], "the note, those of its owner with the same text, and those merged into one of them"
     ]
-    forgotten_at: Time
+    forgotten_at: Annotated[Time, "when the first request forgot it"]
 
 
 @dataclass(frozen=True, slots=True)

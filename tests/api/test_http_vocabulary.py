@@ -32,7 +32,7 @@ def test_learned_words_have_reefs_and_evidence(learned_client: FlaskClient) -> N
     assert page["total"] == len(page["words"]) == 4
     word = page["words"][0]
     assert set(word) == {
-        "word", "is_compound", "n_occurrences", "n_documents", "specificity", "from_version",
+        "word", "is_compound", "n_occurrences", "n_documents", "specificity", "from_version", "is_name",
         "reefs", "evidence",
     }  # fmt: skip
     assert (word["word"], word["n_occurrences"], word["is_compound"]) == ("zorblat", 6, False)
