@@ -15,7 +15,7 @@ OPERATIONS = {
     "getJob", "getJobEvents", "getJobItems", "cancelJob", "deleteJob", "retryJob", "search", "searchByAddress", "searchBatch",
     "facets", "facetsByAddress", "explain",
     "compareTexts", "verify",
-    "addNote", "listNotes", "addNotes", "getNote", "updateNote", "deprecateNote", "restoreNote", "purgeNotes",
+    "addNote", "listNotes", "addNotes", "getNote", "updateNote", "deprecateNote", "forgetNote", "restoreNote", "purgeNotes",
     "getNoteHistory", "listNoteFeedback", "addNoteFeedback", "pinNote", "unpinNote", "categorizeNote",
     "listNoteCategories", "getNoteStatus", "searchNotes", "explainNote", "listPinnedNotes", "recordShownNotes",
     "dedupNotes", "listMergeProposals", "acceptMergeProposal", "rejectMergeProposal", "listNoteMerges",

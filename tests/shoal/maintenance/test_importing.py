@@ -315,6 +315,7 @@ def test_import_command_reports_its_result(
         "n_bad": 0,
         "notes": 0,
         "duplicate_notes": 0,
+        "forgotten_notes": 0,
         "merges": 0,
         "proposals": 0,
         "sessions": 0,
