@@ -26,7 +26,7 @@ import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -193,7 +193,7 @@ class Ranked:
     is_further: bool = False
     exact_name: float = 0.0
     identifiers: float = 0.0
-    place: int = NOWHERE
+    place: int = field(default=NOWHERE, compare=False)
 
 
 class Signals(NamedTuple):
