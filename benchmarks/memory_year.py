@@ -8,7 +8,8 @@ and nothing was changed for them.
 
 For each year: how many changed facts the first result of `recall` states as they are now, how many have the
 right first day, how many name what they replaced, how many statements that stay were replaced, and how many
-forgotten ones came back, by being asked for or by being learned again in other words.
+forgotten ones came back, by being asked for or by being said again, and how many were learned again in other
+words, which no digest recognises.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class Fact(NamedTuple):
 
 
 class Year(NamedTuple):
-    """A year: facts that change, statements that stay, and statements to forget with the question for each
-    and the words by which it would be learned again."""
+    """A year: facts that change, statements that stay, and statements to forget, each with its question and
+    with other words for it."""
 
     changing: tuple[Fact, ...]
     staying: tuple[Said, ...]
@@ -553,6 +554,7 @@ class Outcome(NamedTuple):
     n_replaced_named: int
     n_staying_replaced: int
     n_forgotten_back: int
+    n_reworded_stored: int
     wrong: tuple[str, ...]
 
 
@@ -562,12 +564,13 @@ def live(notes: OwnerNotes, year: Year) -> Outcome:
     ids: dict[str, int] = {}
     for each in sorted(said, key=lambda each: each.on):
         ids[each.text] = _remember(notes, each.text, each.on)
-    back = []
-    for text, question, again in year.forgotten:
+    back, n_reworded = [], 0
+    for text, question, reworded in year.forgotten:
         notes.forget(_remember(notes, text, "2025-06-15"))
-        [relearned] = notes.remember([_item(again, "2025-07-15")])
+        again, in_other_words = notes.remember([_item(each, "2025-07-15") for each in (text, reworded)])
+        n_reworded += not isinstance(in_other_words, NoteError)
         found = notes.recall(question, threshold=0.0, top_k=50).results
-        if not isinstance(relearned, NoteError) or any(each.content in (text, again) for each in found):
+        if not isinstance(again, NoteError) or any(each.content == text for each in found):
             back.append(text)
     wrong = [f"came back: {text}" for text in back]
     n_valid = n_named = 0
@@ -589,7 +592,8 @@ def live(notes: OwnerNotes, year: Year) -> Outcome:
     replaced = [each.text for each in year.staying if notes.get(ids[each.text]).superseded_by is not None]
     wrong += [f"replaced: {text}" for text in replaced]
     n = len(year.changing)
-    return Outcome(n, n_valid, len(dates), sum(dates), n_named, len(replaced), len(back), tuple(wrong))
+    counts = (n, n_valid, len(dates), sum(dates), n_named, len(replaced), len(back), n_reworded)
+    return Outcome(*counts, tuple(wrong))
 
 
 def _item(text: str, on: str) -> dict[str, Any]:
@@ -620,7 +624,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{name} year: valid one first {found.n_valid_first} of {found.n_facts}, dates right "
             f"{found.n_dates_right} of {found.n_dates}, replaced one named {found.n_replaced_named}, staying "
             f"ones replaced {found.n_staying_replaced} of {len(year.staying)}, forgotten ones back "
-            f"{found.n_forgotten_back} of {len(year.forgotten)}"
+            f"{found.n_forgotten_back} of {len(year.forgotten)}, in other words learned again "
+            f"{found.n_reworded_stored}"
         )
         for line in found.wrong:
             print(f"    {line}")
