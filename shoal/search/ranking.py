@@ -75,7 +75,7 @@ OF_IDENTIFIERS = 0.25
 DEFINING = ("def", "class", "func", "fn", "function", "fun", "struct", "interface", "trait", "enum", "type")
 """First words of the headings that definitions have in source code (`shoal.conversion.source_code`)."""
 DEFINING_STEMS = tuple(stems_of(DEFINING))
-IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:_|(?<=[a-z])[A-Z])[\w$]*(?:\(\))?")
+IDENTIFIER = re.compile(r"(?=[A-Za-z_$][\w$]*?(?:_|(?<=[a-z])[A-Z]))[\w$]++(?:\(\))?")
 """A name in code of several words, such as `before_request`, `LocalProxy` or `run_app()`."""
 MOST_IDENTIFIED = 10
 """Passages with the rarest identifier; in more, it singles out none."""
