@@ -43,21 +43,14 @@ MB with two heaps. Small blocks come from per-thread caches, so threads rarely w
 `M_MMAP_THRESHOLD`, which returns large blocks at once, would cost a search up to 25 ms, because the system
 zeroes the pages each time."""
 
-KEPT_BYTES, LARGE_BYTES = 64 << 20, 32 << 20
-"""What a heap keeps of freed memory, and from which size on memory is returned at once. A search of 300,000
-passages frees 10 MB; by the limits of glibc, it gets new pages each time, which takes 10 % of its time."""
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # from malloc.h
+_M_ARENA_MAX = -8  # from malloc.h
 
 
 def share_heaps() -> None:
-    """Let the threads of this process share HEAPS heaps that keep freed memory. Has no effect with an
-    allocator other than glibc's."""
+    """Let the threads of this process share HEAPS heaps, if its allocator is that of glibc."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, HEAPS)
-        mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
-        mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
 
 
 class ReadableJSON(DefaultJSONProvider):
