@@ -219,13 +219,13 @@ class NoteRanking:
     @functools.cached_property
     def support(self) -> float:
         """How much more of the query the best turn of a named speaker holds than the best of another, without
-        turns that ask; 0 if the query names no speaker, or all."""
-        others_speak = self.is_turn & ~self.is_named
-        if not (self.is_named.any() and others_speak.any()):
+        turns that ask; 0 if the query names no speaker."""
+        if not self.is_named.any():
             return 0.0
         held = np.where(self.is_turn & ~self.is_question, self.words_part + self.reefs_part, 0.0)
         held += np.where(held > 0, self.similarity_part, 0.0)
-        return float(held[self.is_named].max() - held[others_speak].max())
+        others = held[self.is_turn & ~self.is_named]
+        return float(held[self.is_named].max() - others.max(initial=0.0))
 
     @functools.cached_property
     def own_signals(self) -> Doubles:

@@ -108,8 +108,8 @@ answers nine of ten questions of a conversation, and one of twelve of another's 
 
 OF_SUPPORT = 15.0
 """What `supported` adds to the log-odds of an answer for a support of 1. Chosen on three conversations, with
-the limits of the support, so that it separates questions without an answer (`benchmarks/locomo.py`)."""
-LEAST_SUPPORT, MOST_SUPPORT = -0.5, 0.1
+the limit of the support, so that it separates questions without an answer (`benchmarks/locomo.py`)."""
+LEAST_SUPPORT = -0.5
 ODDS_AT_MOST = 0.999
 """Probability from which log-odds no longer grow."""
 
@@ -255,13 +255,15 @@ def recall_similarities(question: TextFeatures, notes: Sequence[TextFeatures]) -
 
 def supported(similarity: float, support: float) -> float:
     """Return the similarity of a question and a turn, given how much better the best turn of the speaker that
-    the question names fits than the best of another: what another said is no evidence (`support`, -1..1)."""
-    if not similarity > 0:
+    the question names fits than the best of another (`support`, -1..1).
+
+    What another said is no evidence, and lowers the similarity. That the named person speaks is none either.
+    """
+    if not similarity > 0 or support >= 0:
         return similarity
-    shift = OF_SUPPORT * min(max(support, LEAST_SUPPORT), MOST_SUPPORT)
     probability = min(similarity, ODDS_AT_MOST)
-    odds = math.log(probability / (1 - probability)) + shift
-    return round(max(1 / (1 + math.exp(-odds)), similarity if shift > 0 else 0.0), DIGITS)
+    odds = math.log(probability / (1 - probability)) + OF_SUPPORT * max(support, LEAST_SUPPORT)
+    return round(1 / (1 + math.exp(-odds)), DIGITS)
 
 
 def _with_equal(text: TextFeatures, others: Sequence[TextFeatures], values: Doubles) -> Doubles:

@@ -155,9 +155,11 @@ def test_question_that_names_another_speaker_is_not_answered(notes: OwnerNotes) 
     assert max(wrong) < right
 
 
-def test_name_of_the_only_speaker_is_no_evidence(notes: OwnerNotes) -> None:
+@pytest.mark.parametrize("others", [(), ("Good morning.", "The train to Porto was late.")])
+def test_name_of_a_speaker_is_no_evidence(notes: OwnerNotes, others: tuple[str, ...]) -> None:
     said = ("My sister Eva plays the cello.", "The dentist said that I need a crown.", "I moved to Lisbon.")
-    notes.remember([{"speaker": "Ann", "content": text, "session_id": "may"} for text in said])
+    turns = [*(("Ann", text) for text in said), *(("Bob", text) for text in others)]
+    notes.remember([{"speaker": name, "content": text, "session_id": "may"} for name, text in turns])
     assert notes.recall("What is Ann allergic to?").count == 0
     assert notes.recall("Who is Ann's dentist?").results[0].content == said[1]
 
