@@ -29,8 +29,7 @@ import numpy as np
 from benchmarks.metadata_filter import DOCUMENTS
 from shoal.engine import Engine
 from shoal.filters.evaluation import Fields, FilterState
-from shoal.filters.named_filters import ReefNames
-from shoal.filters.objects import make_filter
+from shoal.filters.parsing import ReefNames, make_filter
 from shoal.index.index import Index
 from shoal.settings import Settings
 from shoal.storage import migrate

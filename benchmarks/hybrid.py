@@ -35,7 +35,7 @@ import numpy as np
 
 from benchmarks.judged_library import Doubles, JudgedLibrary, at, of_best
 from benchmarks.word_contexts import ContextOptions, WordContext, adapt, max_informative_chunks
-from shoal.index.lexical import BM25, UNIT
+from shoal.index.scoring import BM25, UNIT
 from shoal.models.search import BUILT_IN, Fusion
 from shoal.search.query_language import Term
 from shoal.search.query_profile import MAX_REEFS, N_FEEDBACK_CHUNKS, STEEPNESS, choose

@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 from shoal.index import kernels
 from shoal.index.building import NEXT, IndexedDocument, Profiles, Words, segment_bytes
 from shoal.index.index import Index
-from shoal.index.lexical import Bm25, WeightedTerm, scores
 from shoal.index.matching import IndexTerm, find
 from shoal.index.merging import merge_segments
-from shoal.index.overlaps import overlaps
+from shoal.index.scoring import Bm25, WeightedTerm, find_overlaps, score_terms
 from shoal.index.segment import Segment
 from shoal.search.ordering import best_places
 from shoal.words.terms import Terms
@@ -154,8 +153,8 @@ def measure(n_chunks: int, n_queries: int, *, with_tantivy: bool) -> None:
 def search(index: Index, words: Sequence[str], reefs: dict[int, float]) -> np.ndarray:
     """Rank as a hybrid search does: both signals divided by their best, and the best chunks."""
     matches = find(index, [IndexTerm((word,)) for word in words])
-    lexical = scores(index, [WeightedTerm(match) for match in matches], Bm25())
-    by_reefs = overlaps(index, reefs)
+    lexical = score_terms(index, [WeightedTerm(match) for match in matches], Bm25())
+    by_reefs = find_overlaps(index, reefs)
     score = lexical * (0.6 / (int(lexical.max()) or 1))
     score += by_reefs.overlaps * (0.4 / (int(by_reefs.overlaps.max()) or 1))
     best = best_places(score, N_RESULTS)

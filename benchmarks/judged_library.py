@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import DocFormat, Engine
-from shoal.index import lexical as bm25f
-from shoal.index.lexical import BM25, UNIT, Bm25, WeightedTerm
+from shoal.index import scoring
+from shoal.index.scoring import BM25, UNIT, Bm25, WeightedTerm
 from shoal.learning.scorers import scorer_for
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import IndexCache
@@ -132,7 +132,7 @@ class JudgedLibrary:
         )
 
     def _scores(self, weighted: Iterable[Sequence[WeightedTerm]], bm25: Bm25) -> Doubles:
-        rows = [bm25f.scores(self.index.index, terms, bm25)[self._places] for terms in weighted]
+        rows = [scoring.score_terms(self.index.index, terms, bm25)[self._places] for terms in weighted]
         return np.stack(rows) / UNIT * self.demanded
 
     def holding(self, term: Term) -> Ints:

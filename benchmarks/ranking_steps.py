@@ -22,8 +22,8 @@ import numpy as np
 
 from benchmarks.scale_corpus import Query, read_queries
 from shoal import Engine
-from shoal.index import kernels, lexical
-from shoal.index.overlaps import overlaps
+from shoal.index import kernels, scoring
+from shoal.index.scoring import find_overlaps
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.ordering import BestFirst, Order
 from shoal.search.query_language import parse_query
@@ -55,11 +55,11 @@ class Steps:
         with self.step("pairs of words"):
             terms = weighted_terms(library, parsed, matches)
         with self.step("impacts"):
-            by_words = lexical.scores(library.index, terms)
+            by_words = scoring.score_terms(library.index, terms)
         keys, is_found = by_words, by_words > 0
         if with_reefs:
             with self.step("overlaps"):
-                by_reefs, n_shared = overlaps(library.index, REEFS)
+                by_reefs, n_shared = find_overlaps(library.index, REEFS)
             with self.step("blend"):
                 keys, is_found = np.empty(len(library)), np.empty(len(library), dtype=np.bool_)
                 raw = by_words, by_reefs, np.zeros(len(library), dtype=np.uint16)

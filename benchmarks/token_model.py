@@ -28,7 +28,7 @@ from typing import Any
 
 from shoal.engine import Engine
 from shoal.errors import ShoalError
-from shoal.filters.objects import make_filter
+from shoal.filters.parsing import make_filter
 from shoal.filters.visibility import Viewer
 from shoal.index.upkeep import rebuild_index
 from shoal.search import visible_forms

@@ -38,8 +38,8 @@ import numpy as np
 from benchmarks.index_speed import words_of_forms
 from benchmarks.judged_library import DEPTH, JudgedLibrary
 from shoal.index.building import NO_WORDS, IndexedDocument, Profiles, segment_bytes
-from shoal.index.forms import TWO_EDITS_FROM, near_forms
 from shoal.index.index import Index
+from shoal.index.matching import TWO_EDITS_FROM, near_forms
 from shoal.index.segment import Segment
 from shoal.search import synonyms
 from shoal.words.terms import TERMS

@@ -373,7 +373,7 @@ class Engine:
         counts. Raises QueryError.
         """
         from shoal.facets.requests import make_facets
-        from shoal.filters.objects import make_filter
+        from shoal.filters.parsing import make_filter
         from shoal.search.request import make_filters
 
         return self._library.searcher.facets(
@@ -555,7 +555,7 @@ class Engine:
 
         `filters` and `filter` are as in `search`. Raises NotFoundError and QueryError.
         """
-        from shoal.filters.objects import make_filter
+        from shoal.filters.parsing import make_filter
         from shoal.search.filters import compile_filters
         from shoal.search.request import check_page, make_filters
         from shoal.search.similar_chunks import similar

@@ -12,9 +12,8 @@ import pytest
 
 from shoal.index import kernels
 from shoal.index.building import NEXT, IndexedDocument, Profiles, Words
-from shoal.index.lexical import SHORTEST, SMALLEST_NORM, UNIT, Bm25
 from shoal.index.matching import IndexTerm
-from shoal.index.overlaps import REEF_UNIT, Z_UNIT
+from shoal.index.scoring import REEF_UNIT, SHORTEST, SMALLEST_NORM, UNIT, Z_UNIT, Bm25
 from shoal.index.segment import BLOCK
 from shoal.words.analysis import words_of
 from shoal.words.terms import Terms

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from shoal.access.key_store import KeyStore, StoredKey
 from shoal.access.rights import ANYBODY, ELSEWHERE, EVERYWHERE, Access, Scope
 from shoal.errors import DatabaseUnavailableError, FilterError, ShoalError, StorageError
-from shoal.filters.objects import make_filter
+from shoal.filters.parsing import make_filter
 from shoal.filters.visibility import Viewer
 from shoal.models.keys import KeyState, Right
 from shoal.settings import Settings

@@ -25,11 +25,23 @@ from numpy.typing import NDArray
 from shoal.errors import FilterError
 from shoal.facets.requests import NO_BUCKET, FacetRequest, Interval
 from shoal.filters.columns import EXACT, FALSE, NO_DATE, NULL, NUMBER, TRUE, Column, Mask
+from shoal.filters.conditions import (
+    RANGES,
+    All,
+    Condition,
+    Field,
+    Kind,
+    Limits,
+    Node,
+    Op,
+    Scalar,
+    condition,
+    conditions_of,
+    joined,
+    text_of,
+)
 from shoal.filters.evaluation import FilterState
-from shoal.filters.fields import Field, Kind
-from shoal.filters.named_filters import ReefNames
-from shoal.filters.tree import RANGES, All, Condition, Node, Op, Scalar, conditions_of, joined, text_of
-from shoal.filters.value_checks import Limits, condition
+from shoal.filters.parsing import ReefNames
 from shoal.filters.warnings import missing_key
 from shoal.models.search import Facet, FacetValue
 

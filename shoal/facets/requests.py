@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from shoal.declared.search import DEFAULT_FACET_VALUES, MAX_FACET_VALUES, MAX_FACETS
 from shoal.errors import FilterError, QueryError
-from shoal.filters.fields import Field, Kind, UnknownFieldError
+from shoal.filters.conditions import Field, Kind, UnknownFieldError, check_characters
 from shoal.filters.parsing import parse_field
-from shoal.filters.value_checks import check_characters
 
 Ints = NDArray[np.int64]
 

@@ -1,4 +1,7 @@
-"""From an expression to a tree, by recursive descent.
+"""From the three forms of a filter to its tree: an expression, a JSON object, and filters by name.
+
+An expression is parsed by recursive descent. Keywords are in any case. Each token is read once, so the time
+is linear in the length.
 
     any        = all ("OR" all)*
     all        = one ("AND" one)*
@@ -7,23 +10,50 @@
                | field ["NOT"] "EXISTS" | field ["NOT"] "CONTAINS" value | field ["NOT"] "STARTS" "WITH" value
                | field value "TO" value
 
-Keywords are in any case. Each token is read once, so the time is linear in the length.
+An object has the form that Chroma, Pinecone and MongoDB share. All its members are to be met:
 
+    {"tags": "sea", "year": {"$gte": 2020}, "$or": [{"draft": false}, {"$not": {"draft": {"$exists": true}}}]}
+
+Filters by name (`tags`, `min_confidence` and others) are conditions too, one or several for each name.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import enum
 import json
 import re
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from shoal.declared.filters import SearchFilters
 from shoal.errors import FilterError, QueryError
-from shoal.filters.fields import KEYWORDS, Field, UnknownFieldError, field_of
-from shoal.filters.tree import All, Node, Not, Op, Origin, Scalar, Some
-from shoal.filters.value_checks import MAX_DIGITS, Limits, check_number, condition
+from shoal.filters.conditions import (
+    KEYWORDS,
+    MAX_DIGITS,
+    METADATA,
+    All,
+    Condition,
+    Field,
+    Kind,
+    Limits,
+    Node,
+    Not,
+    Op,
+    Origin,
+    Scalar,
+    Some,
+    UnknownFieldError,
+    check_number,
+    condition,
+    conditions_of,
+    field_of,
+    joined,
+)
+from shoal.models.search import TagsMatch
+from shoal.scorer import Scorer
 
 MAX_EXPRESSION_CHARS = 262_144
 """Longest expression: ten thousand ids of twenty digits, and room for more."""
@@ -41,6 +71,41 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+MAX_DEPTH = 32
+"""Levels of brackets and negations."""
+TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep"
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
+_COMPARISONS = {"=": Op.eq, "==": Op.eq, "<": Op.lt, "<=": Op.le, ">": Op.gt, ">=": Op.ge}
+_TRUTHS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
+_OPERATORS = "=, !=, <, <=, >, >=, IN, EXISTS, CONTAINS, STARTS WITH or a range such as 1 TO 5"
+_JOINED: dict[str, type[All | Some]] = {"$and": All, "$or": Some}
+_NOT = "$not"
+_ONE_VALUE = {
+    "$eq": Op.eq,
+    "$lt": Op.lt,
+    "$lte": Op.le,
+    "$gt": Op.gt,
+    "$gte": Op.ge,
+    "$prefix": Op.prefix,
+    "$contains": Op.contains,
+}
+_OBJECT_OPERATORS = (*_ONE_VALUE, "$ne", "$in", "$nin", "$exists")
+SHOWN_VALUE_CHARS = 60
+"""Characters of a name or value of an object that an error shows."""
+_NAMED_FILTERS = (
+    ("min_confidence", "confidence", Op.ge),
+    ("min_coverage", "coverage", Op.ge),
+    ("reef_ids", "reef", Op.any_of),
+    ("island_ids", "island", Op.any_of),
+    ("archipelago", "archipelago", Op.eq),
+    ("document_ids", "id", Op.any_of),
+    ("format", "format", Op.eq),
+    ("created_after", "created", Op.ge),
+    ("created_before", "created", Op.lt),
+    ("source_path", "source_path", Op.any_of),
+    ("file_type", "file_type", Op.eq),
+)
+"""Filters that compare one field: the name of the filter, the field, and how they compare."""
 
 
 class Type(enum.Enum):
@@ -96,16 +161,6 @@ def tokens_of(expression: str) -> list[Token]:
             tokens.append(Token(type_, match[0], start, end))
     tokens.append(Token(Type.end, "", len(expression), len(expression)))
     return tokens
-
-
-MAX_DEPTH = 32
-"""Levels of brackets and negations."""
-TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep"
-
-_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
-_COMPARISONS = {"=": Op.eq, "==": Op.eq, "<": Op.lt, "<=": Op.le, ">": Op.gt, ">=": Op.ge}
-_TRUTHS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
-_OPERATORS = "=, !=, <, <=, >, >=, IN, EXISTS, CONTAINS, STARTS WITH or a range such as 1 TO 5"
 
 
 def parse_expression(expression: str) -> Node | None:
@@ -322,3 +377,181 @@ def _number(token: Token) -> int | float:
 
 def _error(token: Token, message: str) -> FilterError:
     return FilterError(message, token.start, token.end)
+
+
+def make_filter(given: object) -> Node | None:
+    """Return the tree of a filter as an expression or an object; None if it has no condition.
+
+    Raises FilterError.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str):
+        try:
+            return parse_expression(given)
+        except FilterError as error:
+            error.expression = given
+            raise
+    if not isinstance(given, Mapping):
+        raise FilterError("must be an expression or an object")
+    return _of_object(given, "filter", Limits(), 0) if given else None
+
+
+def _of_object(given: object, place: str, limits: Limits, depth: int) -> Node:
+    if depth > MAX_DEPTH:
+        raise FilterError(TOO_DEEP)
+    if not isinstance(given, Mapping) or not given:
+        raise _object_error(place, "must be an object with at least one member")
+    parts: list[Node] = []
+    for name, value in given.items():
+        here = f"{place}.{str(name)[:SHOWN_VALUE_CHARS]}"
+        if name in _JOINED:
+            if isinstance(value, str | bytes) or not isinstance(value, Sequence) or not value:
+                raise _object_error(here, "must be a list of at least one object")
+            nodes = tuple(
+                _of_object(each, f"{here}[{number}]", limits, depth + 1) for number, each in enumerate(value)
+            )
+            parts.append(nodes[0] if len(nodes) == 1 else _JOINED[name](nodes))
+        elif name == _NOT:
+            parts.append(Not(_of_object(value, here, limits, depth + 1)))
+        elif not isinstance(name, str) or name.startswith("$"):
+            raise _object_error(here, _unknown(name, (*_JOINED, _NOT)))
+        else:
+            parts.extend(_of_field(name, value, here, limits))
+    return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+
+def _of_field(name: str, value: object, place: str, limits: Limits) -> list[Node]:
+    try:
+        field = parse_field(name)
+    except (UnknownFieldError, FilterError) as error:
+        raise _object_error(place, str(error)) from None
+    if not isinstance(value, Mapping):
+        if isinstance(value, list | tuple):
+            raise _object_error(place, f'is a list; write {{"{name[:SHOWN_VALUE_CHARS]}": {{"$in": […]}}}}')
+        value = {"$eq": value}
+    if not value:
+        raise _object_error(place, f"needs an operator: {', '.join(_OBJECT_OPERATORS)}")
+    return [
+        _compared_member(field, operator, compared, f"{place}.{str(operator)[:SHOWN_VALUE_CHARS]}", limits)
+        for operator, compared in value.items()
+    ]
+
+
+def _compared_member(field: Field, operator: object, value: Any, place: str, limits: Limits) -> Node:
+    if operator in ("$in", "$nin"):
+        if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+            raise _object_error(place, "must be a list")
+        node = _condition(field, Op.any_of, tuple(value), place, limits)
+        return node if operator == "$in" else Not(node)
+    if operator == "$exists":
+        if not isinstance(value, bool):
+            raise _object_error(place, "must be true or false")
+        node = _condition(field, Op.exists, (), place, limits)
+        return node if value else Not(node)
+    if operator == "$ne":
+        return Not(_condition(field, Op.eq, (value,), place, limits))
+    if not isinstance(operator, str) or operator not in _ONE_VALUE:
+        raise _object_error(place, _unknown(operator, _OBJECT_OPERATORS))
+    return _condition(field, _ONE_VALUE[operator], (value,), place, limits)
+
+
+def _condition(field: Field, op: Op, values: tuple[Any, ...], place: str, limits: Limits) -> Node:
+    if any(value is not None and not isinstance(value, str | int | float) for value in values):
+        raise _object_error(place, "compares with strings, numbers, true, false and null")
+    try:
+        checked = condition(field, op, values, limits)
+    except FilterError as error:
+        raise _object_error(place, str(error)) from None
+    return dataclasses.replace(checked, origin=Origin(path=place.removeprefix("filter.")))
+
+
+def _unknown(name: object, known: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(str(name)[:SHOWN_VALUE_CHARS], known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    return f"there is no operator {str(name)[:SHOWN_VALUE_CHARS]}; {hint}"
+
+
+def _object_error(place: str, message: str) -> FilterError:
+    return FilterError(f"{place.removeprefix('filter.')}: {message}" if place != "filter" else message)
+
+
+def conditions_by_filter(filters: SearchFilters) -> Iterator[tuple[str, Node]]:
+    """Yield (name, condition) of each filter; each key of the metadata has its own, `metadata.KEY`."""
+    if filters.tags_match is TagsMatch.any and filters.tags:
+        yield "tags", _compared("tags", Op.any_of, *filters.tags)
+    elif has_all := joined([_compared("tags", Op.eq, tag) for tag in filters.tags]):
+        yield "tags", has_all
+    for name, field_name, op in _NAMED_FILTERS:
+        value = getattr(filters, name)
+        if value is not None:
+            yield name, _compared(field_name, op, *(value if op is Op.any_of else (value,)))
+    if filters.name_contains is not None:
+        fields = "title", "source_path"
+        yield (
+            "name_contains",
+            Some(tuple(_compared(each, Op.contains, filters.name_contains) for each in fields)),
+        )
+    for key, value in (filters.metadata or {}).items():
+        yield f"{METADATA}.{key}", Condition(Field(METADATA, (key,)), Op.eq, (value,))
+
+
+def _compared(name: str, op: Op, *values: Scalar) -> Condition:
+    return Condition(Field(name), op, values)
+
+
+@dataclass(frozen=True)
+class ReefNames:
+    """What filters need to know of the scorer.
+
+    names            by field: the name of each id
+    island_of        the island of each reef
+    label_threshold  lowest probability of a reef that is a label
+    """
+
+    names: Mapping[str, Mapping[int, str]]
+    island_of: Mapping[int, int]
+    label_threshold: float
+
+    @classmethod
+    def of(cls, scorer: Scorer, label_threshold: float) -> ReefNames:
+        named = {
+            "reef": scorer.reefs,
+            "island": scorer.islands,
+            "archipelago": getattr(scorer, "archipelagos", ()),
+        }
+        names = {
+            field: {each.id: getattr(each, "name", "") for each in some} for field, some in named.items()
+        }
+        return cls(names, {reef.id: reef.island_id for reef in scorer.reefs}, label_threshold)
+
+    def check(self, tree: Node) -> None:
+        """Raise FilterError if a condition names a reef, island or archipelago that does not exist."""
+        for each in conditions_of(tree):
+            self.with_ids(each)
+
+    def with_ids(self, condition: Condition) -> Condition:
+        """Return a condition with ids in place of names. Raises FilterError."""
+        if condition.field.kind is not Kind.named or condition.op is Op.exists:
+            return condition
+        ids = []
+        for number, value in enumerate(condition.values):
+            try:
+                ids.append(self._id(condition.field.name, value))
+            except FilterError as error:
+                raise condition.origin.error(str(error), number) from None
+        return dataclasses.replace(condition, values=tuple(ids))
+
+    def _id(self, field: str, value: Any) -> int:
+        names = self.names[field]
+        if isinstance(value, int):
+            if value not in names:
+                raise FilterError(f"there is no {field} {str(value)[:SHOWN_VALUE_CHARS]}")
+            return value
+        wanted = value.casefold()
+        for each, name in names.items():
+            if name.casefold() == wanted:
+                return each
+        close = difflib.get_close_matches(value[:SHOWN_VALUE_CHARS], names.values(), n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise FilterError(f"there is no {field} {value[:SHOWN_VALUE_CHARS]!r}{hint}")

@@ -11,10 +11,20 @@ import numpy as np
 
 from shoal.declared.filters import SearchFilters
 from shoal.filters.columns import FALSE, NULL, NUMBER, OTHER, TRUE, Mask
+from shoal.filters.conditions import (
+    FIELDS,
+    All,
+    Condition,
+    Field,
+    Node,
+    Not,
+    Scalar,
+    Some,
+    conditions_of,
+    text_of,
+)
 from shoal.filters.evaluation import FilterState
-from shoal.filters.fields import FIELDS, Field
-from shoal.filters.named_filters import conditions_by_filter
-from shoal.filters.tree import All, Condition, Node, Not, Scalar, Some, conditions_of, text_of
+from shoal.filters.parsing import conditions_by_filter
 from shoal.storage.column_values import compact_json
 
 MAX_WARNINGS = 5

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from shoal.declared.arguments import check_choice
 from shoal.errors import QueryError
-from shoal.filters.value_checks import check_characters
+from shoal.filters.conditions import check_characters
 from shoal.grounding.references import (
     CitableText,
     CitedPassage,
@@ -31,8 +31,8 @@ from shoal.grounding.statements import (
 )
 from shoal.grounding.support import Support, WeightOf, find_support
 from shoal.grounding.words import NAME, Kind, Part
-from shoal.index.lexical import idf
 from shoal.index.matching import count_roughly
+from shoal.index.scoring import idf
 from shoal.models.documents import DocFormat
 from shoal.models.verdicts import (
     MAX_CITATIONS,

@@ -29,8 +29,8 @@ from shoal.index.format import (
     PAGE,
     SegmentWriter,
 )
-from shoal.index.overlaps import reef_weights
 from shoal.index.ragged import firsts_of_runs, joined, starts_of
+from shoal.index.scoring import reef_weights
 from shoal.words.analysis import analyze_texts
 from shoal.words.terms import Terms
 

@@ -1,10 +1,13 @@
-"""Keeping the index up to date: documents that changed are indexed, and small segments are merged.
+"""Keeping the index of a library current: changed documents are indexed, and small segments are merged.
 
 One process at a time does this; the others carry on. Segments are written and merged outside any transaction.
 A short one then names the new files, so a crash at any point leaves the old index or the new one.
 
 The vectors of a segment are a file beside it, written with it, and anew when vectors join it later; postings
 are not touched then.
+
+A machine of several that share a database follows the changes of the others in a thread (`IndexFollower`), so
+that its index is current while nobody searches, and says how far behind it is.
 """
 
 from __future__ import annotations
@@ -13,14 +16,15 @@ import functools
 import itertools
 import json
 import logging
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import DamagedIndexError
+from shoal.errors import DamagedIndexError, IndexBehindError, ShoalError
 from shoal.index.building import (
     IndexedDocument,
     NameTexts,
@@ -36,11 +40,12 @@ from shoal.index.merging import merge_segments
 from shoal.index.segment import Segment
 from shoal.index.vectors import SCALE_BYTES, code_bytes, write_vectors
 from shoal.storage import index_tables, vectors
-from shoal.storage.database import IDS_PER_STATEMENT, Database, Snapshot, listed
+from shoal.storage.database import IDS_PER_STATEMENT, Database, Listener, Snapshot, listed
 from shoal.storage.index_records import (
     NOT_WRITTEN,
     IndexRecords,
     IndexWriter,
+    Lag,
     NewSegment,
     VectorsFile,
     open_records,
@@ -49,6 +54,34 @@ from shoal.storage.index_tables import NO_VECTORS, Changes, OpenChange, SegmentR
 from shoal.storage.profiles import Profiles as StoredProfiles
 from shoal.words.analysis import analyze_texts
 from shoal.words.terms import TERMS
+
+DOCUMENTS_TOGETHER = 4_096
+BYTES_TOGETHER = 16 << 20
+"""Documents that become one segment, at most: 16 MB of text take 300 MB while they are sorted."""
+CHARS_TOGETHER = 1 << 20
+"""Characters of texts that are tokenized at once, about: one by one, short texts take five times as long."""
+MERGED_TOGETHER = 8
+"""Segments of about the same size that are merged into one, so each posting is written about four times."""
+SMALLEST_LEVEL = 4_096
+"""Segments of fewer chunks are of the same size, for merging."""
+MAX_OUTDATED = 0.25
+"""Share of outdated chunks from which a segment is written anew."""
+SHORT_READS, SHORT_READ_SECONDS = 5, 0.02
+"""How often and how long the end of short reads is awaited, so that the files of merged segments can go."""
+_INDEXED = "SELECT c.id, c.document_id, c.section_id, c.confidence, c.profile, c.text FROM chunks c"
+CHUNKS_OF = f"{_INDEXED} WHERE c.document_id IN ({{ids}}) ORDER BY c.document_id, c.chunk_index"
+CHUNKS = f"{_INDEXED} WHERE c.id IN ({{ids}}) ORDER BY c.chunk_index"
+TITLES_OF = "SELECT id, title, source_path FROM documents WHERE id IN ({ids})"
+_HEADINGS = "SELECT document_id, id, path FROM sections"
+HEADINGS_OF = f"{_HEADINGS} WHERE document_id IN ({{ids}}) AND path <> '[]'"
+HEADINGS = f"{_HEADINGS} WHERE id IN ({{ids}}) AND path <> '[]'"
+log = logging.getLogger(__name__)
+POLL_SECONDS = 1.0
+"""Interval at which the library is looked at without a notification."""
+REST_SECONDS = 0.05
+"""Shortest pause between two updates, so that a bulk upload is not indexed document by document."""
+MOST_REST_SECONDS = 0.1
+"""Longest pause: what changes in it waits for the next update."""
 
 
 def write_vectors_of(database: Database, files: IndexFiles, segment: Segment) -> VectorsFile:
@@ -92,31 +125,6 @@ def join_vectors(database: Database, records: IndexRecords, files: IndexFiles) -
         if row.vectors_file:
             files.retire([row.vectors_file])
     records.vectors_joined(revision)
-
-
-DOCUMENTS_TOGETHER = 4_096
-BYTES_TOGETHER = 16 << 20
-"""Documents that become one segment, at most: 16 MB of text take 300 MB while they are sorted."""
-CHARS_TOGETHER = 1 << 20
-"""Characters of texts that are tokenized at once, about: one by one, short texts take five times as long."""
-MERGED_TOGETHER = 8
-"""Segments of about the same size that are merged into one, so each posting is written about four times."""
-SMALLEST_LEVEL = 4_096
-"""Segments of fewer chunks are of the same size, for merging."""
-MAX_OUTDATED = 0.25
-"""Share of outdated chunks from which a segment is written anew."""
-SHORT_READS, SHORT_READ_SECONDS = 5, 0.02
-"""How often and how long the end of short reads is awaited, so that the files of merged segments can go."""
-
-_INDEXED = "SELECT c.id, c.document_id, c.section_id, c.confidence, c.profile, c.text FROM chunks c"
-CHUNKS_OF = f"{_INDEXED} WHERE c.document_id IN ({{ids}}) ORDER BY c.document_id, c.chunk_index"
-CHUNKS = f"{_INDEXED} WHERE c.id IN ({{ids}}) ORDER BY c.chunk_index"
-TITLES_OF = "SELECT id, title, source_path FROM documents WHERE id IN ({ids})"
-_HEADINGS = "SELECT document_id, id, path FROM sections"
-HEADINGS_OF = f"{_HEADINGS} WHERE document_id IN ({{ids}}) AND path <> '[]'"
-HEADINGS = f"{_HEADINGS} WHERE id IN ({{ids}}) AND path <> '[]'"
-
-log = logging.getLogger(__name__)
 
 
 class ChangedChunk(NamedTuple):
@@ -447,3 +455,98 @@ def _forget_changes(library: _Library) -> None:
 def _add(writer: IndexWriter, revision: int, name: str, segment: Segment, vectors: VectorsFile) -> None:
     new = NewSegment(revision, segment.n_documents, segment.n_chunks, segment.n_bytes, name, vectors)
     writer.add(new)
+
+
+class FollowedIndex(Protocol):
+    """The index of a process, as the follower needs it."""
+
+    def lag(self) -> Lag:
+        """Return how far the index is behind the library. Raises StorageError."""
+
+    def load(self) -> None:
+        """Open the newest state."""
+
+
+class IndexFollower:
+    """A thread that follows a library. Any number of processes of a machine may: one of them writes."""
+
+    def __init__(self, database: Database, index: FollowedIndex) -> None:
+        self._database = database
+        self._index = index
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lag = Lag(0, 0.0)
+        self._measured_at = time.monotonic()
+
+    def start(self, *, listen: bool = True) -> None:
+        """Begin to follow; does nothing the second time. To `listen` takes a connection to the database."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, args=(listen,), name="index follower", daemon=True
+            )
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the update in progress."""
+        self._stopped.set()
+
+    @property
+    def lag(self) -> Lag:
+        """How far the index is behind, as last measured; what waited then has become older since."""
+        n_documents, seconds = self._lag
+        if not n_documents:
+            return self._lag
+        return Lag(n_documents, seconds + time.monotonic() - self._measured_at)
+
+    def check(self, max_seconds: float) -> None:
+        """Raise IndexBehindError if the index is behind by more than `max_seconds`; 0: never."""
+        if max_seconds and self.lag.seconds > max_seconds:
+            # It may have caught up since.
+            lag = self.measure()
+            if lag.seconds > max_seconds:
+                raise IndexBehindError(lag.n_documents, lag.seconds)
+
+    def measure(self) -> Lag:
+        """Measure the lag now. Raises StorageError."""
+        lag = self._index.lag()
+        self._lag, self._measured_at = lag, time.monotonic()
+        return lag
+
+    def _run(self, listen: bool) -> None:
+        listener = self._database.listener() if listen else None
+        is_failing = False
+        while not self._stopped.is_set():
+            started = time.monotonic()
+            try:
+                if self.measure().n_documents:
+                    update_index(self._database)
+                    self.measure()
+                # The next search finds it open.
+                self._index.load()
+                is_failing = False
+            except ShoalError as error:
+                if not is_failing:
+                    log.warning("index not updated: %s", error)
+                is_failing = True
+            except Exception:
+                log.exception("index not updated")
+            # As far as the lag allows, half of the time is for searches.
+            rest = min(MOST_REST_SECONDS, time.monotonic() - started)
+            self._stopped.wait(max(REST_SECONDS, rest))
+            if self._stopped.is_set():
+                break
+            self._wait_for_change(listener)
+        if listener is not None:
+            listener.close()
+        # The last update may have opened connections after the library was closed.
+        self._database.close()
+
+    def _wait_for_change(self, listener: Listener | None) -> None:
+        """Wait until the library may have changed, for POLL_SECONDS at most."""
+        if listener is not None:
+            try:
+                listener.wait("index", POLL_SECONDS)
+                return
+            except Exception:
+                log.exception("notifications not heard")
+        self._stopped.wait(POLL_SECONDS)

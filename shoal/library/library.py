@@ -22,7 +22,7 @@ from shoal.storage.opening import SQLITE, open_database
 
 if TYPE_CHECKING:
     from shoal.encoders.encoder import Encoder, PairScorer, VectorCache
-    from shoal.index.follower import IndexFollower
+    from shoal.index.upkeep import IndexFollower
     from shoal.jobs.in_process import IngestSession
     from shoal.jobs.stages.contract import Handlers
     from shoal.search.audit import AuditLog
@@ -189,7 +189,7 @@ class Library:
         """What keeps the index of this machine current, not started; None if writers of the library do."""
         if self.read_database.has_index_records:
             return None
-        from shoal.index.follower import IndexFollower
+        from shoal.index.upkeep import IndexFollower
 
         return IndexFollower(self.read_database, self.index)
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from shoal.declared.arguments import MAX_ID
 from shoal.errors import NotFoundError, RestrictedError
 from shoal.filters.evaluation import FilterState, check_of_documents
-from shoal.filters.named_filters import ReefNames
+from shoal.filters.parsing import ReefNames
 from shoal.index.index import Index
 from shoal.library.documents import Documents
 from shoal.search.library_index import VisibleIndex
 
 if TYPE_CHECKING:
-    from shoal.filters.tree import Node
+    from shoal.filters.conditions import Node
     from shoal.filters.visibility import Viewer
     from shoal.library.library import Library
     from shoal.models.queries import Suggestions

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shoal.filters.value_checks import check_characters
-from shoal.index import lexical
-from shoal.index.lexical import WeightedTerm
+from shoal.filters.conditions import check_characters
+from shoal.index import scoring
 from shoal.index.matching import IN_TEXT, IndexTerm, find
+from shoal.index.scoring import WeightedTerm
 from shoal.learning import scorers
 from shoal.library.library import Library
 from shoal.models.responses import Archipelago, Island, Reef, Reefs
@@ -61,7 +61,7 @@ def find_word_chunks(
     # A title or heading stands above many chunks.
     term = IndexTerm(stems_of(tokens_of(word)), IN_TEXT)
     terms = [WeightedTerm(found) for found in find(library.index, [term])]
-    scores = lexical.scores(library.index, terms)
+    scores = scoring.score_terms(library.index, terms)
     places = Order(library.index, scores, scores > 0).first(limit, None).places
     ids, parameters = listed("id", library.index.chunk_ids(places).tolist())
     parameters["label_threshold"] = label_threshold

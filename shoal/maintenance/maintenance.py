@@ -101,7 +101,7 @@ class Maintenance:
         to the whole library: learned words, synonyms, pins and notes. Raises QueryError.
         """
         from shoal.filters.evaluation import check_of_documents, find_documents
-        from shoal.filters.objects import make_filter
+        from shoal.filters.parsing import make_filter
         from shoal.maintenance.export import export
 
         tree = make_filter(filter)

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DamagedDatabaseError
-from shoal.index.overlaps import Z_UNIT, reef_weights
 from shoal.index.ragged import expand, firsts_of_runs, joined, starts_of
+from shoal.index.scoring import Z_UNIT, reef_weights
 from shoal.models.notes import TURN, TagRelevance
 from shoal.notes.note_rows import IndexRow
 from shoal.storage.profiles import MAX_REEFS, Profiles
@@ -513,7 +513,7 @@ class NoteIndex:
 
     def overlaps(self, query_z: Mapping[int, float]) -> Ints:
         """Return the overlap of each note's reefs with the z-scores of a query by reef id, in units of
-        1 / `shoal.index.overlaps.OVERLAP_UNIT`; 0 for hidden notes."""
+        1 / `shoal.index.scoring.OVERLAP_UNIT`; 0 for hidden notes."""
         totals = np.zeros(len(self), dtype=np.int64)
         for part, (start, end) in zip(self.parts, itertools.pairwise(self.starts.tolist()), strict=True):
             block, own = part.block, totals[start:end]

@@ -29,8 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.index.lexical import BM25, UNIT, idf
-from shoal.index.overlaps import OVERLAP_UNIT
+from shoal.index.scoring import BM25, OVERLAP_UNIT, UNIT, idf
 from shoal.learning.scorers import scorer_for
 from shoal.models.notes import TURN, NoteScores
 from shoal.models.queries import QueryReef
@@ -435,7 +434,7 @@ def _with_context(index: NoteIndex, found: Occurrences, impacts: Ints) -> Ints:
 
 
 def _impacts(index: NoteIndex, found: Occurrences, weight: float) -> Ints:
-    """BM25F (`shoal.index.lexical`) of a term in the notes that have it, with the statistics of the owner's
+    """BM25F (`shoal.index.scoring`) of a term in the notes that have it, with the statistics of the owner's
     active notes."""
     n_notes, n_text, n_title = index.totals
 

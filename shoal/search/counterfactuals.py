@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from lagoon.tokens import STOP_WORDS
 from shoal.chunking.analysis import passage_profile
-from shoal.index import lexical
-from shoal.index.lexical import BM25, WeightedTerm, idf
+from shoal.index import scoring
 from shoal.index.matching import count_roughly
+from shoal.index.scoring import BM25, WeightedTerm, idf
 from shoal.index.upkeep import ChangedChunk
 from shoal.learning.scorers import scorer_for
 from shoal.models.explanations import Counterfactual, Counterfactuals, WordChange
@@ -284,7 +284,7 @@ def strongest_words(search: RankedSearch, chunk: Ranked, text: str, words: Words
     unit = query.weights.lexical / ranking.signals.lexical.best
     for term, found in query.matches.items():
         weighted = WeightedTerm(found, term_weight(query.parsed, term), has_context=True)
-        part = unit * float(lexical.scores(ranking.library.index, [weighted])[place])
+        part = unit * float(scoring.score_terms(ranking.library.index, [weighted])[place])
         forms = [term, *query.parsed.synonyms.get(term, ())]
         for stem in {stem for form in forms for stem in stems_of(form.tokens)}:
             parts[stem] += part

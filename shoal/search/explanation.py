@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from lagoon.tokens import without_clitic
 from shoal.errors import NotFoundError, QueryError
 from shoal.filters.warnings import unmet
-from shoal.index import lexical
-from shoal.index.forms import near_forms
-from shoal.index.lexical import WeightedTerm
+from shoal.index import scoring
+from shoal.index.matching import near_forms
+from shoal.index.scoring import WeightedTerm
 from shoal.learning.scorers import find, normal_form
 from shoal.models.explanations import (
     LEARNED,
@@ -335,7 +335,7 @@ def _near_word_parts(
         term = Term((near.word,))
         (matches,) = find_matches(library, [term]).values()
         weighted = WeightedTerm(matches, term_weight(analyzed_query.parsed, term), has_context=True)
-        score = int(lexical.scores(library.index, [weighted])[place]) / UNIT
+        score = int(scoring.score_terms(library.index, [weighted])[place]) / UNIT
         parts.append(NearWordPart(near.typed, near.word, score))
     return tuple(parts)
 

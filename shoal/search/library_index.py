@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError, EncoderError, EncoderMismatchError, StorageError
 from shoal.filters.columns import Mask
-from shoal.filters.document_table import DocumentTable, RecentlyUsed
-from shoal.filters.evaluation import Fields
+from shoal.filters.evaluation import DocumentTable, Fields, RecentlyUsed
 from shoal.filters.visibility import Viewer, VisibleFields, VisibleTable, visible_documents
 from shoal.index.building import segment_bytes
 from shoal.index.files import IndexFiles

@@ -34,8 +34,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lagoon.tokens import PERSON_TITLES, STOP_WORDS
-from shoal.index.forms import count_form, is_name
 from shoal.index.index import Index
+from shoal.index.matching import count_form, is_name
 from shoal.models.scores import FieldBoostParts, MatchedTerm
 from shoal.models.search import SearchMode
 from shoal.search.query_language import ParsedQuery, Term

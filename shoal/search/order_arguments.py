@@ -16,11 +16,18 @@ from typing import Any
 
 from shoal.declared.search import MAX_BOOSTS, MAX_HALF_LIFE_DAYS, MAX_PART, MAX_SORT_KEYS, MIN_HALF_LIFE_DAYS
 from shoal.errors import FilterError, QueryError
-from shoal.filters.fields import FIELDS, Field, Kind, UnknownFieldError
-from shoal.filters.objects import make_filter
-from shoal.filters.parsing import parse_field
-from shoal.filters.tree import Node, text_of
-from shoal.filters.value_checks import check_characters, moment_of, span_of
+from shoal.filters.conditions import (
+    FIELDS,
+    Field,
+    Kind,
+    Node,
+    UnknownFieldError,
+    check_characters,
+    moment_of,
+    span_of,
+    text_of,
+)
+from shoal.filters.parsing import make_filter, parse_field
 from shoal.support.clock import timestamp
 
 MAX_FIELD_CHARS = 1_000

@@ -30,10 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.filters.columns import EXACT, FALSE, NO_DATE, NUMBER, TRUE, Column
+from shoal.filters.conditions import Field, Kind, moment_of
 from shoal.filters.evaluation import Fields, FilterState
-from shoal.filters.fields import Field, Kind
-from shoal.filters.named_filters import ReefNames
-from shoal.filters.value_checks import moment_of
+from shoal.filters.parsing import ReefNames
 from shoal.filters.warnings import shown
 from shoal.index import kernels
 from shoal.index.index import Index

@@ -28,8 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.tokens import without_clitic
-from shoal.index.forms import count_edits, count_form, is_name, near_codes
-from shoal.index.matching import IndexTerm, Matches, find
+from shoal.index.matching import IndexTerm, Matches, count_edits, count_form, find, is_name, near_codes
 from shoal.learning.scorers import scorer_for, scorer_queries
 from shoal.models.pins import PinRule
 from shoal.models.queries import ExcludedTerm, NearWord, QueryInfo, QueryReef, UsedSynonym

@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 from shoal.index import kernels
 from shoal.index.building import FIRST, LAST
 from shoal.index.index import NOWHERE, Index, Part
-from shoal.index.lexical import BM25, WeightedTerm, idf
 from shoal.index.matching import HEADINGS, TITLE, IndexTerm, Matches, PartMatches, find
+from shoal.index.scoring import BM25, WeightedTerm, idf
 from shoal.models.scores import BoostPart
 from shoal.models.search import Fusion, SearchMode, SortValue, Weights
 from shoal.search.filters import CompiledFilters

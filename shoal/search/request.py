@@ -45,9 +45,8 @@ from shoal.declared.filters import FILTERS, MAX_METADATA, SearchFilters
 from shoal.declared.search import FIRST_OF_DOCUMENT, MAX_CONTEXT, SEARCH, SHORT_FORMS
 from shoal.errors import QueryError
 from shoal.facets.requests import FacetRequest, make_facets
-from shoal.filters.objects import make_filter
-from shoal.filters.tree import Node
-from shoal.filters.value_checks import check_characters, check_file_type, check_number
+from shoal.filters.conditions import Node, check_characters, check_file_type, check_number
+from shoal.filters.parsing import make_filter
 from shoal.models.search import (
     MIN_WEIGHT,
     Expand,

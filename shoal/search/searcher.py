@@ -18,7 +18,7 @@ from shoal.declared.search import LIKELY
 from shoal.errors import QueryError
 from shoal.facets.counting import find_facets
 from shoal.filters.evaluation import FilterState
-from shoal.filters.named_filters import ReefNames
+from shoal.filters.parsing import ReefNames
 from shoal.filters.warnings import find_filter_warnings
 from shoal.models.notes import NoteHit
 from shoal.models.queries import ExcludedTerm
@@ -76,7 +76,7 @@ from shoal.storage.database import Database, Query, Snapshot
 
 if TYPE_CHECKING:
     from shoal.facets.requests import FacetRequest
-    from shoal.filters.tree import Node
+    from shoal.filters.conditions import Node
     from shoal.search.query_vectors import QueryVectors
     from shoal.search.reranking import Reranker, Reranking, StoredVectors
 

@@ -46,11 +46,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.index import kernels, lexical
-from shoal.index import overlaps as index_overlaps
-from shoal.index.lexical import WeightedTerm, idf
+from shoal.index import kernels, scoring
 from shoal.index.matching import EVERYWHERE, IN_TEXT, TITLE, IndexTerm, Matches, find
-from shoal.index.overlaps import Overlaps
+from shoal.index.scoring import Overlaps, WeightedTerm, idf
 from shoal.models.queries import QueryReef
 from shoal.models.search import Fusion, Preset, Weights
 from shoal.search.library_index import LibraryIndex
@@ -160,7 +158,7 @@ def _by_rank(in_order: NDArray[np.int64], raw: NDArray[np.int64]) -> NDArray[np.
     return np.where(raw > 0, (RRF_K + 1) / (RRF_K + 1 + n_better), 0.0)
 
 
-OVERLAP_UNIT = index_overlaps.OVERLAP_UNIT
+OVERLAP_UNIT = scoring.OVERLAP_UNIT
 """Overlaps are whole multiples of 1 / OVERLAP_UNIT."""
 
 OTHER_DATA = """
@@ -171,7 +169,7 @@ OTHER_DATA = """
 
 def overlaps(library: LibraryIndex, reefs: Iterable[QueryReef]) -> Overlaps:
     """Return the overlap of the chunk at each place; 0 for one that shares no reef."""
-    return index_overlaps.overlaps(library.index, {reef.reef_id: reef.z_score for reef in reefs})
+    return scoring.find_overlaps(library.index, {reef.reef_id: reef.z_score for reef in reefs})
 
 
 def other_data(snapshot: Snapshot, data_checksum: str) -> NDArray[np.int64]:
@@ -232,7 +230,7 @@ def add_dense(
     )
 
 
-UNIT = lexical.UNIT
+UNIT = scoring.UNIT
 """Scores are whole multiples of 1 / UNIT, so that equal scores compare as equal."""
 PAIR_SHARE = 0.2
 
@@ -249,7 +247,7 @@ def score_chunks(
     library: LibraryIndex, parsed: ParsedQuery, matches: Mapping[Term, Matches]
 ) -> NDArray[np.int64]:
     """Return the score of every chunk, in units of 1 / UNIT; 0 for a chunk without a term of the query."""
-    return lexical.scores(library.index, weighted_terms(library, parsed, matches))
+    return scoring.score_terms(library.index, weighted_terms(library, parsed, matches))
 
 
 def weighted_terms(

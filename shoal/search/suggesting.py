@@ -25,11 +25,10 @@ from numpy.typing import NDArray
 
 from lagoon.tokens import is_stop_word
 from shoal.errors import QueryError
-from shoal.filters.value_checks import check_characters
+from shoal.filters.conditions import check_characters
 from shoal.formats.headings import without_title_label
-from shoal.index.forms import forms_starting_with
 from shoal.index.index import Index, Part
-from shoal.index.matching import IN_TEXT, IndexTerm, count_roughly, find
+from shoal.index.matching import IN_TEXT, IndexTerm, count_roughly, find, forms_starting_with
 from shoal.index.segment import Segment
 from shoal.models.queries import MAX_QUERY_CHARS, MAX_SUGGESTIONS, SUGGESTIONS, Suggestion, Suggestions
 from shoal.search.library_index import LibraryIndex

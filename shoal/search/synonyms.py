@@ -26,15 +26,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lagoon.tokens import STOP_WORDS
-from shoal.index.forms import (
+from shoal.index.matching import (
+    OTHER_SHARE,
+    IndexTerm,
+    Matches,
     NearForm,
     count_form,
+    find,
     forms_of_term,
     forms_starting_with,
     is_name,
     near_forms,
+    unite,
 )
-from shoal.index.matching import OTHER_SHARE, IndexTerm, Matches, find, unite
 from shoal.models.queries import NearWord, UsedSynonym
 from shoal.models.synonyms import Synonym
 from shoal.search.library_index import LibraryIndex

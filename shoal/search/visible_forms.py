@@ -1,6 +1,6 @@
 """Forms of words in the passages that a viewer sees.
 
-A segment counts the forms of all its documents together (`shoal.index.forms`). For a viewer, postings say
+A segment counts the forms of all its documents together (`shoal.index.matching`). For a viewer, postings say
 which visible passages have the stem of a form, and up to `MAX_READ` of them are read. If there are more, a
 form that none of these has counts as absent, and another is counted by the passages with its stem: so the
 cost is bounded, and nothing but visible passages has a say. Its share of capital letters is then that of the
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.filters.document_table import RecentlyUsed
+from shoal.filters.evaluation import RecentlyUsed
 from shoal.index.building import NameTexts, name_texts, name_words
 from shoal.index.index import FormCount, Index
 from shoal.index.matching import IndexTerm, find

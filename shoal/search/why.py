@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lagoon.tokens import token_list
-from shoal.index.forms import is_name
+from shoal.index.matching import is_name
 from shoal.models.reasons import Reason, ReasonKind
 from shoal.models.scores import SharedReef
 from shoal.models.vocabulary import Label

@@ -16,12 +16,10 @@ from shoal.errors import DamagedIndexError
 from shoal.index import kernels
 from shoal.index.building import segment_bytes
 from shoal.index.format import read_sections
-from shoal.index.forms import forms_starting_with, near_forms
 from shoal.index.index import Index
-from shoal.index.lexical import Bm25, WeightedTerm, scores
-from shoal.index.matching import IndexTerm, find
+from shoal.index.matching import IndexTerm, find, forms_starting_with, near_forms
 from shoal.index.merging import merge_segments
-from shoal.index.overlaps import overlaps
+from shoal.index.scoring import Bm25, WeightedTerm, find_overlaps, score_terms
 from shoal.index.segment import Field, Segment
 from shoal.words.typed import terms_of
 
@@ -43,8 +41,8 @@ def use(data: bytes, *, verify: bool = False) -> None:
     segment = Segment(data, verify=verify)
     index = Index([(segment, [2])])
     terms = [IndexTerm(("the",)), IndexTerm(("the", "plant")), IndexTerm(("sea",))]
-    scores(index, [WeightedTerm(matches) for matches in find(index, terms)], Bm25())
-    overlaps(index, {3: 1.0, 5: 2.0})
+    score_terms(index, [WeightedTerm(matches) for matches in find(index, terms)], Bm25())
+    find_overlaps(index, {3: 1.0, 5: 2.0})
     near_forms(index, "plamt", 3)
     forms_starting_with(index, "s", 3)
     merge_segments([(segment, [])], io.BytesIO())
@@ -129,7 +127,7 @@ def test_hostile_texts_have_the_scores_of_the_model(name: str, kernel: str) -> N
     index, model = Index([(Segment(data), [])]), ModelIndex([hostile, document("the bee", document_id=2)])
     for term in (IndexTerm(("bee",)), IndexTerm(("w1",)), IndexTerm(("a",))):
         with kernels_of(kernel):
-            totals = scores(index, [WeightedTerm(*find(index, [term]))], Bm25())
+            totals = score_terms(index, [WeightedTerm(*find(index, [term]))], Bm25())
         assert {
             int(chunk_id): int(score)
             for chunk_id, score in zip(index.parts[0].segment.chunk_ids, totals, strict=True)

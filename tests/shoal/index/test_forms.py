@@ -10,8 +10,8 @@ from index_model import TERMS, ModelChunk, ModelDocument
 
 from shoal.index.building import IndexedDocument, Words, segment_bytes
 from shoal.index.format import LONG, MAX_FORM_BYTES
-from shoal.index.forms import count_form, forms_starting_with, is_name, near_forms
 from shoal.index.index import Index
+from shoal.index.matching import count_form, forms_starting_with, is_name, near_forms
 from shoal.index.segment import NO_TERM, Segment
 
 forms = st.dictionaries(

@@ -16,10 +16,9 @@ from shoal.index import kernels
 from shoal.index.building import segment_bytes
 from shoal.index.format import read_sections
 from shoal.index.index import NOWHERE, Index
-from shoal.index.lexical import Bm25, FieldWeights, WeightedTerm, scores
 from shoal.index.matching import EVERYWHERE, IndexTerm, find
 from shoal.index.merging import merge_segments
-from shoal.index.overlaps import overlaps
+from shoal.index.scoring import Bm25, FieldWeights, WeightedTerm, find_overlaps, score_terms
 from shoal.index.segment import Segment
 from shoal.words.typed import terms_of
 
@@ -111,7 +110,7 @@ class TestSearch:
             for term, weight, has_context in zip(terms, term_weights, with_context, strict=True)
         ]
         assert [match.matches.n_chunks for match in weighted] == list(map(len, own))
-        totals = by_chunk(index, scores(index, weighted, bm25))
+        totals = by_chunk(index, score_terms(index, weighted, bm25))
         for chunk_id in model.fields:
             expected = [
                 impacts.get(chunk_id, 0) + blocks.get(chunk_id, 0)
@@ -126,7 +125,7 @@ class TestSearch:
         self, data: st.DataObject, documents: list[ModelDocument], query_z: dict[int, float]
     ) -> None:
         index, model = draw_index(data, documents)
-        results = overlaps(index, query_z)
+        results = find_overlaps(index, query_z)
         sums = by_chunk(index, results.overlaps)
         shared = by_chunk(index, results.n_shared)
         expected = model.contributions(query_z)

@@ -14,11 +14,9 @@ from generated_libraries import SCORER
 from hypothesis import strategies as st
 from scored_documents import make_scored
 
+from shoal.filters.conditions import All, Condition, Field, Kind, Node, Not, Op, Scalar, Some, span_of
 from shoal.filters.evaluation import FilterState
-from shoal.filters.fields import Field, Kind
-from shoal.filters.named_filters import ReefNames
-from shoal.filters.tree import All, Condition, Node, Not, Op, Scalar, Some
-from shoal.filters.value_checks import span_of
+from shoal.filters.parsing import ReefNames
 from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache
 from shoal.storage import document_writer

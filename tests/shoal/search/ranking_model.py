@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from index_model import ModelChunk, ModelDocument, ModelIndex
 
-from shoal.index.lexical import BM25
 from shoal.index.matching import IndexTerm
-from shoal.index.overlaps import OVERLAP_UNIT
+from shoal.index.scoring import BM25, OVERLAP_UNIT
 from shoal.models.queries import QueryReef
 from shoal.models.search import Fusion, SearchMode, Weights
 from shoal.search.query_language import Term, parse_query

@@ -15,11 +15,10 @@ from scored_documents import make_scored
 from waiting import until
 
 from shoal.errors import ReadTimeoutError
-from shoal.filters import columns, document_table
+from shoal.filters import columns, evaluation
+from shoal.filters.conditions import Field, Node, text_of
 from shoal.filters.evaluation import FilterState
-from shoal.filters.fields import Field
-from shoal.filters.objects import make_filter
-from shoal.filters.tree import Node, text_of
+from shoal.filters.parsing import make_filter
 from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache
 from shoal.storage import document_writer
@@ -126,8 +125,8 @@ def test_search_sees_the_fields_of_its_own_snapshot() -> None:
 
 
 def test_memory_of_columns_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_table, "MAX_COLUMN_BYTES", 1)
-    monkeypatch.setattr(document_table, "MAX_MASK_BYTES", 1)
+    monkeypatch.setattr(evaluation, "MAX_COLUMN_BYTES", 1)
+    monkeypatch.setattr(evaluation, "MAX_MASK_BYTES", 1)
     with open_library([]) as database:
         store(database, [({"a": i, "b": str(i)}, [], "t", None, DocFormat.markdown, [1.0]) for i in range(5)])
         cache = IndexCache(database)
@@ -211,17 +210,17 @@ def test_numbers_compare_exactly_and_dates_as_spans(expression: str, met: list[i
 
 def test_column_that_was_read_slowly_is_followed_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     full: list[Field] = []
-    read = document_table.read_values
+    read = evaluation.read_values
 
     def counted(snapshot: Snapshot, field: Field, ids: Any, among: Any) -> Any:
         if among is None:
             full.append(field)
         return read(snapshot, field, ids, among)
 
-    monkeypatch.setattr(document_table, "read_values", counted)
+    monkeypatch.setattr(evaluation, "read_values", counted)
     node = make_filter("a = 1")
     assert node is not None
-    tables = document_table.DocumentTables()
+    tables = evaluation.DocumentTables()
     with open_library([]) as database:
         store(database, [({"a": 1}, [], "t", None, DocFormat.markdown, [1.0]) for _ in range(3)])
         with database.snapshot() as before:
@@ -243,7 +242,7 @@ def test_column_that_takes_longer_than_a_search_may_is_read_afterwards(
 ) -> None:
     node = make_filter("a = 1")
     assert node is not None
-    read = document_table.read_values
+    read = evaluation.read_values
 
     def slow(snapshot: Snapshot, field: Field, ids: Any, among: Any) -> Any:
         is_limited = threading.current_thread() is threading.main_thread()
@@ -252,7 +251,7 @@ def test_column_that_takes_longer_than_a_search_may_is_read_afterwards(
                 raise ReadTimeoutError(1)
             yield value
 
-    monkeypatch.setattr(document_table, "read_values", slow)
+    monkeypatch.setattr(evaluation, "read_values", slow)
     with open_library([]) as database:
         store(database, [({"a": 1}, [], "t", None, DocFormat.markdown, [1.0])])
         cache = IndexCache(database)

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import FilterError
-from shoal.filters.objects import make_filter
-from shoal.filters.parsing import MAX_DEPTH
-from shoal.filters.tree import text_of
-from shoal.filters.value_checks import MAX_CONDITIONS, MAX_SEARCHES, MAX_VALUES
+from shoal.filters.conditions import MAX_CONDITIONS, MAX_SEARCHES, MAX_VALUES, text_of
+from shoal.filters.parsing import MAX_DEPTH, make_filter
 
 
 @pytest.mark.parametrize(

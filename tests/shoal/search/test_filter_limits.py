@@ -18,14 +18,11 @@ from hypothesis import strategies as st
 
 from shoal import Engine
 from shoal.errors import ReadTimeoutError
-from shoal.filters import document_table
+from shoal.filters import evaluation
 from shoal.filters.columns import Column
-from shoal.filters.document_table import ENTRY_BYTES, DocumentTable, DocumentTables, RecentlyUsed
-from shoal.filters.evaluation import FilterState
-from shoal.filters.fields import Field
-from shoal.filters.objects import make_filter
-from shoal.filters.tree import Condition, Node, Op
-from shoal.filters.value_checks import span_of
+from shoal.filters.conditions import Condition, Field, Node, Op, span_of
+from shoal.filters.evaluation import ENTRY_BYTES, DocumentTable, DocumentTables, FilterState, RecentlyUsed
+from shoal.filters.parsing import make_filter
 from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache, LibraryView
 from shoal.search.searcher import Searcher
@@ -116,7 +113,7 @@ def test_condition_costs_the_same_however_many_results_are_held() -> None:
 
 
 def test_values_of_conditions_count_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_table, "MAX_MASK_BYTES", 2 << 20)
+    monkeypatch.setattr(evaluation, "MAX_MASK_BYTES", 2 << 20)
     with open_library([]) as database:
         store(database, DOCUMENTS)
         with database.snapshot() as snapshot:
@@ -132,7 +129,7 @@ def test_values_of_conditions_count_as_memory(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_columns_of_unknown_keys_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_table, "MAX_COLUMNS", 10)
+    monkeypatch.setattr(evaluation, "MAX_COLUMNS", 10)
     with open_library([]) as database:
         store(database, DOCUMENTS)
         cache = IndexCache(database)
@@ -194,7 +191,7 @@ def test_one_column_at_a_time_is_read_in_the_background(monkeypatch: pytest.Monk
         may_end.wait(60)
         return iter(())
 
-    monkeypatch.setattr(document_table, "read_values", slow)
+    monkeypatch.setattr(evaluation, "read_values", slow)
     with open_library([]) as database:
         store(database, DOCUMENTS)
         tables = DocumentTables(database)

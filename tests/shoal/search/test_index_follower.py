@@ -19,7 +19,7 @@ from waiting import until
 
 from shoal import Engine
 from shoal.errors import IndexBehindError, InvalidFieldError, ReplicaBehindError
-from shoal.index import follower, upkeep
+from shoal.index import upkeep
 from shoal.settings import Settings
 from shoal.storage import index_records
 from shoal.storage.index_records import Lag
@@ -73,7 +73,7 @@ def _n_indexed(engine: Engine) -> int:
 def test_without_notifications_the_index_is_followed_by_polling(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(upkeep, "POLL_SECONDS", 0.2)
     monkeypatch.setattr(type(engine.database), "listener", lambda _: None)
     engine.follow()
     fill(engine.database, [PLAIN])
@@ -89,7 +89,7 @@ def test_the_index_is_followed_also_when_its_listener_fails(
         failed.set()
         raise ValueError("a defect")
 
-    monkeypatch.setattr(follower, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(upkeep, "POLL_SECONDS", 0.2)
     monkeypatch.setattr(PostgresListener, "wait", fail)
     engine.follow()
     assert failed.wait(30)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from shoal import Engine
 from shoal.errors import QueryError
-from shoal.index.forms import _compared, forms_starting_with, near_forms
 from shoal.index.index import Index
+from shoal.index.matching import _compared, forms_starting_with, near_forms
 from shoal.models.queries import NearWord
 from shoal.models.search import SearchResponse
 from shoal.search.synonyms import MAX_COMPLETIONS, MAX_CORRECTED, REPLACED_WEIGHT

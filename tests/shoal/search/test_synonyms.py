@@ -13,8 +13,8 @@ from fake_scorer import FakeScorer
 from shoal.engine import Engine
 from shoal.errors import NotFoundError, QueryError, SynonymConflictError, SynonymError
 from shoal.index import kernels
-from shoal.index.lexical import BM25, idf
 from shoal.index.matching import OTHER, UNIT
+from shoal.index.scoring import BM25, idf
 from shoal.library import synonyms as table
 from shoal.models.search import SearchResponse
 from shoal.settings import Settings

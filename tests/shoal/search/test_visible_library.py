@@ -11,7 +11,7 @@ from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
 from shoal.errors import FilterError, NotFoundError, RestrictedError
-from shoal.filters.objects import make_filter
+from shoal.filters.parsing import make_filter
 from shoal.filters.visibility import Viewer
 from shoal.search import library_index, visible_forms
 from shoal.settings import Settings
