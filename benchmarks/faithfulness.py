@@ -63,7 +63,7 @@ from shoal.search.library_index import LibraryView
 from shoal.search.request import make_request
 from shoal.search.searcher import Searcher
 from shoal.settings import Settings
-from shoal.words.typed import stems_of, tokens_of
+from shoal.words.analysis import stems_of, tokens_of
 
 FIRST = 10
 KS = (1, 2, 3, 5)

@@ -41,7 +41,7 @@ from shoal.search.query_language import Term
 from shoal.search.query_profile import MAX_REEFS, N_FEEDBACK_CHUNKS, STEEPNESS, choose
 from shoal.search.signals import HALF_TRUST_Z, RRF_K, parts
 from shoal.settings import Settings
-from shoal.words.typed import stems_of, tokens_of
+from shoal.words.analysis import stems_of, tokens_of
 
 REEF_WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6)
 BONUS_WEIGHTS = (0.0, 0.05, 0.1)

@@ -29,8 +29,7 @@ from typing import NamedTuple
 
 from shoal import Engine
 from shoal.formats.drafts import FORMAT_OF_SUFFIX
-from shoal.words.analysis import words_of
-from shoal.words.typed import content_words, folded
+from shoal.words.analysis import content_words, folded, words_of
 
 IDENTIFIER = re.compile(r"(?<![\w.,/:\\-])(?:[A-Za-z]{1,8}-?)?\d[\w.:-]*\w(?![\w/-])")
 MOST_HOLDING = 3

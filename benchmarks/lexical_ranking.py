@@ -42,7 +42,7 @@ from lagoon.tokens import STOP_WORDS
 from shoal import DocFormat, Engine
 from shoal.search.query_profile import MAX_REEFS, choose
 from shoal.settings import Settings
-from shoal.words.typed import folded, tokens_of
+from shoal.words.analysis import folded, tokens_of
 
 STOP = -1
 """Stands for a stop word in a query."""

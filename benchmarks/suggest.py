@@ -23,7 +23,7 @@ import numpy as np
 
 from shoal import DocFormat, Engine
 from shoal.index.kernels import use_compiled
-from shoal.words.typed import tokens_of
+from shoal.words.analysis import tokens_of
 
 SAMPLE = Path(__file__).parent.parent / "shoal" / "sample_corpus"
 N_QUERIES = 400

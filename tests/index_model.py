@@ -15,9 +15,8 @@ from shoal.index.building import NEXT, IndexedDocument, Profiles, Words
 from shoal.index.matching import IndexTerm
 from shoal.index.scoring import REEF_UNIT, SHORTEST, SMALLEST_NORM, UNIT, Z_UNIT, Bm25
 from shoal.index.segment import BLOCK
-from shoal.words.analysis import words_of
+from shoal.words.analysis import terms_of, words_of
 from shoal.words.terms import Terms
-from shoal.words.typed import terms_of
 
 TERMS = Terms()
 

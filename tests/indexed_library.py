@@ -12,8 +12,8 @@ from shoal.index.segment import Segment
 from shoal.index.upkeep import read_documents
 from shoal.search.library_index import IndexCache
 from shoal.storage.database import Database, Snapshot
+from shoal.words.analysis import stems_of, tokens_of
 from shoal.words.terms import TERMS
-from shoal.words.typed import stems_of, tokens_of
 
 ALL_DOCUMENTS = "SELECT id FROM documents ORDER BY id"
 

@@ -13,8 +13,8 @@ from shoal.cli.terminal import display_path, quantity
 from shoal.declared.search import LIKELY, is_weak
 from shoal.formats.headings import headings_below
 from shoal.models.files import LocatorKind
-from shoal.models.reasons import Reason, ReasonKind, pieces_of
 from shoal.models.recordings import Modality, ShownChunk, ShownEvidence
+from shoal.models.scores import Reason, ReasonKind, pieces_of
 from shoal.search.answer_texts import best_window
 from shoal.support.plain_text import one_line, plain
 

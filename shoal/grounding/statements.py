@@ -32,7 +32,7 @@ from shoal.grounding.english import (
 from shoal.grounding.words import NEGATION, Kind, Part, Token, identity, make_part, with_inner_underscores
 from shoal.models.documents import DocFormat, ParsedDocument
 from shoal.models.verdicts import MAX_CITATIONS, MAX_STATEMENTS, StatementKind, Status
-from shoal.words.typed import folded, tokens_of
+from shoal.words.analysis import folded, tokens_of
 
 MAX_MARKER_CHARS = 64
 MAX_QUOTATIONS = 8

@@ -28,7 +28,7 @@ from shoal.grounding.notations import MONTHS, NUMBER_WORDS
 from shoal.grounding.order import compare_opposites, compare_order
 from shoal.grounding.statements import compare_negation
 from shoal.grounding.words import Part, Token, read_tokens, with_inner_underscores
-from shoal.words.typed import stems_of
+from shoal.words.analysis import stems_of
 
 WINDOW = 2
 """Sentences of a window: a statement may sum up neighbours."""

@@ -39,7 +39,7 @@ from shoal.grounding.tokens import (
     same,
 )
 from shoal.models.verdicts import Status
-from shoal.words.typed import stems_of
+from shoal.words.analysis import stems_of
 
 __all__ = ["Kind", "Token", "identity", "joined_keys", "read_tokens", "same", "with_inner_underscores"]
 

@@ -23,7 +23,7 @@ from shoal.search.synonyms import MAX_WORDS, is_stop_words, key_of
 from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.document_queries import get_content
 from shoal.support.clock import timestamp
-from shoal.words.typed import names_of
+from shoal.words.analysis import names_of
 
 _PLACE = "SELECT {column} FROM acronym_documents d WHERE d.acronym_id = a.id ORDER BY document_id LIMIT 1"
 COLUMNS = f"""a.id, a.acronym, a.expansion, a.status, a.n_documents, a.synonym_id,

@@ -18,7 +18,7 @@ from shoal.search.request import check_id, check_page
 from shoal.search.synonyms import MAX_WORDS, is_stop_words, key_of
 from shoal.storage.database import Transaction
 from shoal.support.clock import timestamp
-from shoal.words.typed import names_of
+from shoal.words.analysis import names_of
 
 MAX_ENTRIES_PER_WORD = 16
 """Most entries that a word belongs to; a change compares the entry with all of them."""

@@ -20,7 +20,7 @@ from shoal.search.ordering import Order
 from shoal.search.request import check_page
 from shoal.storage import statistics
 from shoal.storage.database import Snapshot, listed
-from shoal.words.typed import stems_of, tokens_of
+from shoal.words.analysis import stems_of, tokens_of
 
 if TYPE_CHECKING:
     from shoal.library.acronyms import Acronyms

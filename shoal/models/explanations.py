@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from shoal.models.queries import FeedbackChunk, QueryInfo, QueryReef
-from shoal.models.reasons import Reasons
 from shoal.models.scores import (
     MatchedTerm,
     NearestSentence,
+    Reasons,
     Relevance,
     RelevancePart,
     RerankInfo,

@@ -14,8 +14,8 @@ from typing import Annotated, Any, NamedTuple
 from shoal.errors import NoteError
 from shoal.models.described import Presence, Time
 from shoal.models.queries import QueryInfo
-from shoal.models.reasons import Reasons
 from shoal.models.scores import (
+    Reasons,
     Relevance,
     Scores,
     SharedReef,

@@ -18,11 +18,11 @@ from shoal.models.described import Presence
 from shoal.models.files import FilePlace
 from shoal.models.prompts import Prompt, TokenUse
 from shoal.models.queries import QueryInfo
-from shoal.models.reasons import Reasons
 from shoal.models.recordings import EvidenceBundle, Modality
 from shoal.models.scores import (
     MatchedTerm,
     NearestSentence,
+    Reasons,
     Relevance,
     RerankInfo,
     RerankParts,

@@ -15,7 +15,7 @@ from shoal.notes.note_index import NoteIndex, TermNumbers
 from shoal.notes.note_rows import NoteRows, NoteState
 from shoal.scorer import Scorer
 from shoal.storage.profiles import MAX_REEFS
-from shoal.words.typed import terms_of
+from shoal.words.analysis import terms_of
 
 UNKNOWN_WEIGHT = 7.0
 """Weight of a term that the scorer lacks, such as a name, an identifier or a number: between that of *bridge*

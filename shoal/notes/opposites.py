@@ -25,8 +25,8 @@ from importlib import resources
 
 from shoal.models.notes import Signs
 from shoal.notes.index_cache import STOP_TERMS, number_of
+from shoal.words.analysis import terms_of
 from shoal.words.terms import TERMS
-from shoal.words.typed import terms_of
 
 MAX_TOKENS = 200
 """Tokens of a text that are read; longer texts are not one statement."""

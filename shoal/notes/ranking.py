@@ -44,8 +44,8 @@ from shoal.search.query_profile import MAX_REEFS_WITH_WORDS, make_profile
 from shoal.search.signals import PAIR_SHARE
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot
+from shoal.words.analysis import content_words
 from shoal.words.terms import TERMS
-from shoal.words.typed import content_words
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from shoal.models.notes import Note
-from shoal.models.reasons import Reason, ReasonKind
+from shoal.models.scores import Reason, ReasonKind
 from shoal.notes.ranking import NoteQuery
 from shoal.search.matched_terms import Occurrence, TextWords
 from shoal.search.why import MOST_TOPICS, MOST_WORDS, reason_probability

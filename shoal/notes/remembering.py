@@ -12,7 +12,7 @@ from shoal.notes import adding, drafts
 from shoal.notes.adding import Record
 from shoal.notes.context import NoteContext
 from shoal.notes.facts import says_of_self
-from shoal.words.typed import content_words
+from shoal.words.analysis import content_words
 
 MIN_TERMS = 2
 """Least different words besides stop words. 004 counts 30 characters, but what counts is whether a text says

@@ -23,7 +23,7 @@ from shoal.models.notes import (
     Recall,
     RecalledNote,
 )
-from shoal.models.reasons import sentence_of
+from shoal.models.scores import sentence_of
 from shoal.notes.context import NoteContext
 from shoal.notes.environment import Environment
 from shoal.notes.note_rows import NoteRows, PackedNote

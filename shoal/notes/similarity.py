@@ -39,7 +39,7 @@ from shoal.notes.index_cache import STOP_TERMS, TermTable, term_table
 from shoal.notes.opposites import Statement
 from shoal.scorer import Scorer
 from shoal.storage.profiles import MAX_REEFS, Profiles
-from shoal.words.typed import terms_of
+from shoal.words.analysis import terms_of
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]

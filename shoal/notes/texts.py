@@ -13,7 +13,7 @@ from shoal.scorer import Scorer
 from shoal.storage import vocabulary
 from shoal.storage.database import Snapshot
 from shoal.storage.profiles import Profiles
-from shoal.words.typed import terms_of
+from shoal.words.analysis import terms_of
 
 
 class TitledText(NamedTuple):

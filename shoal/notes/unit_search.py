@@ -60,8 +60,8 @@ from shoal.search.signals import score_chunks
 from shoal.settings import Settings
 from shoal.storage.chunk_queries import StoredProfiles
 from shoal.storage.profiles import Profiles
+from shoal.words.analysis import terms_of
 from shoal.words.terms import Terms
-from shoal.words.typed import terms_of
 
 FIRST_NOTE = 1 << 62
 """In an index of both kinds, a note has this number more than its id; no passage has so large an id."""

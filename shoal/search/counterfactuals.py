@@ -28,7 +28,7 @@ from shoal.search.results import find_shared_reefs, reef_part
 from shoal.search.searcher import RankedSearch, Searcher
 from shoal.search.signals import term_weight
 from shoal.storage.chunk_queries import profiles_of
-from shoal.words.typed import folded, stems_of, tokens_of
+from shoal.words.analysis import folded, stems_of, tokens_of
 
 MOST_OF_QUERY = 6
 """Words of the query that are left out, one at a time."""

@@ -45,7 +45,7 @@ from shoal.search.searcher import RankedSearch, Searcher, count_pinned, millisec
 from shoal.search.signals import COSINE_UNIT, UNIT, find_matches, term_weight
 from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Snapshot
-from shoal.words.typed import folded, stems_of, tokens_of
+from shoal.words.analysis import folded, stems_of, tokens_of
 
 if TYPE_CHECKING:
     from shoal.search.reranking import Reranking, StoredVectors

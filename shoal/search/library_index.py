@@ -37,8 +37,8 @@ from shoal.storage.database import Database, Query, Snapshot
 from shoal.storage.index_records import IndexView, Lag, Version, open_records
 from shoal.storage.statistics import MainReef
 from shoal.storage.vectors import AGAIN, StoredEncoder
+from shoal.words.analysis import stems_of, tokens_of
 from shoal.words.terms import TERMS
-from shoal.words.typed import stems_of, tokens_of
 
 MAX_CHUNKS_IN_MEMORY = 2_000
 """Chunks that a search indexes in memory, which takes a tenth of a second. If more have changed, it writes a

@@ -39,10 +39,9 @@ from shoal.index.matching import count_form, is_name
 from shoal.models.scores import FieldBoostParts, MatchedTerm
 from shoal.models.search import SearchMode
 from shoal.search.query_language import ParsedQuery, Term
-from shoal.words.analysis import analyze_texts
+from shoal.words.analysis import analyze_texts, folded, stems_of, tokens_of
 from shoal.words.compounds import Word
 from shoal.words.terms import TERMS
-from shoal.words.typed import folded, stems_of, tokens_of
 
 
 class Occurrence(NamedTuple):

@@ -87,9 +87,8 @@ from shoal.search.synonyms import (
 from shoal.settings import Settings
 from shoal.storage.database import Query, Snapshot
 from shoal.storage.staleness import ANY_OTHER_DATA, any_other_data, count_other_data
-from shoal.words.analysis import words_of
+from shoal.words.analysis import folded, stems_of, tokens_of, words_of
 from shoal.words.terms import HYPHENS
-from shoal.words.typed import folded, stems_of, tokens_of
 
 ABSENT, ELSEWHERE, HAVING = 0.2, 0.5, 0.85
 """Most relevance of a passage without what must match, if no passage has it and if others do; and least

@@ -30,10 +30,9 @@ from typing import NamedTuple
 
 from lagoon.tokens import STOP_WORDS, token_list
 from shoal.models.search import Syntax
-from shoal.words.analysis import words_of
+from shoal.words.analysis import is_in_contraction, stems_of, surface, tokens_of, words_of
 from shoal.words.compounds import Word
 from shoal.words.terms import APOSTROPHES, HYPHENS, is_without_spaces
-from shoal.words.typed import is_in_contraction, stems_of, surface, tokens_of
 
 MAX_WORDS_WITH_OPERATORS = 16
 """Longer queries are texts. The longest queries of cacm are paragraphs that cite titles; there lexical

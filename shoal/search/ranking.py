@@ -65,7 +65,7 @@ from shoal.search.signals import (
     weighted_terms,
 )
 from shoal.storage.database import Snapshot
-from shoal.words.typed import stems_of, tokens_of
+from shoal.words.analysis import stems_of, tokens_of
 
 OF_NAME = 1.0
 """What an exact name adds to a score, in parts of the best score in all signals."""

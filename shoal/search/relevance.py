@@ -32,7 +32,7 @@ from shoal.search.query_language import Term
 from shoal.search.query_profile import join_words
 from shoal.storage.chunk_queries import StoredProfiles
 from shoal.storage.profiles import MAX_REEFS, MILLIONTHS
-from shoal.words.typed import stems_of
+from shoal.words.analysis import stems_of
 
 CLOSE = 3
 """Two terms are close if their places differ by at most this many words."""

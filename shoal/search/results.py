@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from shoal.learning.scorers import scorer_for
-from shoal.models.reasons import Reason, sentence_of
 from shoal.models.recordings import EvidenceBundle
-from shoal.models.scores import MatchedTerm, Scores, SharedReef
+from shoal.models.scores import MatchedTerm, Reason, Scores, SharedReef, sentence_of
 from shoal.models.search import DocumentReef, DocumentResult, Expand, SearchMode, SearchResult
 from shoal.models.stored import StoredDocument
 from shoal.models.vocabulary import Label

@@ -55,7 +55,7 @@ from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, Term
 from shoal.storage.column_values import packed_ids
 from shoal.storage.database import Query, Snapshot, listed
-from shoal.words.typed import stems_of
+from shoal.words.analysis import stems_of
 
 RRF_K = 60
 """The constant of the paper."""

@@ -35,7 +35,7 @@ from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import Term
 from shoal.storage import query_log, vocabulary
 from shoal.storage.database import IDS_PER_STATEMENT, Database, Snapshot, listed
-from shoal.words.typed import folded, stems_of, tokens_of
+from shoal.words.analysis import folded, stems_of, tokens_of
 
 MAX_TEXT = 160
 """Longest text that is offered, in characters; nobody reads a longer one while typing."""

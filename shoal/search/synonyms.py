@@ -48,8 +48,8 @@ from shoal.search.signals import find_matches
 from shoal.storage.column_values import compact_json
 from shoal.storage.database import Snapshot, Transaction, listed_in_parts
 from shoal.storage.document_queries import literal
+from shoal.words.analysis import folded, names_of, stems_of, tokens_of
 from shoal.words.terms import other_numbers, word_pattern
-from shoal.words.typed import folded, names_of, stems_of, tokens_of
 
 COLUMNS = "id, root, words, created_at, updated_at"
 COUNT = "SELECT COUNT(*) FROM synonyms"

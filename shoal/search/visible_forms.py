@@ -25,8 +25,7 @@ from shoal.index.building import NameTexts, name_texts, name_words
 from shoal.index.index import FormCount, Index
 from shoal.index.matching import IndexTerm, find
 from shoal.storage.database import Database, listed
-from shoal.words.analysis import analyze_texts
-from shoal.words.typed import stems_of
+from shoal.words.analysis import analyze_texts, stems_of
 
 MAX_READ = 16
 """Passages that are read for a form, at most."""

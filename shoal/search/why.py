@@ -33,8 +33,7 @@ import numpy as np
 
 from lagoon.tokens import token_list
 from shoal.index.matching import is_name
-from shoal.models.reasons import Reason, ReasonKind
-from shoal.models.scores import SharedReef
+from shoal.models.scores import Reason, ReasonKind, SharedReef
 from shoal.models.vocabulary import Label
 from shoal.scorer import Scorer
 from shoal.search.library_index import LibraryIndex
@@ -52,7 +51,7 @@ from shoal.search.ranking import Ranked
 from shoal.search.signals import tag_spellings
 from shoal.storage.chunk_queries import StoredProfiles
 from shoal.storage.profiles import MAX_REEFS
-from shoal.words.typed import folded, stems_of
+from shoal.words.analysis import folded, stems_of
 
 MOST_WORDS, MOST_NAMES, MOST_PHRASES, MOST_TOPICS = 5, 3, 2, 2
 """Items of a reason."""

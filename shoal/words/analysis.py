@@ -13,6 +13,10 @@ of these kinds:
     capitals        a stop word or single letter in capitals stands also as written: WHO, IT, *vitamin* C
     signs           emoji, symbols and signs that stand alone: 🚀, &&, ->
     neighbours      in scripts without spaces between words, every two neighbouring letters, and every letter
+
+The tokens of a query or another short text are the texts of its words that advance. One in capitals that is a
+name stays so and is another term than the stop word or letter: WHO and *who*. The term of a token that is
+typed as a compound, such as GPT-4, is its whole.
 """
 
 from __future__ import annotations
@@ -29,9 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.compounds import Narrowed, expand_spans, narrow
-from lagoon.tokens import STOP_WORDS, find_tokens
+from lagoon.tokens import STOP_WORDS, find_tokens, is_stop_word, normalise
 from shoal.words import terms
 from shoal.words.compounds import Word, words_of_piece
+from shoal.words.terms import APOSTROPHES, TERMS, form_of
 
 MAX_PIECE = 256
 """Characters of a piece without white space that is looked into; a longer one is encoded data, unless it is
@@ -59,6 +64,32 @@ _N_DIGITS = range(9, 16)
 _SPACES = " \u00a0"
 _WIDE = ord("?")
 """The byte of a character beyond Latin-1 (`lagoon.compounds.narrow`), which may be any."""
+_ODD = re.compile(r"[^A-Za-z\s,;:!?()\"]|[A-Za-z][A-Z]|(?<![A-Za-z])[A-Z](?![a-z])")
+"""What plain words do not have: digits, signs, and capitals inside words or alone."""
+_RUN = re.compile(r"[A-Za-z]+")
+_N_CLASSES = 8
+_NONE, _SMALL, _CAPITAL, _DIGIT, _SPACE, _SIGN, _SUFFIX, _ALONE = range(_N_CLASSES)
+_UNSEEN = _N_CLASSES
+_SIGNS = terms.LINKS | terms.PREFIXES
+_CLASSES = np.full(0x110000, _UNSEEN, dtype=np.uint8)
+"""By code point, of characters without a byte; computed on first use."""
+# What two neighbouring characters say of their piece.
+_PLAIN_PAIR, _ODD_PAIR, _CAPITALS, _SPACE_SIGN = range(4)
+_LETTERS = (_SMALL, _CAPITAL)
+_WORDS = (*_LETTERS, _DIGIT)
+_OTHERS = (_NONE, _SIGN, _SUFFIX)
+_IS_OTHER = np.isin(np.arange(_N_CLASSES), _OTHERS)
+_NO_NAMES = frozenset(("I", "AND", "OR", "NOT", "THE"))
+_SENTENCE_ENDS = frozenset(".!?:\n\r\"“”‘’'([{#*>-–—•|;")
+_AROUND = 24
+"""Characters before and behind a word in capitals, among which a small letter must be."""
+MAX_TERMS = 50_000
+"""Tokens whose terms are kept, in 8 MB: those of several hundred searches."""
+MAX_KEPT_CHARS = 40
+"""Terms of longer tokens are not kept."""
+_TERMS: dict[str, str] = {}
+MAX_CONTRACTION = 12
+_CONTRACTION = re.compile(rf"[^\W_]{{1,12}}(?:[{APOSTROPHES}][^\W_]{{1,12}}){{1,2}}")
 
 
 def _behind_numbers() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -84,15 +115,6 @@ def _behind_numbers() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 _FOLLOW, _UNIT_BEGINS = _behind_numbers()
 
-_ODD = re.compile(r"[^A-Za-z\s,;:!?()\"]|[A-Za-z][A-Z]|(?<![A-Za-z])[A-Z](?![a-z])")
-"""What plain words do not have: digits, signs, and capitals inside words or alone."""
-_RUN = re.compile(r"[A-Za-z]+")
-
-_N_CLASSES = 8
-_NONE, _SMALL, _CAPITAL, _DIGIT, _SPACE, _SIGN, _SUFFIX, _ALONE = range(_N_CLASSES)
-_UNSEEN = _N_CLASSES
-_SIGNS = terms.LINKS | terms.PREFIXES
-
 
 def _class_of(char: str) -> int:
     if char.isspace():
@@ -109,15 +131,6 @@ def _class_of(char: str) -> int:
 
 
 _BYTE_CLASSES = bytes(_class_of(chr(point)) for point in range(256))
-_CLASSES = np.full(0x110000, _UNSEEN, dtype=np.uint8)
-"""By code point, of characters without a byte; computed on first use."""
-
-# What two neighbouring characters say of their piece.
-_PLAIN_PAIR, _ODD_PAIR, _CAPITALS, _SPACE_SIGN = range(4)
-_LETTERS = (_SMALL, _CAPITAL)
-_WORDS = (*_LETTERS, _DIGIT)
-_OTHERS = (_NONE, _SIGN, _SUFFIX)
-_IS_OTHER = np.isin(np.arange(_N_CLASSES), _OTHERS)
 
 
 def _kind_of_pair(first: int, second: int) -> int:
@@ -389,12 +402,6 @@ def _names(
     return places, _of_words([name for _, name in found], numbers)._replace(anchors=rows.anchors[places])
 
 
-_NO_NAMES = frozenset(("I", "AND", "OR", "NOT", "THE"))
-_SENTENCE_ENDS = frozenset(".!?:\n\r\"“”‘’'([{#*>-–—•|;")
-_AROUND = 24
-"""Characters before and behind a word in capitals, among which a small letter must be."""
-
-
 def is_name_in_capitals(text: str, start: int, end: int) -> bool:
     """Return whether a stop word or single letter is written in capitals because it is a name.
 
@@ -418,3 +425,105 @@ def _is_joined(beside: str) -> bool:
     if beside[:1] == ".":
         return beside[1:].isalnum()
     return beside[:1].isalnum() or (bool(beside) and beside[0] in "-_&'’@°")
+
+
+def tokens_of(text: str) -> list[str]:
+    """Return the tokens of a text, in order; of one that has signs alone, the signs."""
+    words = words_of(text)
+    found = [surface(text, words, place) for place, word in enumerate(words) if word.advances]
+    return found or [word.form for word in words]
+
+
+def names_of(text: str) -> list[str]:
+    """Return the tokens of a short text that names something, in order; a piece of it that is a code, such as
+    AT&T, C++ or GPT-4, is one."""
+    found: list[str] = []
+    for piece in text.split():
+        words = words_of(piece)
+        whole = folded(piece)
+        if len(words) > 1 and not whole.isalpha() and any(word.form == whole for word in words):
+            found.append(max((piece[w.start : w.end] for w in words if w.form == whole), key=len))
+        else:
+            found += tokens_of(piece)
+    return found
+
+
+def surface(text: str, words: Sequence[Word], place: int) -> str:
+    """Return the text of one of its words: a stop word or single letter in small letters, unless it is a
+    name."""
+    word = words[place]
+    written = text[word.start : word.end]
+    if len(written) > 1 and word.form not in STOP_WORDS:
+        return written
+    is_name = any(
+        other.form == written for other in words[place + 1 : place + 3] if other.start == word.start
+    )
+    return written if is_name else written.lower()
+
+
+def stems_of(tokens: Iterable[str]) -> tuple[str, ...]:
+    """Return the term of each token: without case, diacritics and inflection if it is of letters alone."""
+    tokens = list(tokens)
+    terms = list(map(_TERMS.get, tokens))
+    if None in terms:
+        missing = [token for token, term in zip(tokens, terms, strict=True) if term is None]
+        found = _find_terms(missing)
+        terms = [found[token] if term is None else term for token, term in zip(tokens, terms, strict=True)]
+    return tuple(terms)  # type: ignore[arg-type]
+
+
+def terms_of(text: str) -> list[str]:
+    """Return the terms of the words of a text that advance, in order."""
+    return TERMS.of_forms([word.form for word in words_of(text) if word.advances])
+
+
+def content_words(text: str) -> list[Word]:
+    """Return the words of a text that advance, in order, without stop words."""
+    return [
+        word
+        for word in words_of(text)
+        if word.advances and word.form not in STOP_WORDS and not is_in_contraction(text, word)
+    ]
+
+
+def is_in_contraction(text: str, word: Word) -> bool:
+    """Return whether a word is part of a stop word with an apostrophe, such as *don't*."""
+    if (text[max(word.start - 1, 0) : word.start] or " ") not in APOSTROPHES and (
+        text[word.end : word.end + 1] or " "
+    ) not in APOSTROPHES:
+        return False
+    start, end = max(word.start - MAX_CONTRACTION, 0), word.end + MAX_CONTRACTION
+    return any(
+        match.start() + start <= word.start < match.end() + start and is_stop_word(normalise(match.group()))
+        for match in _CONTRACTION.finditer(text[start:end])
+    )
+
+
+def folded(token: str) -> str:
+    """Return the form of a token as the index has it."""
+    if token.isascii() and token.isalpha() and (token.islower() or (len(token) > 1 and token[1:].islower())):
+        return token.lower()
+    if token.isascii() and token.isdigit():
+        return token
+    if token.isupper() and is_name(token):
+        return token
+    words = words_of(token)
+    if not words:
+        return form_of(token)
+    # Of words of the same text, the one that does not advance is more specific.
+    return max(words, key=lambda word: (word.end - word.start, not word.advances)).form
+
+
+def is_name(token: str) -> bool:
+    """Return whether a token in capitals is a stop word or single letter, and so a name as a token."""
+    return token.isalpha() and (len(token) == 1 or token.lower() in STOP_WORDS)
+
+
+def _find_terms(tokens: Sequence[str]) -> dict[str, str]:
+    terms = dict(zip(tokens, TERMS.of_forms([folded(token) for token in tokens]), strict=True))
+    kept = {token: term for token, term in terms.items() if len(token) <= MAX_KEPT_CHARS}
+    if len(_TERMS) + len(kept) > MAX_TERMS:
+        _TERMS.clear()
+    if len(kept) <= MAX_TERMS:
+        _TERMS.update(kept)
+    return terms

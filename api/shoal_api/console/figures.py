@@ -11,8 +11,7 @@ from markupsafe import Markup
 
 from shoal.formats.headings import headings_below
 from shoal.models.files import how_cut
-from shoal.models.reasons import pieces_of
-from shoal.models.scores import NearestSentence, SharedReef
+from shoal.models.scores import NearestSentence, SharedReef, pieces_of
 from shoal.models.search import SearchResult
 from shoal.support.byte_units import KIB, MIB
 from shoal_api.console.layout import blueprint

@@ -21,7 +21,7 @@ from shoal.models.stored import StoredSection
 from shoal.models.vocabulary import LearnedWord
 from shoal.search.matched_terms import Highlighter, find_highlights
 from shoal.search.similar_chunks import SimilarChunk
-from shoal.words.typed import folded
+from shoal.words.analysis import folded
 from shoal_api import service
 from shoal_api.console import layout
 from shoal_api.console.layout import blueprint, page, respond

@@ -21,7 +21,7 @@ from shoal.models.notes import KINDS, PROPOSAL_STATUSES, Note, NoteScores
 from shoal.notes.notes import OwnerNotes
 from shoal.notes.prerequisites import GATES
 from shoal.search.matched_terms import Highlighter, find_highlights
-from shoal.words.typed import folded
+from shoal.words.analysis import folded
 from shoal_api import service
 from shoal_api.console import layout
 from shoal_api.console.figures import Share, bar

@@ -14,7 +14,7 @@ from shoal.grounding.support import content_words
 from shoal.models.search import SearchResult
 from shoal.models.verdicts import MIN_COVERAGE, Evidence, StatementVerdict, Status, Verdict, Verification
 from shoal.search.matched_terms import Highlighter, Spans, find_highlights
-from shoal.words.typed import folded, tokens_of
+from shoal.words.analysis import folded, tokens_of
 from shoal_api import service
 from shoal_api.console.figures import runs
 from shoal_api.console.layout import SHOWN_CHARS, blueprint, page, respond

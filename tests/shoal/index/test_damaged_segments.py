@@ -21,7 +21,7 @@ from shoal.index.matching import IndexTerm, find, forms_starting_with, near_form
 from shoal.index.merging import merge_segments
 from shoal.index.scoring import Bm25, WeightedTerm, find_overlaps, score_terms
 from shoal.index.segment import Field, Segment
-from shoal.words.typed import terms_of
+from shoal.words.analysis import terms_of
 
 
 def document(*texts: str, title: str = "Bees", document_id: int = 1) -> ModelDocument:

@@ -20,7 +20,7 @@ from shoal.index.matching import EVERYWHERE, IndexTerm, find
 from shoal.index.merging import merge_segments
 from shoal.index.scoring import Bm25, FieldWeights, WeightedTerm, find_overlaps, score_terms
 from shoal.index.segment import Segment
-from shoal.words.typed import terms_of
+from shoal.words.analysis import terms_of
 
 WORDS = ["plant", "plants", "bee", "Bées", "don't", "the", "U.S.", "sea"]
 STEMS = sorted({stem for word in WORDS for stem in terms_of(word)})

@@ -8,7 +8,7 @@ import pytest
 
 import lagoon
 from shoal import Engine
-from shoal.models.reasons import ReasonKind, sentence_of
+from shoal.models.scores import ReasonKind, sentence_of
 from shoal.notes.notes import OwnerNotes
 
 VACCINES = (

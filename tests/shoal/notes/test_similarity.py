@@ -32,7 +32,7 @@ from shoal.notes.similarity import (
     similarity,
 )
 from shoal.storage.profiles import Profiles
-from shoal.words.typed import terms_of
+from shoal.words.analysis import terms_of
 
 SAMPLE = Path(shoal.__file__).parent / "sample_corpus"
 PROSE = [path.read_text(encoding="utf-8").split() for path in sorted(SAMPLE.glob("*.md"))]

@@ -18,7 +18,7 @@ from shoal.search.query_language import Term, parse_query
 from shoal.search.ranking import Ranked
 from shoal.search.signals import UNIT
 from shoal.storage.database import Snapshot
-from shoal.words.typed import stems_of
+from shoal.words.analysis import stems_of
 
 PAIR_SHARE = 0.2
 RRF_K = 60

@@ -29,9 +29,8 @@ from shoal.search.query_language import (
 )
 from shoal.search.signals import find_matches
 from shoal.settings import Settings
-from shoal.words.analysis import words_of
+from shoal.words.analysis import stems_of, tokens_of, words_of
 from shoal.words.terms import TERMS
-from shoal.words.typed import stems_of, tokens_of
 
 WITHOUT_VECTORS = [mode for mode in SearchMode if mode is not SearchMode.dense]
 

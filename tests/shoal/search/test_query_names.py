@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal.search.matched_terms import NamedTerm, TextWords, full_names, is_written_as_name
-from shoal.words.typed import stems_of
+from shoal.words.analysis import stems_of
 
 LIBRARY = {"steve", "jobs", "darcy", "monday", "apple"}
 

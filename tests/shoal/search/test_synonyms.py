@@ -18,7 +18,7 @@ from shoal.index.scoring import BM25, idf
 from shoal.library import synonyms as table
 from shoal.models.search import SearchResponse
 from shoal.settings import Settings
-from shoal.words.typed import tokens_of
+from shoal.words.analysis import tokens_of
 
 TEXTS = {
     "Street": "The car stands in the street, and the car is red.",

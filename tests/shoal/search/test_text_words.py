@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.search.matched_terms import TextWords
-from shoal.words import typed
-from shoal.words.analysis import words_of
+from shoal.words import analysis
+from shoal.words.analysis import folded, stems_of, words_of
 from shoal.words.terms import TERMS
-from shoal.words.typed import folded, stems_of
 
 texts = st.text(st.sampled_from("abEé ́'’.-_ß1\n") | st.characters(), max_size=40)
 
@@ -44,12 +43,12 @@ def test_terms_are_the_same_with_and_without_the_cache(tokens: list[str]) -> Non
 
 
 def test_the_cache_of_terms_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(typed, "MAX_TERMS", 5)
-    monkeypatch.setattr(typed, "_TERMS", {})
+    monkeypatch.setattr(analysis, "MAX_TERMS", 5)
+    monkeypatch.setattr(analysis, "_TERMS", {})
     for n in range(20):
         assert stems_of([f"{n}", "whales"]) == (f"{n}", "whale")
-        assert len(typed._TERMS) <= 5
+        assert len(analysis._TERMS) <= 5
     assert stems_of([f"{n}" for n in range(9)]) == tuple(f"{n}" for n in range(9))
-    assert len(typed._TERMS) <= 5
-    stems_of(["x" * (typed.MAX_KEPT_CHARS + 1)])
-    assert not any(len(token) > typed.MAX_KEPT_CHARS for token in typed._TERMS)
+    assert len(analysis._TERMS) <= 5
+    stems_of(["x" * (analysis.MAX_KEPT_CHARS + 1)])
+    assert not any(len(token) > analysis.MAX_KEPT_CHARS for token in analysis._TERMS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shoal.engine import Engine
-from shoal.models.reasons import Reason, ReasonKind, sentence_of
+from shoal.models.scores import Reason, ReasonKind, sentence_of
 from shoal.models.search import SearchResult
 from shoal.settings import Settings
 

@@ -10,9 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.words import analysis
-from shoal.words.analysis import MAX_PIECE, analyze_texts, analyze_words, words_of
+from shoal.words.analysis import (
+    MAX_PIECE,
+    analyze_texts,
+    analyze_words,
+    folded,
+    names_of,
+    stems_of,
+    tokens_of,
+    words_of,
+)
 from shoal.words.terms import TERMS
-from shoal.words.typed import folded, names_of, stems_of, tokens_of
 
 texts = st.text(
     st.sampled_from("aBé1 .'’-_/&@#$%+,:°×\n\u0301日本ไทย🚀()C") | st.characters(exclude_categories=["Cs"]),

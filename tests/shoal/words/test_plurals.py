@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from shoal.words.analysis import stems_of
 from shoal.words.terms import PAIRS, other_numbers
-from shoal.words.typed import stems_of
 
 
 @pytest.mark.parametrize(
