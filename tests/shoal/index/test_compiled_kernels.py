@@ -44,7 +44,7 @@ def copied_package(tmp_path: Path) -> Path:
 
 def test_searches_do_not_import_numba() -> None:
     root = Path(shoal.index.__file__).parents[2]
-    modules = "index, lexical, overlaps, matching, building, merging, kernels"
+    modules = "index, scoring, matching, building, merging, kernels"
     code = f"import sys; from shoal.index import {modules}; print('numba' in sys.modules)"
     assert run(code, root) == "False"
 
