@@ -20,8 +20,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.search_plans import measure
-from shoal.filters.conditions import joined
 from shoal.filters.evaluation import Fields, find_documents
+from shoal.filters.tree import joined
 from shoal.search.filters import compile_filters
 from shoal.search.request import make_filters
 from shoal.settings import Settings

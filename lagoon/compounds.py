@@ -1,11 +1,13 @@
-"""Multi-word entries of the vocabulary: a trie over token ids, walked for all positions at once.
+"""Keys of words and spans, and the multi-word entries of the vocabulary that they find.
 
-The key of an edge is `node << 32 | part`, where a part is the index of a token's FNV-1a hash in
-`part_hashes`. The root is node 0. Every other node has one incoming edge; nodes are numbered level by level
-in the order of these edges, so edge e leads to node e + 1.
+Words have the FNV-1a hashes of their texts as keys, which the word tables are sorted by. Spans of a text have
+keys that find equal spans without creating strings: a novel has half a million tokens, 20,000 of them
+distinct.
 
-Keys of strings: hashes for the word tables, and keys of spans that find equal spans without creating
-strings (a novel has half a million tokens, 20,000 of them distinct).
+Multi-word entries are a trie over token ids, walked for all positions at once. The key of an edge is
+`node << 32 | part`, where a part is the index of a token's hash in `part_hashes`. The root is node 0. Every
+other node has one incoming edge; nodes are numbered level by level in the order of these edges, so edge e
+leads to node e + 1.
 """
 
 from bisect import bisect_left
@@ -28,6 +30,24 @@ _BATCH = 65536
 # For the few words of a query, Python is faster than the overhead of numpy.
 _FEW = 32
 _FEW_CHARS = 512
+CodePoints = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
+# Longer spans are compared as strings; they are rare (encoded data, scripts without spaces).
+MAX_KEYED = 64
+_WORD_BYTES = 8
+_FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(_WORD_BYTES + 1)], dtype=np.uint64)
+_MIX = 0x9E3779B97F4A7C15  # 2**64 / golden ratio, odd: multiplication by it is invertible
+_MIX_KEYS = np.uint64(_MIX)
+_HALF = np.uint64(32)
+# Steps of linear search from the estimated position of a key before bisection takes over: chosen words can
+# have many keys with the same estimate.
+_FEW_STEPS = 64
+NO_WORD = 0xFFFFFFFF
+_LABEL_BITS = np.uint64(32)
+_LABEL_MASK = np.uint64(0xFFFFFFFF)
+# A bitmap rejects most pairs of adjacent words of running text without a binary search: with the edges of
+# 64,000 compounds, fewer than one in five of its 2**20 slots are set.
+_FILTER_BITS = 20
+_MASK = 0xFFFFFFFFFFFFFFFF
 
 
 def fnv1a64(text: str) -> int:
@@ -69,22 +89,6 @@ def _hash_batch(encoded: Sequence[bytes]) -> NDArray[np.uint64]:
     out = np.empty_like(state)
     out[order] = state
     return out
-
-
-CodePoints = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
-
-# Longer spans are compared as strings; they are rare (encoded data, scripts without spaces).
-MAX_KEYED = 64
-
-_WORD_BYTES = 8
-_FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(_WORD_BYTES + 1)], dtype=np.uint64)
-_MIX = 0x9E3779B97F4A7C15  # 2**64 / golden ratio, odd: multiplication by it is invertible
-_MIX_KEYS = np.uint64(_MIX)
-_HALF = np.uint64(32)
-
-# Steps of linear search from the estimated position of a key before bisection takes over: chosen words can
-# have many keys with the same estimate.
-_FEW_STEPS = 64
 
 
 def _multipliers() -> NDArray[np.uint64]:
@@ -226,16 +230,6 @@ def _ranks(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int
         wrong = wrong[distinct[ids[wrong]] != keys[wrong]]
     ids[wrong] = np.searchsorted(distinct, keys[wrong])
     return distinct, ids
-
-
-NO_WORD = 0xFFFFFFFF
-_LABEL_BITS = np.uint64(32)
-_LABEL_MASK = np.uint64(0xFFFFFFFF)
-
-# A bitmap rejects most pairs of adjacent words of running text without a binary search: with the edges of
-# 64,000 compounds, fewer than one in five of its 2**20 slots are set.
-_FILTER_BITS = 20
-_MASK = 0xFFFFFFFFFFFFFFFF
 
 
 @dataclass(frozen=True)

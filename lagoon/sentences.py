@@ -1,9 +1,7 @@
-"""Split texts into sentences with their offsets.
+"""Sentences of texts with their offsets, and which of their words are names, and so no evidence for labels.
 
-Uses rules, not a model: the result is the same on every machine and takes one scan. Every character that is
-not white space is in exactly one sentence.
-
-Tell names from things: which words of a text are names there, and so no evidence for labels.
+Rules split a text, not a model: the result is the same on every machine and takes one scan. Every character
+that is not white space is in exactly one sentence.
 
 "Apple sells phones" is not about fruits. A word that running text writes in lower case is a name where it
 has a capital inside a sentence of prose, as in "phones of Apple", after a title ("Mr. Oak") and before what
@@ -86,9 +84,36 @@ _FIRST_WORDS = frozenset(
 )
 
 
-# Classes of characters in long texts, by byte of `keys.narrow`, and by code point for characters without a
-# byte.
+# Classes of characters in long texts, by byte of `lagoon.compounds.narrow`, and by code point for
+# characters without a byte.
 _OTHER_SIGN, _SPACE_SIGN, _STOP_SIGN, _CLOSER_SIGN = range(4)
+_SIGNS = np.zeros(0x110000, dtype=np.uint8)
+# All white space is below U+3001.
+_SIGNS[[point for point in range(0x3001) if chr(point).isspace()]] = _SPACE_SIGN
+_SIGNS[[ord(char) for char in "…‥"]] = _STOP_SIGN
+_SIGNS[[ord(char) for char in "”’›"]] = _CLOSER_SIGN
+# After one of these, letters in lower case are only the end of a word.
+_IN_WORD = np.array([chr(point).isalnum() or chr(point) in "._'" for point in range(128)])
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+_BEFORE = """
+    miss professor sir madam madame monsieur judge captain colonel lieutenant sergeant reverend senator
+    congressman governor mayor inspector detective
+"""
+_AFTER = """
+    inc incorporated corp corporation co ltd limited llc plc gmbh ag street avenue ave road boulevard blvd
+    lane fc afc cf united jr sr esq
+"""
+_BEFORE_NAMES, _AFTER_NAMES = PERSON_TITLES.union(_BEFORE.split()), frozenset(_AFTER.split())
+_LEAST_LOWER_SHARE = 1 / 3
+"""A sentence is prose if so many of its words, without stop words, are in lower case: no heading, title of a
+work or list of names."""
+_LEAST_STOP_SHARE_OF_PROSE = 0.2
+LEAST_STOP_SHARE = 0.1
+_PRIOR_STOP_WORDS = 2
+"""A text is English if so many of its words are stop words, and English prose from twice as many on; both
+with some more for short texts. Nearly all paragraphs of English prose have over a third, lists fewer;
+German and Spanish ones have 2 to 3 %, and 97 of 100 have less than a tenth."""
 
 
 def _sign_of(char: str) -> int:
@@ -100,14 +125,6 @@ def _sign_of(char: str) -> int:
 
 
 _BYTE_SIGNS = bytes(_sign_of(chr(point)) for point in range(256))
-_SIGNS = np.zeros(0x110000, dtype=np.uint8)
-# All white space is below U+3001.
-_SIGNS[[point for point in range(0x3001) if chr(point).isspace()]] = _SPACE_SIGN
-_SIGNS[[ord(char) for char in "…‥"]] = _STOP_SIGN
-_SIGNS[[ord(char) for char in "”’›"]] = _CLOSER_SIGN
-
-# After one of these, letters in lower case are only the end of a word.
-_IN_WORD = np.array([chr(point).isalnum() or chr(point) in "._'" for point in range(128)])
 
 
 def _packed(word: str) -> int:
@@ -370,30 +387,6 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
             start += 1
     if start < end:
         yield start, end
-
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-
-_BEFORE = """
-    miss professor sir madam madame monsieur judge captain colonel lieutenant sergeant reverend senator
-    congressman governor mayor inspector detective
-"""
-_AFTER = """
-    inc incorporated corp corporation co ltd limited llc plc gmbh ag street avenue ave road boulevard blvd
-    lane fc afc cf united jr sr esq
-"""
-_BEFORE_NAMES, _AFTER_NAMES = PERSON_TITLES.union(_BEFORE.split()), frozenset(_AFTER.split())
-
-_LEAST_LOWER_SHARE = 1 / 3
-"""A sentence is prose if so many of its words, without stop words, are in lower case: no heading, title of a
-work or list of names."""
-_LEAST_STOP_SHARE_OF_PROSE = 0.2
-LEAST_STOP_SHARE = 0.1
-_PRIOR_STOP_WORDS = 2
-"""A text is English if so many of its words are stop words, and English prose from twice as many on; both
-with some more for short texts. Nearly all paragraphs of English prose have over a third, lists fewer;
-German and Spanish ones have 2 to 3 %, and 97 of 100 have less than a tenth."""
 
 
 class Names(NamedTuple):

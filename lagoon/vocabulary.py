@@ -1,10 +1,8 @@
-"""The base vocabulary: map tokens to words.
+"""The vocabulary: from tokens to words, those of the base data and learned ones.
 
 A token is looked up in its full form, then without its clitic, then by its stem if it has an ending
 ("william" is no inflection of "williams"). Learned words are looked up last, so that adding one never
 changes the meaning of a known token.
-
-Learned words, in addition to a base vocabulary, and the keys of unknown words.
 
 A learned word matches its normal form and the regular genitive and plural of it, from the moment it is added.
 Results do not depend on the order of adding. Learned compounds score in addition to their parts, which need
@@ -73,6 +71,10 @@ _FEW = 16
 
 # Cached forms: enough for a small library of English books. About 200 bytes each.
 _MOST_CODES = 50_000
+# Words above the median weight are rare; a learned word gets the median weight of the rare words.
+_DEFAULT_WEIGHT_QUANTILE = 0.75
+SPECIFICITIES = range(-2, 3)
+Keys = NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
@@ -279,12 +281,6 @@ def _kind(form: str) -> int:
     if is_stop_word(form):
         return STOP
     return WORD if form.isalpha() or has_letter(form) else NUMBER
-
-
-# Words above the median weight are rare; a learned word gets the median weight of the rare words.
-_DEFAULT_WEIGHT_QUANTILE = 0.75
-
-SPECIFICITIES = range(-2, 3)
 
 
 def custom_word_scores(
@@ -592,9 +588,6 @@ class LearnedCompounds:
     def _parts(self, forms: Sequence[str]) -> NDArray[np.int64]:
         part_of = self._part_of
         return np.array([part_of.get(form, -1) for form in forms], dtype=np.int64)
-
-
-Keys = NDArray[np.uint32]
 
 
 def keys_of_words(words: Iterable[str]) -> Keys:

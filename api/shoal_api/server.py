@@ -1,13 +1,11 @@
-"""The HTTP server: waitress, with limits on the time and the connections of a client.
+"""The HTTP server: waitress, with a strict parser of requests and limits on time and connections of a client.
 
 One thread receives all requests and sends all responses. A pool thread handles a request only once its head
 and body have arrived, and returns it when the response is complete. So a slow client costs a connection but
 no thread. The pools are separate, so that health checks respond however many other requests wait.
 
-Strict parsing of request heads, and all checks before a body is read.
-
-waitress receives the whole body, into a file if it is large, before a thread handles the request. So this
-module checks everything that depends on the head alone: its form, the declared length and the key. A caller
+waitress receives the whole body, into a file if it is large, before a thread handles the request. So the
+parser checks everything that depends on the head alone: its form, the declared length and the key. A caller
 without a key therefore cannot fill the disk.
 """
 
@@ -59,7 +57,6 @@ from shoal_api.trace import SECURITY_HEADERS
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-
 MAX_CHUNK_LINE = KIB
 """Most bytes of the line that begins a chunk. waitress buffers the line in memory until it is complete."""
 MAX_TRAILER = MAX_HEADER
@@ -68,6 +65,19 @@ SMALL_CHUNKS_FROM = 8 * KIB
 MIN_CHUNK_SHARE = 0.25
 """From SMALL_CHUNKS_FROM bytes on, this share of a chunked body must be content. Chunks of one byte, a share
 of 1/6, would occupy the one thread that reads all requests."""
+STOP_SECONDS = 30.0
+"""How long requests in progress may take when the service stops."""
+READ_BYTES = 8 * KIB
+BUFFERED_RESPONSE = 1 << 30
+"""A response up to this size is buffered whole, in a file from 1 MiB on, so that no thread waits for a slow
+client."""
+EXHAUSTED_SECONDS = 0.05
+"""Pause without any file descriptor, in which connections wait. Polling reports them again at once."""
+SERVER_FAULTS = frozenset({500, 507})
+STATUS_PATHS = frozenset({"/health", "/ready"})
+STATUS_THREADS = 2
+BROKEN_OFF = "the body broke off"
+log = structlog.get_logger("shoal.api")
 
 
 @dataclass
@@ -211,27 +221,6 @@ def _check_form(head: bytes) -> Refusal | None:
 def refusal_of(error: Any) -> Refusal:
     """Return an error of waitress as a Refusal."""
     return error if isinstance(error, Refusal) else Refusal(error.code)
-
-
-STOP_SECONDS = 30.0
-"""How long requests in progress may take when the service stops."""
-
-READ_BYTES = 8 * KIB
-BUFFERED_RESPONSE = 1 << 30
-"""A response up to this size is buffered whole, in a file from 1 MiB on, so that no thread waits for a slow
-client."""
-
-EXHAUSTED_SECONDS = 0.05
-"""Pause without any file descriptor, in which connections wait. Polling reports them again at once."""
-
-SERVER_FAULTS = frozenset({500, 507})
-
-STATUS_PATHS = frozenset({"/health", "/ready"})
-STATUS_THREADS = 2
-
-BROKEN_OFF = "the body broke off"
-
-log = structlog.get_logger("shoal.api")
 
 
 class ThreadPools:

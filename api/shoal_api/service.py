@@ -1,6 +1,4 @@
-"""The objects that views share: engine, Celery application, metrics, and limits for waiting requests.
-
-Reading what was written: tokens in answers to writes, and searches that wait for them.
+"""What views share: engine, Celery application, metrics, limits for waiting requests, and reads after writes.
 
 A search on a replica may come before what its caller wrote. The answer to a write has a token, and a search
 that sends it back waits briefly until the replica and the index of this machine have it.
@@ -41,6 +39,14 @@ SLICE_SECONDS = 0.5
 """How long a stopping service waits at most for a waiting request to notice."""
 
 _PREFERENCE = re.compile(r"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?=$|[,;])""", re.IGNORECASE)
+EXTENSION = "shoal"
+WRITTEN = "Shoal-Written"
+READ_AFTER = "Shoal-Read-After"
+SEARCHES = frozenset({"search", "search_batch", "facets", "similarity"})
+"""Blueprints whose requests read the index."""
+ANSWERED = frozenset({"jobs"})
+"""Blueprints whose answers to GET may tell of new documents."""
+log = structlog.get_logger("shoal.api")
 
 
 def preferred_wait(header: str | None) -> int | None:
@@ -84,9 +90,6 @@ class WaitLimiter:
             yield min(seconds, self._max_seconds)
         finally:
             self._slots.release()
-
-
-EXTENSION = "shoal"
 
 
 @dataclass(frozen=True)
@@ -183,16 +186,6 @@ def collection_name() -> str:
     """Return the name of the collection that the URL of the request names; `main` without one."""
     name: str = flask.request.environ.get(COLLECTION, MAIN) if flask.has_request_context() else MAIN
     return name
-
-
-WRITTEN = "Shoal-Written"
-READ_AFTER = "Shoal-Read-After"
-SEARCHES = frozenset({"search", "search_batch", "facets", "similarity"})
-"""Blueprints whose requests read the index."""
-ANSWERED = frozenset({"jobs"})
-"""Blueprints whose answers to GET may tell of new documents."""
-
-log = structlog.get_logger("shoal.api")
 
 
 def register(app: flask.Flask) -> None:

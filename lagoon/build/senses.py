@@ -1,4 +1,4 @@
-"""Learn what words say for or against each reef as the subject of a text: ``python -m lagoon.build.senses``
+"""Learn which reefs a passage is about, and which words are names: ``python -m lagoon.build.senses``
 
 The table of reefs says what a word can be about. Whether a passage is about it depends on the other words:
 "iPhone" and "quarter" speak against fruits beside "apple". A teacher judges passages of running text: the
@@ -9,20 +9,18 @@ A linear model of words learns to repeat that judgement, so that the scorer need
 
 where a word counts by its rarity and its repetitions, as it does for the scorer. The weights begin at a share
 of the teacher's judgement of the word alone, and ridge regression changes them by what the passages say. They
-are stored as products of a short vector of each word and one of each reef.
+are stored as products of a short vector of each word and one of each reef. How far a reef is trusted as a
+label, whatever its words say, is declared in ``lagoon/build/reef_trust.toml``.
+
+The same passages decide which words are names where they have a capital (`lagoon.sentences`). Running text
+writes such a word in lower case at least now and then ("an apple"). Words that are always names ("Madrid")
+keep their reefs. So do words that stand in the names of many things of their kind ("Lake Superior", "the
+Church"): many texts write them with a capital, and the passages that do are about the reefs of the word
+nearly as much as those with lower case, says the teacher.
 
 ``teach`` draws passages and writes the judgements, quantised, to the teacher file; it needs the encoder.
 ``fit`` needs the teacher file and the running text only, and two runs give identical files. Texts that hold
 judged passages (``--except``) are not drawn, so that `benchmarks/label_truth.py` measures texts never seen.
-
-How far a reef is trusted as a label, whatever its words say: ``lagoon/build/reef_trust.toml``.
-
-Decide which words of the vocabulary are names where they have a capital; see `lagoon.sentences`.
-
-Running text writes such a word in lower case at least now and then ("an apple"). Words that are always names
-("Madrid") keep their reefs. So do words that stand in the names of many things of their kind ("Lake
-Superior", "the Church"): many texts write them with a capital, and the passages that do are about the reefs
-of the word nearly as much as those with lower case, says the teacher of `lagoon.build.senses`.
 """
 
 from __future__ import annotations
@@ -62,6 +60,32 @@ FEWEST_PASSAGES_OF_NAME = 4
 LEAST_KEPT = 0.55
 """Mean judgement of a word's reefs in passages with a capital, as a share of that with lower case."""
 LEAST_JUDGEMENT = 0.3
+Doubles = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
+DATA = Path(__file__).parent.parent / "data"
+TEACHER = Path(__file__).parent / "sense_teacher.npz"
+PASSAGE_CHARS = 380
+"""A passage ends with the first sentence that reaches this length."""
+LEAST_CHARS, MOST_CHARS = 200, 700
+PASSAGES_PER_TEXT = 36
+FEWEST_PASSAGES = 2
+"""Words in fewer drawn passages get no weights."""
+JUDGED_TOKENS = 128
+LEVEL_STEP, LOWEST_LEVEL = 0.5, -2.0
+"""Judgements are stored in 16 levels, two in a byte."""
+RIDGE = 0.06
+ITERATIONS = 20
+"""Steps of conjugate gradients; chosen with RIDGE by the explained variance of texts that were left out."""
+N_DIRECTIONS = 96
+"""Dimensions of the sense vectors: of 207, the correlation with the teacher in texts that were left out is
+.77, of 96 as good as that, of 64 .75, and with the 12 largest weights of each word .62."""
+MOST_WEIGHT = 127
+WITHIN_RANGE = 0.9995
+"""Share of the components of vectors that are not cut off."""
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“])")
+_HEADING = re.compile(r"==+[^=]*==+")
+_log = logging.getLogger("lagoon.build.senses")
+TRUST = Path(__file__).parent / "reef_trust.toml"
 
 
 def with_name_words(
@@ -130,38 +154,6 @@ def _keeps_reefs(
     capital, lower = means
     keeps: Bools = (lower >= LEAST_JUDGEMENT) & (capital >= LEAST_KEPT * lower)
     return keeps
-
-
-Doubles = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
-
-DATA = Path(__file__).parent.parent / "data"
-TEACHER = Path(__file__).parent / "sense_teacher.npz"
-
-PASSAGE_CHARS = 380
-"""A passage ends with the first sentence that reaches this length."""
-LEAST_CHARS, MOST_CHARS = 200, 700
-PASSAGES_PER_TEXT = 36
-FEWEST_PASSAGES = 2
-"""Words in fewer drawn passages get no weights."""
-JUDGED_TOKENS = 128
-
-LEVEL_STEP, LOWEST_LEVEL = 0.5, -2.0
-"""Judgements are stored in 16 levels, two in a byte."""
-
-RIDGE = 0.06
-ITERATIONS = 20
-"""Steps of conjugate gradients; chosen with RIDGE by the explained variance of texts that were left out."""
-N_DIRECTIONS = 96
-"""Dimensions of the sense vectors: of 207, the correlation with the teacher in texts that were left out is
-.77, of 96 as good as that, of 64 .75, and with the 12 largest weights of each word .62."""
-MOST_WEIGHT = 127
-WITHIN_RANGE = 0.9995
-"""Share of the components of vectors that are not cut off."""
-
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“])")
-_HEADING = re.compile(r"==+[^=]*==+")
-_log = logging.getLogger("lagoon.build.senses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +372,20 @@ def _ridge(design: sparse.csr_matrix, targets: Doubles) -> Doubles:
     return found
 
 
+def with_trust(model: Model, path: Path = TRUST) -> Model:
+    """The model with the trust of a file: its table `readers` has what the logit of a reef is raised by, its
+    table `silent` the reefs that are never labels, with the reason.
+
+    Raises ValueError if it names a reef that the model does not have."""
+    declared = tomllib.loads(path.read_text(encoding="utf-8"))
+    raised: dict[str, float] = declared["readers"] | dict.fromkeys(declared["silent"], NEVER)
+    names = [reef.name for reef in model.hierarchy.reefs]
+    unknown = sorted(set(raised) - set(names))
+    if unknown:
+        raise ValueError(f"{path.name} names reefs that do not exist: {', '.join(unknown)}")
+    return replace(model, reef_trust=np.array([raised.get(name, 0.0) for name in names]))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lagoon.build.senses", description=__doc__.split("\n")[0])
     parser.add_argument("step", choices=("teach", "fit"))
@@ -413,20 +419,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 if __name__ == "__main__":
     main()
-
-
-TRUST = Path(__file__).parent / "reef_trust.toml"
-
-
-def with_trust(model: Model, path: Path = TRUST) -> Model:
-    """The model with the trust of a file: its table `readers` has what the logit of a reef is raised by, its
-    table `silent` the reefs that are never labels, with the reason.
-
-    Raises ValueError if it names a reef that the model does not have."""
-    declared = tomllib.loads(path.read_text(encoding="utf-8"))
-    raised: dict[str, float] = declared["readers"] | dict.fromkeys(declared["silent"], NEVER)
-    names = [reef.name for reef in model.hierarchy.reefs]
-    unknown = sorted(set(raised) - set(names))
-    if unknown:
-        raise ValueError(f"{path.name} names reefs that do not exist: {', '.join(unknown)}")
-    return replace(model, reef_trust=np.array([raised.get(name, 0.0) for name in names]))

@@ -1,7 +1,6 @@
 """Turn a draft into chunks: parse it, segment it by topic, and describe each chunk by its reefs.
 
-Build chunks from segments: offsets and lines, places in the original file, the packed profile and its
-labels.
+A chunk has its offsets and lines, its place in the original file, the packed profile and the labels.
 """
 
 from __future__ import annotations
@@ -58,6 +57,9 @@ MAX_CHUNKS = 65_536
 _CONTEXT_BREAK = "\n\n"
 # The label is not part of the topic: "Title: Walden" is about Walden, not about titles.
 _LABEL = re.compile(r"\A(?:title|author|year|date):\s+", re.IGNORECASE)
+# lagoon rounds scores to this many digits. Values computed from them are rounded alike, so that the same
+# document gives the same rows on every machine.
+SCORE_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,11 +472,6 @@ def _coverage_warnings(coverage: float, n_words: int) -> tuple[str, ...]:
     if n_words < MIN_WORDS_TO_JUDGE or coverage >= LOW_COVERAGE:
         return ()
     return (f"{LOW_COVERAGE_WARNING} only {coverage:.0%} of {n_words:,} words are known; is this English?",)
-
-
-# lagoon rounds scores to this many digits. Values computed from them are rounded alike, so that the same
-# document gives the same rows on every machine.
-SCORE_DIGITS = 6
 
 
 def build_chunks(

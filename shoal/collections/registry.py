@@ -1,9 +1,7 @@
-"""Which collections there are, and their databases: create, rename, swap, delete, open, clean up.
+"""Collections and their databases: create, open, rename, swap, delete, and clean up.
 
 This needs no engine, so a worker can use it, too. A process keeps a bounded number of libraries open, least
 recently used first out, never one in use.
-
-The databases of collections: create, open, remove, and whether someone still uses one.
 
 On SQLite each collection is a file in `{data_path}/collections`, named after its id. A process that has it
 open holds a shared lock on a file beside it. The files of a deleted collection go when nobody holds that
@@ -64,6 +62,20 @@ log = logging.getLogger(__name__)
 
 _KEPT: list[IO[str] | None] = []
 """Locks on the files of collections that this process holds until it ends."""
+FOLDER = "collections"
+USE_SUFFIX = ".use"
+"""Suffix of the file on which processes hold a shared lock while they have the collection open."""
+ORPHAN_SECONDS = 3600.0
+"""Age at which a database without a row in the catalog is taken for the rest of an interrupted creation."""
+EXISTS = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :name"
+SCHEMAS = """
+    SELECT nspname, obj_description(oid, 'pg_namespace') AS created FROM pg_catalog.pg_namespace
+    WHERE starts_with(nspname, :prefix) AND nspname > :after ORDER BY nspname LIMIT :limit
+"""
+DROP_TIMEOUT = "SET LOCAL lock_timeout = '20ms'"
+"""Writers of the catalog wait as long as a removal does."""
+PAUSE_SECONDS = 10.0
+"""Pause before a process tries again to remove a schema that is in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,13 +400,6 @@ class OpenLibraries(Generic[T]):
                 self._close(entry.values.pop())
 
 
-FOLDER = "collections"
-USE_SUFFIX = ".use"
-"""Suffix of the file on which processes hold a shared lock while they have the collection open."""
-ORPHAN_SECONDS = 3600.0
-"""Age at which a database without a row in the catalog is taken for the rest of an interrupted creation."""
-
-
 class CollectionFiles:
     """The databases of the collections of an installation, as SQLite files. Safe to share between threads."""
 
@@ -544,17 +549,6 @@ def _translated(error: OSError) -> Exception:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFullError("no space for the database of a collection; nothing was changed")
     return DatabaseUnavailableError(f"cannot use the folder of collections: {error.strerror}")
-
-
-EXISTS = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :name"
-SCHEMAS = """
-    SELECT nspname, obj_description(oid, 'pg_namespace') AS created FROM pg_catalog.pg_namespace
-    WHERE starts_with(nspname, :prefix) AND nspname > :after ORDER BY nspname LIMIT :limit
-"""
-DROP_TIMEOUT = "SET LOCAL lock_timeout = '20ms'"
-"""Writers of the catalog wait as long as a removal does."""
-PAUSE_SECONDS = 10.0
-"""Pause before a process tries again to remove a schema that is in use."""
 
 
 class CollectionSchemas:

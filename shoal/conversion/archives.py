@@ -5,10 +5,9 @@ an ordinary relative path. A member that cannot be used gets a refusal of its ow
 whole, and nothing of it is stored, if it cannot be read to its end or unpacks to more than an upload may
 hold.
 
-Forward-only reader of gzip-compressed tar archives, in time and memory bounded by their size.
-
-The readers of the standard library are unsafe for untrusted input: `tarfile` applies every global header to
-every entry and searches extended headers with regular expressions; for `gzip` see `inflating`.
+Tar archives, which are compressed by gzip, have a forward-only reader of their own, because those of the
+standard library are unsafe for untrusted input: `tarfile` applies every global header to every entry and
+searches extended headers with regular expressions; for `gzip` see `shoal.conversion.inflating`.
 """
 
 from __future__ import annotations
@@ -51,6 +50,40 @@ MAX_DIGITS = 20
 _TRUNCATED = "the archive is truncated"
 _DAMAGED = "the archive is damaged or truncated"
 _NO_TAR = "the gzip file holds no tar archive (send a single text unpacked, as multipart/form-data)"
+_WITHOUT_CONTENT = b"123456"
+_POSIX = b"ustar\0"
+_USED = (b"path", b"size")
+_SPARSE = b"GNU.sparse."
+ZIP = ("application/zip", "application/x-zip-compressed")
+GZIP = ("application/gzip", "application/x-gzip")
+"""Content types of a zip archive, and of a gzip-compressed tar archive."""
+JUNK_FOLDERS = ("__macosx", "$recycle.bin", "system volume information")
+JUNK_FILES = ("thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r")
+"""Files and folders that operating systems create, in lower case. Names that begin with a dot are skipped as
+well."""
+ARCHIVE_SUFFIXES = (
+    *(".zip", ".tar", ".gz", ".tgz", ".bz2", ".tbz", ".tbz2", ".xz", ".txz", ".zst", ".lzma", ".lz4"),
+    *(".7z", ".rar", ".jar", ".war", ".iso", ".cab"),
+)
+ARCHIVE = "archive"
+"""The kind of a file that is an archive itself."""
+ENTRIES_PER_ITEM = 2
+"""Entries an archive may have per document an upload may hold: macOS adds one to each file."""
+MAX_DIRECTORY_BYTES = 64 * MIB
+"""Limit of a zip archive's directory, which is read at once: 600 bytes for each of 100,000 documents."""
+ENTRY_START = b"PK\x01\x02"
+ZIP_READS = 2
+"""How often each byte of a zip archive may be read: once for the end and directory, once for the files."""
+ENCRYPTED = 0x1
+UTF8_NAME = 0x800
+_DRIVE = re.compile(r"[A-Za-z]:")
+_LINK = "is a link; only files are accepted"
+_DEVICE = "is a device; only files are accepted"
+_METHOD = "uses a compression method that is not supported; use deflate"
+_NESTED = "is an archive itself; send it as a separate upload"
+_NOT_A_REGULAR_FILE = "is not a regular file"
+_NOT_A_FILE = {stat.S_IFLNK: _LINK, stat.S_IFCHR: _DEVICE, stat.S_IFBLK: _DEVICE}
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, ValueError, OverflowError)
 
 
 class MalformedTarballError(ValueError):
@@ -83,10 +116,6 @@ _KINDS = {
     **dict.fromkeys((b"3", b"4"), Kind.device),
     b"5": Kind.folder,
 }
-_WITHOUT_CONTENT = b"123456"
-_POSIX = b"ustar\0"
-_USED = (b"path", b"size")
-_SPARSE = b"GNU.sparse."
 
 
 class Tar:
@@ -254,37 +283,6 @@ def _decimal(digits: bytes) -> int:
     if not digits.isdigit() or len(digits) > MAX_DIGITS:
         raise MalformedTarballError(_DAMAGED)
     return int(digits)
-
-
-ZIP = ("application/zip", "application/x-zip-compressed")
-GZIP = ("application/gzip", "application/x-gzip")
-"""Content types of a zip archive, and of a gzip-compressed tar archive."""
-
-JUNK_FOLDERS = ("__macosx", "$recycle.bin", "system volume information")
-JUNK_FILES = ("thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r")
-"""Files and folders that operating systems create, in lower case. Names that begin with a dot are skipped as
-well."""
-
-ARCHIVE_SUFFIXES = (
-    *(".zip", ".tar", ".gz", ".tgz", ".bz2", ".tbz", ".tbz2", ".xz", ".txz", ".zst", ".lzma", ".lz4"),
-    *(".7z", ".rar", ".jar", ".war", ".iso", ".cab"),
-)
-ARCHIVE = "archive"
-"""The kind of a file that is an archive itself."""
-
-ENTRIES_PER_ITEM = 2
-"""Entries an archive may have per document an upload may hold: macOS adds one to each file."""
-
-MAX_DIRECTORY_BYTES = 64 * MIB
-"""Limit of a zip archive's directory, which is read at once: 600 bytes for each of 100,000 documents."""
-ENTRY_START = b"PK\x01\x02"
-
-ZIP_READS = 2
-"""How often each byte of a zip archive may be read: once for the end and directory, once for the files."""
-
-ENCRYPTED = 0x1
-UTF8_NAME = 0x800
-_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class BrokenArchiveError(ValueError):
@@ -460,14 +458,7 @@ class Archive:
         return f"the archive unpacks to over {limit:g} times its size, which is the limit"
 
 
-_LINK = "is a link; only files are accepted"
-_DEVICE = "is a device; only files are accepted"
-_METHOD = "uses a compression method that is not supported; use deflate"
-_NESTED = "is an archive itself; send it as a separate upload"
-_NOT_A_REGULAR_FILE = "is not a regular file"
 _NOT_A_FILE_IN_TAR = {Kind.link: _LINK, Kind.device: _DEVICE, Kind.other: _NOT_A_REGULAR_FILE}
-_NOT_A_FILE = {stat.S_IFLNK: _LINK, stat.S_IFCHR: _DEVICE, stat.S_IFBLK: _DEVICE}
-_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, ValueError, OverflowError)
 
 
 def _entries_message(limit: int) -> str:

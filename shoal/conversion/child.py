@@ -1,8 +1,7 @@
 """The process that runs converters: the other end of `shoal.conversion.process`.
 
-It gives up what a converter does not need before it reads the first file. Each file is one request.
-
-The account of a converted file.
+It gives up what a converter does not need before it reads the first file. Each file is one request. The
+answer has the text of the file and its account (`shoal.conversion.accounts`).
 """
 
 from __future__ import annotations
@@ -46,6 +45,27 @@ _RECURSION_LIMIT = 1000
 _ACCOUNT_SHARE = 0.9
 """Of the time limit, after which no account is made."""
 _REFUSED_EVENTS = frozenset({"socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname"})
+_HERE = "shoal.conversion.accounts."
+COUNTERS = MappingProxyType(
+    {
+        "docx": _HERE + "archives:docx_parts",
+        "pptx": _HERE + "archives:pptx_parts",
+        "xlsx": _HERE + "archives:xlsx_parts",
+        "opendocument": _HERE + "archives:opendocument_parts",
+        "epub": _HERE + "archives:epub_parts",
+        "html": _HERE + "mail:html_parts",
+        "mhtml": _HERE + "mail:mhtml_parts",
+        "eml": _HERE + "mail:eml_parts",
+        "mbox": _HERE + "mail:mbox_parts",
+        "rtf": _HERE + "rich_text:rtf_parts",
+        "pdf": _HERE + "pdf:pdf_parts",
+    }
+)
+"""The function that yields the parts of a file, by kind. Files of other kinds have no account."""
+MAX_PARTS = 50
+"""Of an account; the words of further parts are in one."""
+_SAMPLE_WORDS = 12
+_SAMPLE_CHARS = 80
 
 
 def main(settings: Mapping[str, int]) -> None:
@@ -238,29 +258,6 @@ def _leave_network() -> None:
             raise PermissionError("a converter may not use the network")
 
     sys.addaudithook(refuse)
-
-
-_HERE = "shoal.conversion.accounts."
-COUNTERS = MappingProxyType(
-    {
-        "docx": _HERE + "archives:docx_parts",
-        "pptx": _HERE + "archives:pptx_parts",
-        "xlsx": _HERE + "archives:xlsx_parts",
-        "opendocument": _HERE + "archives:opendocument_parts",
-        "epub": _HERE + "archives:epub_parts",
-        "html": _HERE + "mail:html_parts",
-        "mhtml": _HERE + "mail:mhtml_parts",
-        "eml": _HERE + "mail:eml_parts",
-        "mbox": _HERE + "mail:mbox_parts",
-        "rtf": _HERE + "rich_text:rtf_parts",
-        "pdf": _HERE + "pdf:pdf_parts",
-    }
-)
-"""The function that yields the parts of a file, by kind. Files of other kinds have no account."""
-MAX_PARTS = 50
-"""Of an account; the words of further parts are in one."""
-_SAMPLE_WORDS = 12
-_SAMPLE_CHARS = 80
 
 
 def file_account(

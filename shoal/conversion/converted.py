@@ -1,8 +1,7 @@
 """What a converter returns: text that Shoal can parse, and where in the original each part comes from.
 
 Converters write the text as Markdown (`TextBuilder`, `Draft`) and report how far they are in their file.
-
-Drafts of files of any kind: texts are read at once, other kinds wait for their conversion.
+Files of any kind become drafts: texts are read at once, other kinds wait for their conversion.
 """
 
 from __future__ import annotations
@@ -37,6 +36,65 @@ version converted is converted again when it is sent again."""
 
 Metadata = dict[str, str | int | list[str]]
 """What a file says of itself, by the names in shoal/conversion/metadata.py."""
+MAX_ATTACHMENTS = 10_000
+MAX_ATTACHMENT_BYTES = 256 * 2**20
+"""Of one file. Further ones are left out with a warning."""
+MAX_REMOVED_CHARS = 200
+MAX_REMOVED = 1000
+_ADVICE = {
+    "encrypted": "save it without a password",
+    "broken": "save it again, or convert it to text",
+    "no_text": "leave it out",
+    "too_large": "split it into several files",
+    "missing_extra": "ask the person who installed Shoal",
+    "time_limit": "split it into several files, or raise SHOAL_CONVERSION_SECONDS",
+    "memory_limit": "split it into several files, or raise SHOAL_CONVERSION_MEMORY_BYTES",
+    "crashed": "save it again, or convert it to text",
+    "unsupported": "convert it to text, Markdown or PDF",
+}
+SECONDS_BETWEEN_REPORTS = 0.5
+ROWS_BETWEEN_REPORTS = 1000
+"""Rows of a table after which a converter reports."""
+REQUEST_HEAD = struct.Struct(">IQ")
+"""Lengths in bytes of a request's JSON and of the file after it."""
+ANSWER_HEAD = struct.Struct(">Q")
+"""Length in bytes of an answer's JSON, and of each report before it: an object with only `share`, 0 to 1.
+The bytes of the attachments follow the JSON, which has their names and lengths."""
+OUT_OF_MEMORY_STATUS = 77
+"""Exit status of a child that reached its limit of memory."""
+_NO_TITLE = re.compile(
+    r"(?:(?:microsoft |powerpoint[ -]|office |new )*"
+    r"(?:presentation|präsentation|présentation|presentación|document|dokument|documento|workbook|slides?|folie|"
+    r"diapositive|diapositiva|binder)|(?:untitled|unbenannt|unnamed|no title|sans titre)"
+    r"(?: (?:document|page|presentation))?)[ _-]*\d*(?:\.[a-z]{2,4}[x\d]?)?",
+    re.IGNORECASE,
+)
+MAX_HEADING_CHARS = 400
+"""A longer heading is written as text: readers of Markdown take none of over 500 characters."""
+_MAX_TABLE_COLUMNS = 1000
+_MARKS = r"""
+        \#{1,6}(?:[ \t]|$) | [-+*](?:[ \t]|$) | `{3} | ~{3} | [=-]+[ \t]*$ | \+\+\+[ \t]*$
+      | (?:[*_-][ \t]*){3,}$ | <!-- | \|?[ \t]*:?-+:?[ \t]*\| | \[[^\[\]\r\n]{1,999}\]:
+"""
+_MISREAD_BESIDES_QUOTES = re.compile(rf"^(?={_MARKS})", re.VERBOSE | re.MULTILINE)
+_MISREAD = re.compile(rf"^(?=>|{_MARKS})", re.VERBOSE | re.MULTILINE)
+_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
+_BACKTICKS = re.compile(r"`{3,}")
+_SPACE = re.compile(r"\s+")
+MAX_CONTENT_CHARS = 100_000_000
+"""A longer text is refused. The longest books have 5 million characters."""
+_MAX_LIST_DEPTH = 8
+# Code points that no text has: controls, halves of surrogate pairs, marks of byte order, non-characters.
+_NOISE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\ud800-\udfff\ufeff\ufff0-\uffff]")
+_NEWLINES = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")
+_SPACES = re.compile(r"[^\S\n]+")
+# The start of a line that Markdown would read as a heading, quote, list, fence, rule, comment or definition.
+_STRUCTURE = re.compile(
+    r"[#]{1,6}(?=\s|\Z) | > | [-+*](?=\s|\Z) | `{3} | ~{3} | <!-- | \[[^\[\]\n]{1,999}\]: | \|"
+    r"| (?:[-*_=][ \t]*)+\Z | \+\+\+",
+    re.VERBOSE,
+)
+_NUMBERED = re.compile(r"(\d{1,9})([.)])(?=\s|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +103,6 @@ class Attachment:
 
     name: str
     data: bytes
-
-
-MAX_ATTACHMENTS = 10_000
-MAX_ATTACHMENT_BYTES = 256 * 2**20
-"""Of one file. Further ones are left out with a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +129,6 @@ class Converted:
     account: FileAccount | None = None
 
 
-MAX_REMOVED_CHARS = 200
-MAX_REMOVED = 1000
-
-
 def shortened(removed: Iterable[Removed]) -> tuple[Removed, ...]:
     """Return the beginnings of removed texts, equal ones once, up to a limit."""
     times: dict[tuple[str, str], int] = {}
@@ -101,19 +150,6 @@ class Converter(Protocol):
         """`name`: the name of the file, only for messages and defaults."""
 
 
-_ADVICE = {
-    "encrypted": "save it without a password",
-    "broken": "save it again, or convert it to text",
-    "no_text": "leave it out",
-    "too_large": "split it into several files",
-    "missing_extra": "ask the person who installed Shoal",
-    "time_limit": "split it into several files, or raise SHOAL_CONVERSION_SECONDS",
-    "memory_limit": "split it into several files, or raise SHOAL_CONVERSION_MEMORY_BYTES",
-    "crashed": "save it again, or convert it to text",
-    "unsupported": "convert it to text, Markdown or PDF",
-}
-
-
 class ConversionError(Exception):
     """A file that cannot be converted. `code`: a key of _ADVICE.
 
@@ -133,9 +169,6 @@ def broken(reason: str) -> ConversionError:
     return ConversionError("broken", f"the file is broken: {reason}")
 
 
-SECONDS_BETWEEN_REPORTS = 0.5
-
-
 class _Reports:
     """Where the reports of this process go; None: nowhere."""
 
@@ -145,8 +178,6 @@ class _Reports:
 
 
 _reports = _Reports()
-ROWS_BETWEEN_REPORTS = 1000
-"""Rows of a table after which a converter reports."""
 
 
 def report_to(send: Callable[[float], None] | None) -> None:
@@ -162,45 +193,10 @@ def report(done: float, total: float) -> None:
     _reports.send(min(max(done / total, 0.0), 1.0))
 
 
-REQUEST_HEAD = struct.Struct(">IQ")
-"""Lengths in bytes of a request's JSON and of the file after it."""
-
-ANSWER_HEAD = struct.Struct(">Q")
-"""Length in bytes of an answer's JSON, and of each report before it: an object with only `share`, 0 to 1.
-The bytes of the attachments follow the JSON, which has their names and lengths."""
-
-OUT_OF_MEMORY_STATUS = 77
-"""Exit status of a child that reached its limit of memory."""
-
-
-_NO_TITLE = re.compile(
-    r"(?:(?:microsoft |powerpoint[ -]|office |new )*"
-    r"(?:presentation|präsentation|présentation|presentación|document|dokument|documento|workbook|slides?|folie|"
-    r"diapositive|diapositiva|binder)|(?:untitled|unbenannt|unnamed|no title|sans titre)"
-    r"(?: (?:document|page|presentation))?)[ _-]*\d*(?:\.[a-z]{2,4}[x\d]?)?",
-    re.IGNORECASE,
-)
-
-
 def meaningful_title(title: str) -> str:
     """Return a title that a file declares; empty if it is one that programs give by themselves."""
     line = one_line(title)
     return "" if _NO_TITLE.fullmatch(line) else line
-
-
-MAX_HEADING_CHARS = 400
-"""A longer heading is written as text: readers of Markdown take none of over 500 characters."""
-
-_MAX_TABLE_COLUMNS = 1000
-_MARKS = r"""
-        \#{1,6}(?:[ \t]|$) | [-+*](?:[ \t]|$) | `{3} | ~{3} | [=-]+[ \t]*$ | \+\+\+[ \t]*$
-      | (?:[*_-][ \t]*){3,}$ | <!-- | \|?[ \t]*:?-+:?[ \t]*\| | \[[^\[\]\r\n]{1,999}\]:
-"""
-_MISREAD_BESIDES_QUOTES = re.compile(rf"^(?={_MARKS})", re.VERBOSE | re.MULTILINE)
-_MISREAD = re.compile(rf"^(?=>|{_MARKS})", re.VERBOSE | re.MULTILINE)
-_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
-_BACKTICKS = re.compile(r"`{3,}")
-_SPACE = re.compile(r"\s+")
 
 
 class TextBuilder:
@@ -274,22 +270,6 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     lines = [f"| {' | '.join([*row, *[''] * (width - len(row))])} |" for row in rows]
     lines.insert(1, f"|{' --- |' * width}")
     return "\n".join(lines)
-
-
-MAX_CONTENT_CHARS = 100_000_000
-"""A longer text is refused. The longest books have 5 million characters."""
-_MAX_LIST_DEPTH = 8
-# Code points that no text has: controls, halves of surrogate pairs, marks of byte order, non-characters.
-_NOISE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\ud800-\udfff\ufeff\ufff0-\uffff]")
-_NEWLINES = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")
-_SPACES = re.compile(r"[^\S\n]+")
-# The start of a line that Markdown would read as a heading, quote, list, fence, rule, comment or definition.
-_STRUCTURE = re.compile(
-    r"[#]{1,6}(?=\s|\Z) | > | [-+*](?=\s|\Z) | `{3} | ~{3} | <!-- | \[[^\[\]\n]{1,999}\]: | \|"
-    r"| (?:[-*_=][ \t]*)+\Z | \+\+\+",
-    re.VERBOSE,
-)
-_NUMBERED = re.compile(r"(\d{1,9})([.)])(?=\s|\Z)")
 
 
 def clean(text: str) -> str:

@@ -1,9 +1,8 @@
 """Fetching of one page or file of the web, under limits of hosts, addresses, time and size.
 
-Connections go to allowed addresses only and end at a deadline. Neither proxies nor cookies nor keys are used.
-
-A host is resolved once for each connection. Its addresses are checked, and the connection goes to one of
-them, so that no second answer of a name server counts.
+Connections go to allowed addresses only and end at a deadline. A host is resolved once for each connection.
+Its addresses are checked, and the connection goes to one of them, so that no second answer of a name server
+counts. Neither proxies nor cookies nor keys are used.
 """
 
 from __future__ import annotations
@@ -46,6 +45,21 @@ Resolver = Callable[[str, int], Sequence[str]]
 """Returns the addresses of a host. Raises OSError."""
 
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+MAX_REDIRECTS = 5
+MAX_VALIDATOR_CHARS = 1024
+"""A longer ETag is not kept."""
+MAX_NAME_CHARS = 200
+INDEX = "index"
+"""Name of a page whose URL ends with a folder."""
+_OK = 200
+_NOT_MODIFIED = 304
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
+_PIECE_BYTES = 1 << 20
+_GZIP = 16 + zlib.MAX_WBITS
+_ANY_TYPE = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-stream"})
+"""Content types that say less than the name of a file."""
+_KIND_OF_TYPE = {kind: known for known in FILE_KINDS.values() for kind in known.media_types}
 
 
 def resolve(host: str, port: int) -> list[str]:
@@ -161,24 +175,6 @@ def unreachable(host: str, error: httpcore.NetworkError) -> FetchError:
 def shown(text: str) -> str:
     """Return text of a server on one line and not too long."""
     return " ".join(UNPRINTABLE.sub(" ", text).split())[:500]
-
-
-MAX_REDIRECTS = 5
-MAX_VALIDATOR_CHARS = 1024
-"""A longer ETag is not kept."""
-MAX_NAME_CHARS = 200
-INDEX = "index"
-"""Name of a page whose URL ends with a folder."""
-
-_OK = 200
-_NOT_MODIFIED = 304
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
-_PIECE_BYTES = 1 << 20
-_GZIP = 16 + zlib.MAX_WBITS
-_ANY_TYPE = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-stream"})
-"""Content types that say less than the name of a file."""
-_KIND_OF_TYPE = {kind: known for known in FILE_KINDS.values() for kind in known.media_types}
 
 
 @dataclass(frozen=True, slots=True)

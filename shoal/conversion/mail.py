@@ -1,6 +1,7 @@
 """Converters of e-mail: one message (EML) or a mailbox (MBOX), each message a section.
 
-Files found in a file: which of them can be read, archives among them unpacked, and why others are not.
+The files attached to messages become documents of their own if they can be read, those in attached archives
+among them; a warning names the others and says why.
 """
 
 from __future__ import annotations
@@ -65,6 +66,9 @@ _FROM_LINE = re.compile(rb"(?:\A|(?<=\n)\r?\n)From [^\r\n]{1,300}\r?\n(?=[A-Za-z
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 _MANY_BLANK_LINES = re.compile(r"\n{3,}")
 _FLOWED_END = re.compile(r"(?<=\S) \n(?=[^\s>-])")
+MAX_NAME_CHARS = 255
+MAX_LISTED_NAMES = 20
+_PACKED = ((b"PK", ZIP[0]), (b"\x1f\x8b", GZIP[0]))
 
 
 def convert_eml(data: bytes, name: str) -> Converted:
@@ -275,11 +279,6 @@ def _plain_body(part: Part) -> str:
         text = _FLOWED_END.sub(" ", text)
     text = "\n".join([line.rstrip() for line in text.split("\n")])
     return _MANY_BLANK_LINES.sub("\n\n", escaped(text, with_quotes=True)).strip()
-
-
-MAX_NAME_CHARS = 255
-MAX_LISTED_NAMES = 20
-_PACKED = ((b"PK", ZIP[0]), (b"\x1f\x8b", GZIP[0]))
 
 
 class ReadableFile(NamedTuple):

@@ -1,9 +1,8 @@
-"""Documents that are zip files of XML: Office Open XML and OpenDocument.
+"""Documents that are zip files of XML: Office Open XML and OpenDocument, with the texts of their drawings.
 
 The sizes of members are checked before anything is unpacked, and a document type declaration is refused,
-so that neither a zip bomb nor an entity is ever expanded.
-
-Texts of drawings in Office Open XML: charts, and diagrams of terms (SmartArt).
+so that neither a zip bomb nor an entity is ever expanded. Charts and diagrams of terms (SmartArt) are the
+drawings that have texts.
 """
 
 from __future__ import annotations
@@ -32,6 +31,10 @@ _XML_STEP = 2**16
 
 Element = ET.Element
 _Event = Literal["start", "end"]
+_MAX_POINTS = 10_000  # of one chart
+_MAX_LEVELS = 10  # of categories
+_VALUES = ("val", "yVal", "bubbleSize")
+_CATEGORIES = ("cat", "xVal")
 
 
 def local(element: Element) -> str:
@@ -266,12 +269,6 @@ def _refuse_doctype(data: bytes, name: str) -> None:
         raise broken(f"its part {name} declares a document type, which documents of this format never do")
     if not seen:
         raise broken(f"its part {name} is empty")
-
-
-_MAX_POINTS = 10_000  # of one chart
-_MAX_LEVELS = 10  # of categories
-_VALUES = ("val", "yVal", "bubbleSize")
-_CATEGORIES = ("cat", "xVal")
 
 
 def write_drawing(draft: Draft, package: Package, part: str) -> None:

@@ -1,9 +1,7 @@
-"""PDF files, read with PDFium. Pages are locators; what pages repeat (headers, footers, page numbers) is left
-out.
+"""PDF files, read with PDFium: pages are locators, and what pages repeat is left out.
 
-What a PDF page holds besides its text: values of form fields, text in boxes, and comments.
-
-A field stands at its place on the page. Boxes and comments are texts of their own.
+Pages repeat headers, footers and page numbers. Besides its text, a page holds values of form fields, texts in
+boxes, and comments. A field stands at its place on the page. Boxes and comments are texts of their own.
 """
 
 from __future__ import annotations
@@ -50,6 +48,30 @@ _MAX_OBJECTS = 1000  # of a page that are asked for their kind
 _LISTED_PAGES = 20
 _READING = 0.7
 """Share of the reading of pages in the time of a conversion. Finding blocks takes nearly all of the rest."""
+_EDGE_LINES = 3  # at the top and bottom of a page that may be a header or footer
+_MIN_REPEATS = 3
+_MAX_NUMBERS = 4
+_MAX_CHARS = 200
+_CONTENTS = re.compile(
+    r"(?:table of )?contents|inhalt(?:sverzeichnis)?|table des matières|índice|sommaire", re.IGNORECASE
+)
+_ENTRY_NUMBER = re.compile(r"\b(\d{1,5})\Z")
+_MIN_ENTRIES, _MAX_ENTRIES = 3, 2000
+_NUMBER = re.compile(r"\d{1,9}")
+_ROMAN = re.compile(r"[ivxlcdm]{1,8}", re.IGNORECASE)
+_BARE_PAGE_NUMBER = re.compile(
+    r"(?:page |p\. ?)?[-–—\[(]? ?(\d{1,6}) ?[-–—\])]?(?: ?(?:/|of) ?\d{1,6})?", re.IGNORECASE
+)
+MAX_ANNOTATIONS, MAX_ANNOTATIONS_OF_PAGE = 100_000, 5_000
+"""Of a file, and of a page; further ones are not read."""
+MAX_OPTIONS = 1_000
+"""Of a field that offers a choice."""
+MAX_VALUE_BYTES = 1_000_000
+"""A longer value is not read."""
+_CHECKED = "☒"
+_LONG_VALUE = 100  # characters; a longer value is a paragraph, not a part of a line
+_SIZE = 10.0  # of letters, in points, where there is no line to take it from
+_NEAR_LINES = 50  # that a field is compared with
 
 
 def convert_pdf(data: bytes, name: str, *, ocr: bool = False, ocr_language: str = "") -> Converted:
@@ -344,22 +366,6 @@ def _listed(pages: list[int]) -> str:
     return ", ".join(texts[:_LISTED_PAGES]) + (f" and {more} more" if more > 0 else "")
 
 
-_EDGE_LINES = 3  # at the top and bottom of a page that may be a header or footer
-_MIN_REPEATS = 3
-_MAX_NUMBERS = 4
-_MAX_CHARS = 200
-_CONTENTS = re.compile(
-    r"(?:table of )?contents|inhalt(?:sverzeichnis)?|table des matières|índice|sommaire", re.IGNORECASE
-)
-_ENTRY_NUMBER = re.compile(r"\b(\d{1,5})\Z")
-_MIN_ENTRIES, _MAX_ENTRIES = 3, 2000
-_NUMBER = re.compile(r"\d{1,9}")
-_ROMAN = re.compile(r"[ivxlcdm]{1,8}", re.IGNORECASE)
-_BARE_PAGE_NUMBER = re.compile(
-    r"(?:page |p\. ?)?[-–—\[(]? ?(\d{1,6}) ?[-–—\])]?(?: ?(?:/|of) ?\d{1,6})?", re.IGNORECASE
-)
-
-
 class Repeated(NamedTuple):
     reason: str
     text: str
@@ -459,18 +465,6 @@ def _signatures(edge: str, line: Line, page: int) -> Iterator[tuple[str, str]]:
 def _is_page_number(text: str, page: int, label: str) -> bool:
     match = _BARE_PAGE_NUMBER.fullmatch(text)
     return (match is not None and int(match.group(1)) == page + 1) or (bool(label) and text == label)
-
-
-MAX_ANNOTATIONS, MAX_ANNOTATIONS_OF_PAGE = 100_000, 5_000
-"""Of a file, and of a page; further ones are not read."""
-MAX_OPTIONS = 1_000
-"""Of a field that offers a choice."""
-MAX_VALUE_BYTES = 1_000_000
-"""A longer value is not read."""
-_CHECKED = "☒"
-_LONG_VALUE = 100  # characters; a longer value is a paragraph, not a part of a line
-_SIZE = 10.0  # of letters, in points, where there is no line to take it from
-_NEAR_LINES = 50  # that a field is compared with
 
 
 class Field(NamedTuple):

@@ -1,12 +1,9 @@
-"""Facets counted over the places of an index: of the results of a search, or of a library.
+"""Facets: the values of fields, counted over the places of an index that a search or a library has.
 
 The counts of a facet are of what meets all conditions but its own, so that they say what another value would
-find.
-
-Which conditions of a filter belong to a facet, and the filter after a value of it is chosen.
-
-A condition belongs to a facet if it is one of those joined by AND at the top of the filter, and compares with
-the field of the facet alone. `tags = "sea" AND (tags = "wind" OR year > 2000)` has one of the facet `tags`.
+find. A condition belongs to a facet if it is one of those joined by AND at the top of the filter, and
+compares with the field of the facet alone. `tags = "sea" AND (tags = "wind" OR year > 2000)` has one of the
+facet `tags`. A person who chooses a value gets a filter with another condition of the facet.
 """
 
 from __future__ import annotations
@@ -25,7 +22,9 @@ from numpy.typing import NDArray
 from shoal.errors import FilterError
 from shoal.facets.requests import NO_BUCKET, FacetRequest, Interval
 from shoal.filters.columns import EXACT, FALSE, NO_DATE, NULL, NUMBER, TRUE, Column, Mask
-from shoal.filters.conditions import (
+from shoal.filters.evaluation import FilterState
+from shoal.filters.parsing import ReefNames
+from shoal.filters.tree import (
     RANGES,
     All,
     Condition,
@@ -40,8 +39,6 @@ from shoal.filters.conditions import (
     joined,
     text_of,
 )
-from shoal.filters.evaluation import FilterState
-from shoal.filters.parsing import ReefNames
 from shoal.filters.warnings import missing_key
 from shoal.models.search import Facet, FacetValue
 
@@ -50,6 +47,14 @@ Key = tuple[int, Any]
 """A value, or the number of a bucket, after the rank of its type. Keys sort as values do in a response: truth
 values, numbers, texts, null."""
 TRUTHS, NUMBERS, TEXTS, NULLS = range(4)
+_HELD: weakref.WeakKeyDictionary[Column, dict[Hashable, ValueRows]] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+FILE_TYPE = Field("file_type")
+SUFFIX = "."
+"""What a suffix begins with, and no other type of file."""
+MAX_SHOWN_CHARS = 1_000
+"""Of a text in a response; a longer one is shortened, and no filter is given for it."""
+_EQUALITIES = (Op.eq, Op.any_of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +103,6 @@ def value_rows(column: Column, kind: Kind, interval: Interval | None, document_o
         with _LOCK:
             _HELD.setdefault(column, {})[asked] = held
     return held
-
-
-_HELD: weakref.WeakKeyDictionary[Column, dict[Hashable, ValueRows]] = weakref.WeakKeyDictionary()
-_LOCK = threading.Lock()
 
 
 def _values(column: Column) -> tuple[list[Key], NDArray[np.int64], NDArray[np.int64]]:
@@ -182,13 +183,6 @@ def _grouped(
 def _short(number: float) -> float:
     """The integer that a number is, if it is a short one."""
     return int(number) if number.is_integer() and abs(number) <= EXACT else number
-
-
-FILE_TYPE = Field("file_type")
-SUFFIX = "."
-"""What a suffix begins with, and no other type of file."""
-MAX_SHOWN_CHARS = 1_000
-"""Of a text in a response; a longer one is shortened, and no filter is given for it."""
 
 
 @dataclass(frozen=True)
@@ -401,9 +395,6 @@ def find_facets(
     """Return (facets, warnings), in the order of the requests."""
     warnings = [warning for request in requests if (warning := counter.warning(request))]
     return tuple(map(counter.facet, requests)), list(dict.fromkeys(warnings))
-
-
-_EQUALITIES = (Op.eq, Op.any_of)
 
 
 def parts_of(tree: Node | None) -> tuple[Node, ...]:

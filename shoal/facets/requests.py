@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from shoal.declared.search import DEFAULT_FACET_VALUES, MAX_FACET_VALUES, MAX_FACETS
 from shoal.errors import FilterError, QueryError
-from shoal.filters.conditions import Field, Kind, UnknownFieldError, check_characters
 from shoal.filters.parsing import parse_field
+from shoal.filters.tree import Field, Kind, UnknownFieldError, check_characters
 
 Ints = NDArray[np.int64]
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.filters.conditions import Condition, Kind, Op, Scalar, Span, span_of, span_of_year
+from shoal.filters.tree import Condition, Kind, Op, Scalar, Span, span_of, span_of_year
 
 Mask = NDArray[np.bool_]
 

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from shoal.errors import ShoalError
 from shoal.filters.columns import NUMBER, Column, Mask, make_column
-from shoal.filters.conditions import All, Condition, Field, Node, Not, Scalar, Some, conditions_of, span_of
 from shoal.filters.parsing import ReefNames
+from shoal.filters.tree import All, Condition, Field, Node, Not, Scalar, Some, conditions_of, span_of
 from shoal.index.format import MILLIONTHS
 from shoal.index.index import Index, Part
 from shoal.index.segment import Segment

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from shoal.declared.filters import SearchFilters
 from shoal.errors import FilterError, QueryError
-from shoal.filters.conditions import (
+from shoal.filters.tree import (
     KEYWORDS,
     MAX_DIGITS,
     METADATA,

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from shoal.errors import FilterError
 from shoal.filters.columns import Column, Mask
-from shoal.filters.conditions import ALLOW, DENY, Condition, Field, Node, Op, conditions_of
 from shoal.filters.evaluation import DocumentTable, DocumentTables, Fields, FilterState, check_of_documents
 from shoal.filters.parsing import ReefNames
+from shoal.filters.tree import ALLOW, DENY, Condition, Field, Node, Op, conditions_of
 from shoal.index.index import Index
 from shoal.index.segment import Segment
 from shoal.models.rights import Visibility

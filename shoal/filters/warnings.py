@@ -11,7 +11,9 @@ import numpy as np
 
 from shoal.declared.filters import SearchFilters
 from shoal.filters.columns import FALSE, NULL, NUMBER, OTHER, TRUE, Mask
-from shoal.filters.conditions import (
+from shoal.filters.evaluation import FilterState
+from shoal.filters.parsing import conditions_by_filter
+from shoal.filters.tree import (
     FIELDS,
     All,
     Condition,
@@ -23,8 +25,6 @@ from shoal.filters.conditions import (
     conditions_of,
     text_of,
 )
-from shoal.filters.evaluation import FilterState
-from shoal.filters.parsing import conditions_by_filter
 from shoal.storage.column_values import compact_json
 
 MAX_WARNINGS = 5

@@ -1,6 +1,6 @@
-"""References: the passages of a library that a text may cite, and the texts of those that it cites.
+"""References: the passages of a library that a text may cite, their texts, and quotations in them.
 
-The passages that citations stand for, and references that a person writes as citations.
+A person writes references one a line, such as `document 3:120-480`; programs give them as records.
 """
 
 from __future__ import annotations
@@ -39,6 +39,12 @@ CHUNKS_IN = """
     WHERE c.document_id = :document_id AND c.end_char > :start AND c.start_char < :end
     ORDER BY c.chunk_index
 """
+EQUIVALENT = ("'’‘‚`´", '"“”„«»', "-‐‑‒–—−", "…")
+"""Groups of characters that models use interchangeably."""
+ELLIPSIS = re.compile(r"(?:\[\s*+)?(?:\.{3,}|…|\. \. \.)(?:\s*+\])?")
+"""An omission in a quotation."""
+MAX_CITED = 2_000
+"""Most passages of one `read_cited`."""
 
 
 class Reference(NamedTuple):
@@ -219,12 +225,6 @@ def _rows(snapshot: Snapshot, statement: str, ids: set[int]) -> Iterable[Any]:
         yield from snapshot.tuples(statement.format(ids=names), parameters)
 
 
-EQUIVALENT = ("'’‘‚`´", '"“”„«»', "-‐‑‒–—−", "…")
-"""Groups of characters that models use interchangeably."""
-ELLIPSIS = re.compile(r"(?:\[\s*+)?(?:\.{3,}|…|\. \. \.)(?:\s*+\])?")
-"""An omission in a quotation."""
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     """A quotation found in a document: `content[start_char:end_char]`; lines count from 1, end inclusive."""
@@ -278,10 +278,6 @@ def _character_pattern(character: str) -> str:
 
 def _line(content: str, position: int) -> int:
     return content.count("\n", 0, position) + 1
-
-
-MAX_CITED = 2_000
-"""Most passages of one `read_cited`."""
 
 
 def parse_references(lines: Iterable[str]) -> list[dict[str, int]]:

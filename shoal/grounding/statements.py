@@ -1,10 +1,10 @@
-"""Statements: the sentences of a text, which of them make claims, and what each cites.
+"""Statements: the sentences of a text and their clauses, which of them make claims, and what each cites.
 
 A citation is written in square brackets: `[1]`, `[1, 3]`, `[1-3]` or `[^1]` for a label, `[chunk 12]` for a
 chunk, `[document 3]` or `[document 3:120-480]` for a document or characters of it. It belongs to the sentence
 that it is in. Between two sentences it belongs to the first of them, unless a line ends there.
 
-Clauses of a sentence: where they end, and whether they are negated.
+A clause of a sentence ends where another begins, and is negated or not.
 """
 
 from __future__ import annotations
@@ -52,6 +52,10 @@ _QUOTATION = re.compile(r'"([^"]*)"|“([^“”]*)”|«([^«»]*)»')
 _LINE_END = re.compile(r"[\r\n]")
 _CLOSERS = " \t\r\n\"'”’»)]*_"
 _CODE = re.compile(r"[>\s]*+(?:```|~~~)| {4}|\t")
+MAX_PLACES = 16
+"""Most places of a word that are compared, and most tokens before it among which its negator is sought."""
+Clause = tuple[int, int]
+"""The first token of a clause, and the one behind its last."""
 
 
 class Citation(NamedTuple):
@@ -211,13 +215,6 @@ def _quotations(plain: str) -> tuple[str, ...]:
     return tuple(
         islice((text for text in quoted if len(tokens_of(text)) >= MIN_QUOTED_WORDS), MAX_QUOTATIONS)
     )
-
-
-MAX_PLACES = 16
-"""Most places of a word that are compared, and most tokens before it among which its negator is sought."""
-
-Clause = tuple[int, int]
-"""The first token of a clause, and the one behind its last."""
 
 
 def clauses(tokens: Sequence[Token]) -> list[Clause]:

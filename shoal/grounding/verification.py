@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from shoal.declared.arguments import check_choice
 from shoal.errors import QueryError
-from shoal.filters.conditions import check_characters
+from shoal.filters.tree import check_characters
 from shoal.grounding.references import (
     CitableText,
     CitedPassage,

@@ -1,6 +1,6 @@
-"""The jobs of a library: submit, look up, wait, cancel and retry.
+"""The jobs of a library: submit, look up, wait, cancel and retry; and those that embed passages.
 
-Embedding: within this process, and by itself after the jobs of the service.
+Passages are embedded within this process, or by a job that begins by itself after the jobs of the service.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
     from shoal.encoders.encoder import Encoder
+
+
+MOST_FAILED = 1000
+"""Maximum number of failed documents that a result names."""
+REST = 20
+"""A look at a large library is followed by a pause of this many times its duration."""
 
 
 class Duplicate(NamedTuple):
@@ -281,12 +287,6 @@ class Jobs:
     def can_retry(self, job: Job) -> bool:
         """Whether `retry` would find an item that may succeed."""
         return transitions.can_retry(self._database, self._settings, job)
-
-
-MOST_FAILED = 1000
-"""Maximum number of failed documents that a result names."""
-REST = 20
-"""A look at a large library is followed by a pause of this many times its duration."""
 
 
 class EmbedResult(NamedTuple):

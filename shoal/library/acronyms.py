@@ -13,7 +13,7 @@ from typing import Any
 
 from shoal.declared.arguments import check_choice
 from shoal.errors import NotFoundError, SynonymConflictError, SynonymError
-from shoal.filters.conditions import check_characters
+from shoal.filters.tree import check_characters
 from shoal.learning.acronyms import find_definitions
 from shoal.library.library import Library
 from shoal.library.synonyms import add_entry, checked_entry, find_entry, is_stored

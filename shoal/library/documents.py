@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from shoal.declared.arguments import MAX_ID, MAX_PAGE, check_choice
 from shoal.declared.documents import DocumentFields
 from shoal.errors import NotFoundError, QueryError
-from shoal.filters.conditions import check_characters, check_file_type
 from shoal.filters.evaluation import find_documents
 from shoal.filters.parsing import make_filter
+from shoal.filters.tree import check_characters, check_file_type
 from shoal.library.library import Library
 from shoal.models.documents import DocumentDraft, DocumentSort, IngestResult
 from shoal.models.files import GIVEN_PASSAGES, FileDraft
@@ -28,7 +28,7 @@ from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
     from shoal.charts.ribbon import Ribbon
-    from shoal.filters.conditions import Node
+    from shoal.filters.tree import Node
     from shoal.models.stored import ChunkDetail, ChunkPage, DocumentDetail, DocumentPage
     from shoal.storage.statistics import MainReef
 

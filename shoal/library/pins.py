@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from shoal.declared.arguments import MAX_ID
 from shoal.errors import NotFoundError, PinConflictError, PinError, QueryError
-from shoal.filters.conditions import check_characters
+from shoal.filters.tree import check_characters
 from shoal.library.library import Library
 from shoal.models.pins import (
     MAX_CHARS,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shoal.errors import NotFoundError, SynonymConflictError, SynonymError
-from shoal.filters.conditions import check_characters
+from shoal.filters.tree import check_characters
 from shoal.library.library import Library
 from shoal.models.synonyms import MAX_CHARS, MAX_GROUP, MAX_SYNONYMS, Synonym, SynonymImport, SynonymPage
 from shoal.search import synonyms as stored

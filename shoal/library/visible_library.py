@@ -21,7 +21,7 @@ from shoal.library.documents import Documents
 from shoal.search.library_index import VisibleIndex
 
 if TYPE_CHECKING:
-    from shoal.filters.conditions import Node
+    from shoal.filters.tree import Node
     from shoal.filters.visibility import Viewer
     from shoal.library.library import Library
     from shoal.models.queries import Suggestions

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shoal.filters.conditions import check_characters
+from shoal.filters.tree import check_characters
 from shoal.index import scoring
 from shoal.index.matching import IN_TEXT, IndexTerm, find
 from shoal.index.scoring import WeightedTerm

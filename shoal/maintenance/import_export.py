@@ -1,11 +1,8 @@
-"""Imports the documents of an export as new documents, and its notes as new notes.
+"""Imports an export: its documents as new ones, its notes as new notes, and its pins, synonyms and vectors.
 
 Chunks, reefs and learned words are computed again by this version; the import ignores those of the export.
-Vectors of the same encoder are taken over by their texts.
 Ids, the times of documents and the history of jobs are not imported. A note keeps its owner, evidence, state,
 times and history, and a merge can be undone after the import.
-
-Imports what an export has besides documents: notes, pins, synonyms, and vectors of passages.
 
 Pins and vectors come after the documents, which are found by their contents. Vectors are kept by the hashes
 of their texts until then; those of another encoder than that of the library, or of the settings, are left
@@ -64,10 +61,30 @@ from shoal.support.byte_units import MIB
 if TYPE_CHECKING:
     from shoal.jobs.in_process import Watcher
 
-
 NOTE_TYPES = RELATED_TYPES | {"note"}
 NOTES_TOGETHER = 100
 """Records of one transaction."""
+PIN_TYPE = "pin"
+LISTS = {"pinned": MAX_PINNED, "hidden": MAX_HIDDEN}
+SYNONYM_TYPES = frozenset({"synonym", "acronym"})
+SYNONYMS_TOGETHER = 500
+"""Entries of one transaction."""
+VECTORS_TOGETHER = 1_000
+MAX_NAME_CHARS = 1_000
+LINE_BYTES_PER_BYTE = 8
+"""Longest line in bytes per byte of a document: JSON can encode two bytes of text as six, and adds
+structure."""
+READ_BYTES = MIB
+GZIP = b"\x1f\x8b"
+MAX_BAD_LINES = 1000
+"""Bad lines kept with their reasons. In a wrong file every line may be bad, and there may be millions."""
+MAX_REASON_CHARS = 300
+MAX_WARNINGS = 100
+MAX_WARNING_CHARS = 1000
+"""Limits for the warnings of a document. Those of Shoal are a few lines."""
+RECORD_TYPES = (
+    frozenset({"export", "document", "chunk", "custom_word", PIN_TYPE}) | NOTE_TYPES | SYNONYM_TYPES
+)
 
 
 class NoteImport:
@@ -144,10 +161,6 @@ class NoteImport:
             self._of_owner.add_note(note, each)
 
 
-PIN_TYPE = "pin"
-LISTS = {"pinned": MAX_PINNED, "hidden": MAX_HIDDEN}
-
-
 class PinRecords:
     """Stores records at the end, in one transaction. A pin for words that have one is not stored again."""
 
@@ -209,11 +222,6 @@ def _found(transaction: Transaction, record: Mapping[str, Any]) -> CheckedPin:
     return checked_pin(record.get("query"), lists["pinned"], lists["hidden"], record.get("match"))
 
 
-SYNONYM_TYPES = frozenset({"synonym", "acronym"})
-SYNONYMS_TOGETHER = 500
-"""Entries of one transaction."""
-
-
 class SynonymRecords:
     """Stores records in short transactions. An entry that the library has already is not stored again."""
 
@@ -252,10 +260,6 @@ class SynonymRecords:
                 except SynonymConflictError as error:
                     self.refused.append((line, str(error)))
         self._waiting = []
-
-
-VECTORS_TOGETHER = 1_000
-MAX_NAME_CHARS = 1_000
 
 
 class VectorImport:
@@ -337,24 +341,6 @@ def _identity(value: object) -> tuple[str, str, int] | None:
         and 1 <= dimension <= MAX_DIMENSION
     )
     return (name, revision, dimension) if is_valid else None  # type: ignore[return-value]
-
-
-LINE_BYTES_PER_BYTE = 8
-"""Longest line in bytes per byte of a document: JSON can encode two bytes of text as six, and adds
-structure."""
-READ_BYTES = MIB
-GZIP = b"\x1f\x8b"
-
-MAX_BAD_LINES = 1000
-"""Bad lines kept with their reasons. In a wrong file every line may be bad, and there may be millions."""
-MAX_REASON_CHARS = 300
-MAX_WARNINGS = 100
-MAX_WARNING_CHARS = 1000
-"""Limits for the warnings of a document. Those of Shoal are a few lines."""
-
-RECORD_TYPES = (
-    frozenset({"export", "document", "chunk", "custom_word", PIN_TYPE}) | NOTE_TYPES | SYNONYM_TYPES
-)
 
 
 class NotAnExportError(ShoalError, code="not_an_export"):

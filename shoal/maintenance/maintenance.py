@@ -1,6 +1,6 @@
 """Maintenance of an open library. `shoal.maintenance.backup` needs a closed one.
 
-Converts the files of stored documents again, if an earlier version of the converters read them.
+`reconvert` converts the kept files of documents again that an earlier version of the converters read.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from shoal.maintenance.index_import import ImportedIndex
     from shoal.maintenance.sync import SyncResult
 
-
 DEPTH = 10
 """Results per query of an evaluation: what people read, and the depth of published numbers."""
+MAX_LISTED = 1000
+"""Documents without a file that a result names."""
 
 
 class Maintenance:
@@ -255,10 +256,6 @@ class Maintenance:
             restart=restart,
             watch=watch,
         )
-
-
-MAX_LISTED = 1000
-"""Documents without a file that a result names."""
 
 
 @dataclass(frozen=True, slots=True)

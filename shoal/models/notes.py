@@ -1,8 +1,6 @@
-"""The values of notes: what is stored of one, what a search returns, and how a score came about.
+"""The values of notes: what is stored of one, what a search returns, how a score came about, and similarity.
 
 All dataclasses are frozen. Times are UTC in ISO 8601 (`2026-01-31T00:00:00.000Z`).
-
-How similar two texts are.
 """
 
 from __future__ import annotations
@@ -31,6 +29,12 @@ SOURCES = ("manual", "agent", "extraction", "import")
 CHANGES = ("attribute", "relation", "ended", "amount", "polarity", "slot")
 """How a statement changes a fact (`shoal.notes.facts`)."""
 PINNED_BY = ("person", "tags", "relevance")
+DECIDED_BY = ("person", "agent", "endpoint")
+PROPOSAL_STATUSES = ("open", "merged", "rejected", "outdated")
+DUPLICATE = 0.85
+"""Texts that are at least this similar, and not opposite, say the same."""
+MAX_CHARS = 20_000
+"""Characters of a text; the limit of notes."""
 
 
 class TagRelevance(NamedTuple):
@@ -511,10 +515,6 @@ class ScoredText(NamedTuple):
     vocabulary_version: int
 
 
-DECIDED_BY = ("person", "agent", "endpoint")
-PROPOSAL_STATUSES = ("open", "merged", "rejected", "outdated")
-
-
 class ProposedNote(NamedTuple):
     """A note of a proposal."""
 
@@ -612,13 +612,6 @@ class HookAnswer:
     hookSpecificOutput: Annotated[  # noqa: N815
         HookOutput | None, Presence.IF_SET, "what the agent puts into its context"
     ] = None
-
-
-DUPLICATE = 0.85
-"""Texts that are at least this similar, and not opposite, say the same."""
-
-MAX_CHARS = 20_000
-"""Characters of a text; the limit of notes."""
 
 
 class Signs(NamedTuple):

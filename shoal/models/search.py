@@ -36,6 +36,22 @@ UNITS = ("chunk", "note")
 """What a search finds: passages, and notes."""
 MAX_NAMES = 100
 """Most names of fields that select those of results."""
+SortValue = str | float | bool | None
+"""A value that results are sorted by; None if a document has none. Times are in ISO 8601."""
+DEFAULT_TOP_K = 5
+MAX_TOP_K = 50
+MAX_SEARCHES = 100
+"""Most searches of a batch."""
+MAX_RESULTS = 2_000
+"""Most results that the searches of a batch ask for together; each may ask for `SHOAL_MAX_TOP_K`."""
+MAX_WEIGHT = 1_000_000
+MIN_WEIGHT = 1e-6
+"""Only the proportion of weights matters. Within these limits, their sums and quotients are finite."""
+MAX_DEFINED = 32
+RESERVED = frozenset({"lexical", "reef", "dense", "hybrid", "rrf", "blend"})
+"""Names of modes and fusions, which `shoal evaluate --way` also takes."""
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+DEFAULT = "balanced"
 
 
 class SearchMode(enum.StrEnum):
@@ -129,10 +145,6 @@ class ContextChunk:
     end_char: int
     start_line: int
     end_line: int
-
-
-SortValue = str | float | bool | None
-"""A value that results are sorted by; None if a document has none. Times are in ISO 8601."""
 
 
 class FoldedResult(NamedTuple):
@@ -320,10 +332,6 @@ class SearchResponse:
     total_documents: Annotated[int | None, "with `group_by`: their documents", Presence.IF_SET] = None
 
 
-DEFAULT_TOP_K = 5
-MAX_TOP_K = 50
-
-
 @dataclass(frozen=True, slots=True)
 class Retrieved:
     """A passage. `metadata`: that of its document, with its place; `similarity`: its relevance, 0 to 1."""
@@ -391,12 +399,6 @@ class LibraryFacets:
     warnings: tuple[str, ...] = ()
 
 
-MAX_SEARCHES = 100
-"""Most searches of a batch."""
-MAX_RESULTS = 2_000
-"""Most results that the searches of a batch ask for together; each may ask for `SHOAL_MAX_TOP_K`."""
-
-
 @dataclass(frozen=True, slots=True)
 class BatchAnswer:
     """The answer to one search of a batch. One of `response` and `error` is None.
@@ -447,16 +449,6 @@ class BatchResponse:
     warnings: tuple[str, ...] = field(default=())
 
 
-MAX_WEIGHT = 1_000_000
-MIN_WEIGHT = 1e-6
-"""Only the proportion of weights matters. Within these limits, their sums and quotients are finite."""
-MAX_DEFINED = 32
-RESERVED = frozenset({"lexical", "reef", "dense", "hybrid", "rrf", "blend"})
-"""Names of modes and fusions, which `shoal evaluate --way` also takes."""
-
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-
-
 class Weights(NamedTuple):
     """The weight of each signal in a hybrid search. `dense` counts only where a library has vectors."""
 
@@ -481,7 +473,6 @@ class Preset(NamedTuple):
     vectors_take_from_reefs: bool = False
 
 
-DEFAULT = "balanced"
 BUILT_IN: Mapping[str, Preset] = MappingProxyType(
     {
         "balanced": Preset(Weights(lexical=0.475, reef=0.475, field_boost=0.05, dense=0.4), is_adaptive=True),

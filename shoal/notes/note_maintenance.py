@@ -1,7 +1,7 @@
-"""Notes of all owners, for maintenance: rescore, export, import and the doctor. Nothing here answers a caller
-who asks for notes; that is `NoteRows`, which is bound to one owner.
+"""Notes of all owners, for maintenance: rescore, export, import and the doctor.
 
-Bringing the notes of all owners to the newest words and data.
+Nothing here answers a caller who asks for notes; that is `NoteRows`, which is bound to one owner. Rescoring
+brings the notes of all owners to the newest words and data.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ FOREIGN_SHOWN = """
     FROM shown_notes WHERE NOT EXISTS (
         SELECT 1 FROM notes n WHERE n.id = shown_notes.note_id AND n.owner = shown_notes.owner)
 """
+RESCORED_TOGETHER = 100
+"""Notes of one transaction: the write lock is held for a few milliseconds."""
 
 
 class ScoredNote(NamedTuple):
@@ -128,10 +130,6 @@ def all_notes(snapshot: Snapshot, together: int) -> Iterator[list[ScoredNote]]:
     while batch := notes_after(snapshot, after, together):
         yield batch
         after = batch[-1].id
-
-
-RESCORED_TOGETHER = 100
-"""Notes of one transaction: the write lock is held for a few milliseconds."""
 
 
 def rescore_notes(database: Database, scorer: Scorer, settings: Settings) -> int:

@@ -30,7 +30,7 @@ from shoal.declared.notes import (
     RecallArguments,
 )
 from shoal.errors import InvalidFieldError, NoteError, QueryError
-from shoal.filters.conditions import check_characters
+from shoal.filters.tree import check_characters
 from shoal.models.notes import (
     KINDS,
     AddedNote,

@@ -82,6 +82,8 @@ MAX_COMPARED = 50
 RELEVANCE_UNIT = 10.0
 """What `boost` is multiplied by: with a weight of 0.01, a relevance of 1 adds a tenth of what all words of
 the query add."""
+RUN = 256
+"""Length of a run of scores; the largest of each run is compared first."""
 
 
 class QueryTerm(NamedTuple):
@@ -650,10 +652,6 @@ def reef_shares(
     total = math.fsum(products.values())
     largest = sorted(products.items(), key=lambda pair: (-pair[1], pair[0]))[:n]
     return [(reef_id, product / total) for reef_id, product in largest]
-
-
-RUN = 256
-"""Length of a run of scores; the largest of each run is compared first."""
 
 
 def largest(raw: NDArray[np.int64], n: int) -> NDArray[np.int64]:

@@ -1,10 +1,10 @@
-"""Sessions of all owners, for the work that runs beside them: due extractions, requests to the chat endpoint,
-and what is old. Nothing here reads a note.
+"""Sessions of all owners, for the work beside them: due extractions, requests to the chat endpoint, old rows.
 
-Deletes what agents' sessions left behind, in short transactions: old events of hooks, sessions with what
-they were shown, counts of requests to the chat endpoint, and idempotency keys.
+Nothing here reads a note.
 
-What the ranking uses stays: matches, judgements and sessions of a note are counted with the note.
+What agents' sessions left behind is deleted in short transactions: old events of hooks, sessions with what
+they were shown, counts of requests to the chat endpoint, and idempotency keys. What the ranking uses stays:
+matches, judgements and sessions of a note are counted with the note.
 """
 
 from __future__ import annotations
@@ -65,6 +65,10 @@ DELETE_OLD_REQUESTS = """
     DELETE FROM note_requests WHERE idempotency_key IN (
         SELECT idempotency_key FROM note_requests WHERE created_at < :moment ORDER BY created_at LIMIT :limit)
 """
+TOGETHER = 1_000
+"""Rows of one transaction, which takes some hundredths of a second."""
+MAX_BATCHES = 100
+"""Batches of one kind in one run; the rest waits for the next run."""
 
 
 class OldSession(NamedTuple):
@@ -134,12 +138,6 @@ def delete_old_days(transaction: Transaction, moment: str, limit: int) -> int:
 def delete_old_requests(transaction: Transaction, moment: str, limit: int) -> int:
     """Delete idempotency keys of notes from before a time, with their outcomes; return the number of keys."""
     return transaction.execute(DELETE_OLD_REQUESTS, {"moment": moment, "limit": limit})
-
-
-TOGETHER = 1_000
-"""Rows of one transaction, which takes some hundredths of a second."""
-MAX_BATCHES = 100
-"""Batches of one kind in one run; the rest waits for the next run."""
 
 
 @dataclass(frozen=True, slots=True)

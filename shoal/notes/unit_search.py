@@ -5,7 +5,8 @@ everywhere gives a note the whole field boost. The notes of an owner are segment
 which stand beside those of the library in one index: its numbers of passages, of passages with a word and of
 words are those of both, and so is the best score that normalizes each signal. Feedback comes from passages.
 
-A search in notes, step by step: how many notes each step keeps, and how the best of them move.
+A search in notes can also be shown step by step: how many notes each step keeps, and how the best of them
+move.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from shoal.declared.filters import SearchFilters
 from shoal.errors import NotFoundError, QueryError, ShoalError
-from shoal.filters.conditions import text_of
+from shoal.filters.tree import text_of
 from shoal.models.notes import NoteHit, UnitResponse
 from shoal.models.queries import (
     CLICKS_OF_GRADES,

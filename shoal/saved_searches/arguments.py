@@ -11,7 +11,7 @@ from shoal.conversion.web_addresses import FetchPolicy, parse_url
 from shoal.declared.filters import SearchFilters
 from shoal.declared.search import LIKELY, SEARCH
 from shoal.errors import FetchError, InvalidFieldError, QueryError
-from shoal.filters.conditions import check_characters
+from shoal.filters.tree import check_characters
 from shoal.models.saved_searches import MAX_NAME_CHARS, MAX_SECRET_CHARS, MIN_SECRET_CHARS
 from shoal.models.search import SearchMode
 from shoal.search.request import SearchRequest, check_fraction, make_request

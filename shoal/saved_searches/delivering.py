@@ -1,12 +1,10 @@
-"""Makes the deliveries that wait, one by one: lease, send, record.
+"""Deliveries of saved searches: the webhooks that report matches, stored as rows until they are made.
 
-A process that dies between sending and recording leaves the lease to expire. The next try has the same
-delivery id, by which a receiver knows it.
+They are made one by one: lease, send, record. A process that dies between sending and recording leaves the
+lease to expire. The next try has the same delivery id, by which a receiver knows it.
 
 A webhook is one request, signed, to an address that the settings allow. Redirects are not followed, and
 nothing of the answer but its status is read.
-
-The rows of webhook deliveries: the requests that report matches of saved searches, until they are made.
 """
 
 from __future__ import annotations
@@ -50,6 +48,70 @@ OFF_HERE = (
 )
 
 log = logging.getLogger(__name__)
+SIGNATURE, DELIVERY, EVENT = "Shoal-Signature", "Shoal-Delivery", "Shoal-Event"
+"""Headers of a webhook."""
+_SHOWN = """delivery_id, saved_search_id, event, n_passages, status, attempts, due_at, response_status, error,
+    created_at, updated_at"""
+PAGE = f"""
+    SELECT {_SHOWN} FROM webhook_deliveries
+    WHERE saved_search_id = :search_id AND (:status IS NULL OR status = :status)
+    ORDER BY id DESC LIMIT :limit OFFSET :offset
+"""
+COUNT = """
+    SELECT COUNT(*) FROM webhook_deliveries
+    WHERE saved_search_id = :search_id AND (:status IS NULL OR status = :status)
+"""
+BY_ID = f"""
+    SELECT {_SHOWN}, body FROM webhook_deliveries
+    WHERE saved_search_id = :search_id AND delivery_id = :delivery_id
+"""
+INSERT = """
+    INSERT INTO webhook_deliveries (delivery_id, saved_search_id, event, n_passages, body, status, due_at,
+                                    created_at, updated_at)
+    VALUES (:delivery_id, :search_id, :event, :n_passages, :body, 'waiting', :due_at, :now, :now)
+"""
+# One at a time for each search: a receiver that does not answer delays no other, and the order is kept.
+_NEXT = """
+    SELECT id FROM webhook_deliveries d
+    WHERE status = 'waiting' AND due_at <= :now AND lease_expires_at <= :now AND NOT EXISTS (
+        SELECT 1 FROM webhook_deliveries o
+        WHERE o.saved_search_id = d.saved_search_id AND o.status = 'waiting' AND o.lease_expires_at > :now)
+    ORDER BY due_at, id LIMIT 1
+"""
+IS_ANY_WAITING = "SELECT EXISTS (SELECT 1 FROM webhook_deliveries WHERE status = 'waiting')"
+LAST_DUE = """
+    SELECT MAX(due_at) FROM webhook_deliveries WHERE saved_search_id = :search_id AND status = 'waiting'
+"""
+IS_ANY_DUE = f"SELECT EXISTS ({_NEXT})"
+CLAIM = f"""
+    UPDATE webhook_deliveries SET lease_owner = :owner, lease_expires_at = :expires, attempts = attempts + 1
+    WHERE id = ({_NEXT}) RETURNING id
+"""
+CLAIMED = """
+    SELECT d.id, d.delivery_id, d.saved_search_id, d.event, d.body, d.attempts, d.created_at, s.url, s.secret
+    FROM webhook_deliveries d JOIN saved_searches s ON s.id = d.saved_search_id WHERE d.id = :id
+"""
+END = """
+    UPDATE webhook_deliveries SET status = :status, response_status = :response_status, error = :error,
+        due_at = :due_at, lease_owner = NULL, lease_expires_at = 0, updated_at = :now
+    WHERE id = :id AND lease_owner = :owner
+"""
+# The other requests to this receiver need not fail one by one.
+POSTPONE = """
+    UPDATE webhook_deliveries SET due_at = :due_at
+    WHERE saved_search_id = :search_id AND status = 'waiting' AND due_at < :due_at
+"""
+# It has the time of a new one, because the age limits the tries.
+SEND_AGAIN = """
+    UPDATE webhook_deliveries SET status = 'waiting', attempts = 0, due_at = :due_at, lease_owner = NULL,
+        lease_expires_at = 0, created_at = :now, updated_at = :now
+    WHERE saved_search_id = :search_id AND delivery_id = :delivery_id
+"""
+PRUNE = """
+    DELETE FROM webhook_deliveries WHERE id IN (
+        SELECT id FROM webhook_deliveries WHERE status <> 'waiting' AND updated_at < :before LIMIT :limit)
+"""
+COUNT_BY_STATUS = "SELECT status, COUNT(*) FROM webhook_deliveries GROUP BY status"
 
 
 class Deliverer:
@@ -161,10 +223,6 @@ def pause(attempts: int, retry_after: float | None = None) -> float:
     return min(max(usual, retry_after or 0.0), LONGEST_PAUSE_SECONDS)
 
 
-SIGNATURE, DELIVERY, EVENT = "Shoal-Signature", "Shoal-Delivery", "Shoal-Event"
-"""Headers of a webhook."""
-
-
 class Answer(NamedTuple):
     """HTTP status of an answer, and the seconds that it asks to wait for."""
 
@@ -240,70 +298,6 @@ class WebhookSender:
             raise FetchError(
                 "failed", f"the answer of {address.host} is not HTTP", is_temporary=True
             ) from None
-
-
-_SHOWN = """delivery_id, saved_search_id, event, n_passages, status, attempts, due_at, response_status, error,
-    created_at, updated_at"""
-PAGE = f"""
-    SELECT {_SHOWN} FROM webhook_deliveries
-    WHERE saved_search_id = :search_id AND (:status IS NULL OR status = :status)
-    ORDER BY id DESC LIMIT :limit OFFSET :offset
-"""
-COUNT = """
-    SELECT COUNT(*) FROM webhook_deliveries
-    WHERE saved_search_id = :search_id AND (:status IS NULL OR status = :status)
-"""
-BY_ID = f"""
-    SELECT {_SHOWN}, body FROM webhook_deliveries
-    WHERE saved_search_id = :search_id AND delivery_id = :delivery_id
-"""
-INSERT = """
-    INSERT INTO webhook_deliveries (delivery_id, saved_search_id, event, n_passages, body, status, due_at,
-                                    created_at, updated_at)
-    VALUES (:delivery_id, :search_id, :event, :n_passages, :body, 'waiting', :due_at, :now, :now)
-"""
-# One at a time for each search: a receiver that does not answer delays no other, and the order is kept.
-_NEXT = """
-    SELECT id FROM webhook_deliveries d
-    WHERE status = 'waiting' AND due_at <= :now AND lease_expires_at <= :now AND NOT EXISTS (
-        SELECT 1 FROM webhook_deliveries o
-        WHERE o.saved_search_id = d.saved_search_id AND o.status = 'waiting' AND o.lease_expires_at > :now)
-    ORDER BY due_at, id LIMIT 1
-"""
-IS_ANY_WAITING = "SELECT EXISTS (SELECT 1 FROM webhook_deliveries WHERE status = 'waiting')"
-LAST_DUE = """
-    SELECT MAX(due_at) FROM webhook_deliveries WHERE saved_search_id = :search_id AND status = 'waiting'
-"""
-IS_ANY_DUE = f"SELECT EXISTS ({_NEXT})"
-CLAIM = f"""
-    UPDATE webhook_deliveries SET lease_owner = :owner, lease_expires_at = :expires, attempts = attempts + 1
-    WHERE id = ({_NEXT}) RETURNING id
-"""
-CLAIMED = """
-    SELECT d.id, d.delivery_id, d.saved_search_id, d.event, d.body, d.attempts, d.created_at, s.url, s.secret
-    FROM webhook_deliveries d JOIN saved_searches s ON s.id = d.saved_search_id WHERE d.id = :id
-"""
-END = """
-    UPDATE webhook_deliveries SET status = :status, response_status = :response_status, error = :error,
-        due_at = :due_at, lease_owner = NULL, lease_expires_at = 0, updated_at = :now
-    WHERE id = :id AND lease_owner = :owner
-"""
-# The other requests to this receiver need not fail one by one.
-POSTPONE = """
-    UPDATE webhook_deliveries SET due_at = :due_at
-    WHERE saved_search_id = :search_id AND status = 'waiting' AND due_at < :due_at
-"""
-# It has the time of a new one, because the age limits the tries.
-SEND_AGAIN = """
-    UPDATE webhook_deliveries SET status = 'waiting', attempts = 0, due_at = :due_at, lease_owner = NULL,
-        lease_expires_at = 0, created_at = :now, updated_at = :now
-    WHERE saved_search_id = :search_id AND delivery_id = :delivery_id
-"""
-PRUNE = """
-    DELETE FROM webhook_deliveries WHERE id IN (
-        SELECT id FROM webhook_deliveries WHERE status <> 'waiting' AND updated_at < :before LIMIT :limit)
-"""
-COUNT_BY_STATUS = "SELECT status, COUNT(*) FROM webhook_deliveries GROUP BY status"
 
 
 def page(

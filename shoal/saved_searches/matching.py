@@ -1,10 +1,8 @@
-"""Evaluates saved searches for the chunks that jobs have brought.
+"""The rows of saved searches, and their evaluation for the chunks that jobs have brought.
 
 Each search is ranked once for all that is new, like a search with a filter on the new chunks, and not once
 for each document. Its number of the last evaluation is stored in the transaction that stores its webhook, so
 a process that dies in between repeats the evaluation, and reports nothing twice and nothing never.
-
-The rows of saved searches.
 """
 
 from __future__ import annotations
@@ -42,6 +40,52 @@ MAX_PASSAGES = 50
 MAX_TEXT_CHARS = 2_000
 """Longest text of a passage in a webhook."""
 TEST_PASSAGES = 3
+# The secret is read by the deliveries alone (`delivering.py`).
+_COLUMNS = """id, name, arguments, min_score, url, is_active, evaluated, error, revision, created_at,
+    updated_at"""
+SELECT = f"""
+    SELECT {_COLUMNS},
+        (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.saved_search_id = saved_searches.id
+            AND d.status = 'waiting') AS n_waiting,
+        (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.saved_search_id = saved_searches.id
+            AND d.status = 'failed') AS n_failed
+    FROM saved_searches
+"""
+BY_ID = f"{SELECT} WHERE id = :id"
+PAGE = f"{SELECT} ORDER BY id LIMIT :limit OFFSET :offset"
+COUNT = "SELECT COUNT(*) FROM saved_searches"
+INSERT = """
+    INSERT INTO saved_searches (name, arguments, min_score, url, secret, is_active, evaluated, created_at,
+                                updated_at)
+    VALUES (:name, :arguments, :min_score, :url, :secret, :is_active, :evaluated, :now, :now)
+    RETURNING id
+"""
+UPDATE = """
+    UPDATE saved_searches SET name = :name, arguments = :arguments, min_score = :min_score, url = :url,
+        secret = COALESCE(:secret, secret), is_active = :is_active, evaluated = :evaluated, error = NULL,
+        revision = revision + 1, lease_owner = NULL, lease_expires_at = 0, updated_at = :now
+    WHERE id = :id
+"""
+DELETE = "DELETE FROM saved_searches WHERE id = :id"
+# A search whose webhooks wait is evaluated again when some of them have ended.
+_DUE = """
+    is_active = 1 AND evaluated < :last AND lease_expires_at <= :now
+    AND (SELECT COUNT(*) FROM webhook_deliveries d
+         WHERE d.saved_search_id = saved_searches.id AND d.status = 'waiting') < :max_waiting
+"""
+IS_ANY_DUE = f"SELECT EXISTS (SELECT 1 FROM saved_searches WHERE {_DUE})"
+CLAIM = f"""
+    UPDATE saved_searches SET lease_owner = :owner, lease_expires_at = :expires
+    WHERE id IN (SELECT id FROM saved_searches WHERE {_DUE} ORDER BY evaluated, id LIMIT :limit)
+"""
+CLAIMED = f"SELECT {_COLUMNS} FROM saved_searches WHERE lease_owner = :owner ORDER BY evaluated, id"
+# Nobody changed the search, or took it over, since it was claimed.
+EVALUATED = """
+    UPDATE saved_searches SET evaluated = :last, error = :error, lease_owner = NULL, lease_expires_at = 0
+    WHERE id = :id AND lease_owner = :owner AND evaluated = :after AND revision = :revision
+"""
+RELEASE = "UPDATE saved_searches SET lease_owner = NULL, lease_expires_at = 0 WHERE lease_owner = :owner"
+N_ACTIVE = "SELECT COUNT(*) FROM saved_searches WHERE is_active = 1"
 
 
 class Matches(NamedTuple):
@@ -204,54 +248,6 @@ def _passage(result: SearchResult) -> dict[str, Any]:
         "text": text[:MAX_TEXT_CHARS],
         "is_text_cut": len(text) > MAX_TEXT_CHARS,
     }
-
-
-# The secret is read by the deliveries alone (`delivering.py`).
-_COLUMNS = """id, name, arguments, min_score, url, is_active, evaluated, error, revision, created_at,
-    updated_at"""
-SELECT = f"""
-    SELECT {_COLUMNS},
-        (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.saved_search_id = saved_searches.id
-            AND d.status = 'waiting') AS n_waiting,
-        (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.saved_search_id = saved_searches.id
-            AND d.status = 'failed') AS n_failed
-    FROM saved_searches
-"""
-BY_ID = f"{SELECT} WHERE id = :id"
-PAGE = f"{SELECT} ORDER BY id LIMIT :limit OFFSET :offset"
-COUNT = "SELECT COUNT(*) FROM saved_searches"
-INSERT = """
-    INSERT INTO saved_searches (name, arguments, min_score, url, secret, is_active, evaluated, created_at,
-                                updated_at)
-    VALUES (:name, :arguments, :min_score, :url, :secret, :is_active, :evaluated, :now, :now)
-    RETURNING id
-"""
-UPDATE = """
-    UPDATE saved_searches SET name = :name, arguments = :arguments, min_score = :min_score, url = :url,
-        secret = COALESCE(:secret, secret), is_active = :is_active, evaluated = :evaluated, error = NULL,
-        revision = revision + 1, lease_owner = NULL, lease_expires_at = 0, updated_at = :now
-    WHERE id = :id
-"""
-DELETE = "DELETE FROM saved_searches WHERE id = :id"
-# A search whose webhooks wait is evaluated again when some of them have ended.
-_DUE = """
-    is_active = 1 AND evaluated < :last AND lease_expires_at <= :now
-    AND (SELECT COUNT(*) FROM webhook_deliveries d
-         WHERE d.saved_search_id = saved_searches.id AND d.status = 'waiting') < :max_waiting
-"""
-IS_ANY_DUE = f"SELECT EXISTS (SELECT 1 FROM saved_searches WHERE {_DUE})"
-CLAIM = f"""
-    UPDATE saved_searches SET lease_owner = :owner, lease_expires_at = :expires
-    WHERE id IN (SELECT id FROM saved_searches WHERE {_DUE} ORDER BY evaluated, id LIMIT :limit)
-"""
-CLAIMED = f"SELECT {_COLUMNS} FROM saved_searches WHERE lease_owner = :owner ORDER BY evaluated, id"
-# Nobody changed the search, or took it over, since it was claimed.
-EVALUATED = """
-    UPDATE saved_searches SET evaluated = :last, error = :error, lease_owner = NULL, lease_expires_at = 0
-    WHERE id = :id AND lease_owner = :owner AND evaluated = :after AND revision = :revision
-"""
-RELEASE = "UPDATE saved_searches SET lease_owner = NULL, lease_expires_at = 0 WHERE lease_owner = :owner"
-N_ACTIVE = "SELECT COUNT(*) FROM saved_searches WHERE is_active = 1"
 
 
 def get(snapshot: Snapshot, search_id: int) -> Row | None:

@@ -25,7 +25,7 @@ import numpy as np
 from shoal.declared.arguments import Audit
 from shoal.declared.filters import SearchFilters
 from shoal.declared.search import SEARCH
-from shoal.filters.conditions import text_of
+from shoal.filters.tree import text_of
 from shoal.models.search import FoldedResult, SearchResponse
 from shoal.search.signals import COSINE_UNIT
 from shoal.storage import vocabulary

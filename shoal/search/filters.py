@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from shoal.declared.filters import SearchFilters
 from shoal.errors import FilterError, QueryError
 from shoal.facets.counting import FacetCounter
-from shoal.filters.conditions import Node, joined
 from shoal.filters.evaluation import FilterState
 from shoal.filters.parsing import ReefNames, conditions_by_filter
+from shoal.filters.tree import Node, joined
 from shoal.index.matching import Matches
 from shoal.scorer import Scorer
 from shoal.search.library_index import LibraryIndex

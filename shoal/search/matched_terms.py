@@ -1,4 +1,4 @@
-"""Where texts have the words of a query: inflections, highlights, matched terms, parts of the field boost.
+"""Where texts have the words of a query: inflections, highlights, names, matched terms and the field boost.
 
 The index joins words by their stem, which joins different words too: *numeral* and *numerous*.
 In 22 books and 33 articles, 15,100 pairs of forms with one Porter stem differ by the endings below. The
@@ -9,14 +9,10 @@ Matched terms explain the BM25 of a chunk and its field boost. The field boost o
 the query's terms in its title, headings or tags. Each term counts once, for the first of the parts `title`,
 `heading_path` and `tag_overlap` that has it, so the parts add up to the field boost.
 
-Names: which words of a query are names, and how a passage writes them.
-
 A name is not a thing: a passage about *Jobs* is not about jobs. So names are reasons of their own, and no
-reef is a reason through one.
-
-A word of a query is a name if it has a capital letter inside the query, where other words have none, or if
-the library writes it with a capital letter in most places. A passage has it as a name if it does so in most
-places, too, and at least once where no sentence begins.
+reef is a reason through one. A word of a query is a name if it has a capital letter inside the query, where
+other words have none, or if the library writes it with a capital letter in most places. A passage has it as a
+name if it does so in most places, too, and at least once where no sentence begins.
 """
 
 from __future__ import annotations
@@ -42,6 +38,46 @@ from shoal.search.query_language import ParsedQuery, Term
 from shoal.words.analysis import analyze_texts, folded, stems_of, tokens_of
 from shoal.words.compounds import Word
 from shoal.words.terms import TERMS
+
+# Endings of plurals, -ed and -ing, and what the base has instead.
+_ENDINGS = (
+    ("s", ""),
+    ("es", ""),
+    ("ies", "y"),
+    ("ed", ""),
+    ("ed", "e"),
+    ("ied", "y"),
+    ("ing", ""),
+    ("ing", "e"),
+    ("ying", "ie"),
+)
+_SHORTEST = 2
+"""Least letters of a base."""
+Spans = tuple[tuple[int, int], ...]
+"""Starts and ends in code points, end exclusive, in order, not overlapping."""
+TITLE, HEADINGS, TEXT, TAG = "title", "headings", "text", "tag"
+BOOSTED_PLACES = frozenset({TITLE, HEADINGS, TAG})
+"""Places that count for the field boost."""
+PLACES = (TITLE, HEADINGS, TAG)
+"""The place of a matched term for each of `FieldBoostParts`, in their order."""
+LEAST_COUNT = 5
+"""Occurrences from which the library says that a word typed in small letters is a name."""
+MOST_LOOKED_UP = 32
+"""Words of a query that are looked up in the library."""
+MOST_AROUND = 2
+"""Words on either side that a name is completed by: Steve of *Steve Jobs*."""
+MOST_OCCURRENCES = 16
+"""Occurrences of names in a passage that are looked at."""
+_WORD_BEFORE = re.compile(r"(?<![\w'’-])([^\W\d_][\w'’-]{1,29})(\.?) $")
+_WORD_AFTER = re.compile(r" ([^\W\d_][\w'’-]{1,29})(?![\w'’-])")
+_REACH = 32
+"""Characters in which `_WORD_BEFORE` and `_WORD_AFTER` look for a word."""
+_SENTENCE_END = frozenset(".!?:;…•*#|–—")
+_BEFORE_A_WORD = " \t\r\n\"'“”‘’«»()[]{}_"
+_TITLES = PERSON_TITLES | {"st", "gen"}
+_NO_NAMES = STOP_WORDS | _TITLES
+_LAST_WORD = re.compile(r"\b([^\W\d_]{1,5})\.\Z")
+_DATES = frozenset(map(str.lower, (*calendar.day_name, *calendar.month_name)))
 
 
 class Occurrence(NamedTuple):
@@ -139,22 +175,6 @@ class TextWords:
         return found
 
 
-# Endings of plurals, -ed and -ing, and what the base has instead.
-_ENDINGS = (
-    ("s", ""),
-    ("es", ""),
-    ("ies", "y"),
-    ("ed", ""),
-    ("ed", "e"),
-    ("ied", "y"),
-    ("ing", ""),
-    ("ing", "e"),
-    ("ying", "ie"),
-)
-_SHORTEST = 2
-"""Least letters of a base."""
-
-
 def find_inflections(words: Iterable[str], forms: Iterable[str]) -> dict[str, frozenset[str]]:
     """Return the words that each form is an inflection of; forms of none are left out. All are folded.
 
@@ -208,10 +228,6 @@ def _doubles(word: str) -> bool:
     """Whether a word of one vowel ends in a vowel and a consonant that is doubled."""
     is_vowel = [letter in "aeiou" for letter in word]
     return sum(is_vowel) == 1 and len(word) > 2 and is_vowel[-2] and word[-1] not in "wxy"
-
-
-Spans = tuple[tuple[int, int], ...]
-"""Starts and ends in code points, end exclusive, in order, not overlapping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,11 +309,6 @@ def _merge_spans(spans: Iterable[tuple[int, int]]) -> Spans:
         else:
             merged.append((start, end))
     return tuple(merged)
-
-
-TITLE, HEADINGS, TEXT, TAG = "title", "headings", "text", "tag"
-BOOSTED_PLACES = frozenset({TITLE, HEADINGS, TAG})
-"""Places that count for the field boost."""
 
 
 class ChunkTexts(NamedTuple):
@@ -401,35 +412,10 @@ def _is_inflection(
     return all(folded(token) in inflections.get(word.form, ()) for word, token in pairs)
 
 
-PLACES = (TITLE, HEADINGS, TAG)
-"""The place of a matched term for each of `FieldBoostParts`, in their order."""
-
-
 def field_boost_parts(matched: Sequence[MatchedTerm], n_terms: int) -> FieldBoostParts:
     """Return the parts of a passage's field boost, 0..1 each, for a query of `n_terms` terms."""
     firsts = [next((place for place in PLACES if place in match.places), None) for match in matched]
     return FieldBoostParts(*(firsts.count(place) / max(n_terms, 1) for place in PLACES))
-
-
-LEAST_COUNT = 5
-"""Occurrences from which the library says that a word typed in small letters is a name."""
-MOST_LOOKED_UP = 32
-"""Words of a query that are looked up in the library."""
-MOST_AROUND = 2
-"""Words on either side that a name is completed by: Steve of *Steve Jobs*."""
-MOST_OCCURRENCES = 16
-"""Occurrences of names in a passage that are looked at."""
-
-_WORD_BEFORE = re.compile(r"(?<![\w'’-])([^\W\d_][\w'’-]{1,29})(\.?) $")
-_WORD_AFTER = re.compile(r" ([^\W\d_][\w'’-]{1,29})(?![\w'’-])")
-_REACH = 32
-"""Characters in which `_WORD_BEFORE` and `_WORD_AFTER` look for a word."""
-_SENTENCE_END = frozenset(".!?:;…•*#|–—")
-_BEFORE_A_WORD = " \t\r\n\"'“”‘’«»()[]{}_"
-_TITLES = PERSON_TITLES | {"st", "gen"}
-_NO_NAMES = STOP_WORDS | _TITLES
-_LAST_WORD = re.compile(r"\b([^\W\d_]{1,5})\.\Z")
-_DATES = frozenset(map(str.lower, (*calendar.day_name, *calendar.month_name)))
 
 
 def typed_names(about: str, words: Iterable[Word]) -> frozenset[str]:

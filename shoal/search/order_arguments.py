@@ -16,7 +16,8 @@ from typing import Any
 
 from shoal.declared.search import MAX_BOOSTS, MAX_HALF_LIFE_DAYS, MAX_PART, MAX_SORT_KEYS, MIN_HALF_LIFE_DAYS
 from shoal.errors import FilterError, QueryError
-from shoal.filters.conditions import (
+from shoal.filters.parsing import make_filter, parse_field
+from shoal.filters.tree import (
     FIELDS,
     Field,
     Kind,
@@ -27,7 +28,6 @@ from shoal.filters.conditions import (
     span_of,
     text_of,
 )
-from shoal.filters.parsing import make_filter, parse_field
 from shoal.support.clock import timestamp
 
 MAX_FIELD_CHARS = 1_000

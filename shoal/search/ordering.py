@@ -1,7 +1,8 @@
 """The order of results: by sort levels if there are any, then greater keys first, equal keys by chunk id.
 
 The number of results of one document can be limited, or the best few of each can come before all others.
-Pages that begin after a given result cost hardly more with their depth.
+Documents can be grouped under others: the attachments of a mail under the mail. Pages that begin after a
+given result cost hardly more with their depth.
 
 Sort keys order the values of a column: of a field with several values, the one that comes first counts. False
 comes before true, truth values before numbers, numbers before texts; texts are compared without regard to
@@ -13,8 +14,6 @@ A decay by date and boosts by filter add named parts to the score of a hybrid se
 
 Both are added to matches alone: neither makes a result. The age is that of the newest date of the field; a
 date after `now` has the age 0, and a document without a date gets nothing.
-
-Documents that are grouped under others: the attachments of a mail under the mail.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.filters.columns import EXACT, FALSE, NO_DATE, NUMBER, TRUE, Column
-from shoal.filters.conditions import Field, Kind, moment_of
 from shoal.filters.evaluation import Fields, FilterState
 from shoal.filters.parsing import ReefNames
+from shoal.filters.tree import Field, Kind, moment_of
 from shoal.filters.warnings import shown
 from shoal.index import kernels
 from shoal.index.index import Index
@@ -52,6 +51,16 @@ RUN = 64
 """Neighbouring places; at first only the best of them is compared; divides `PLACES_TOGETHER`."""
 Keys = NDArray[Any]
 _ALL = np.empty(0, dtype=np.bool_)
+GROWTH = 4
+"""Growth of the number of candidates per round when documents that are used up hide too many."""
+Ints = NDArray[np.int64]
+_RANKS: weakref.WeakKeyDictionary[Column, Ranks] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+Doubles = NDArray[np.float64]
+MICROSECONDS_PER_DAY = 86_400_000_000.0
+PARENTS = "SELECT document_id, parent_id FROM document_parents ORDER BY document_id, parent_id"
+_MAX_STEPS = 16
+"""Attachments of attachments are followed over 2^16 documents; links may form a circle."""
 
 
 class BestFirst(NamedTuple):
@@ -197,10 +206,6 @@ def _places_in_document(document_ids: NDArray[np.int64]) -> NDArray[np.int64]:
     return places
 
 
-GROWTH = 4
-"""Growth of the number of candidates per round when documents that are used up hide too many."""
-
-
 def first_after(order: Order, place: int, n: int, limit: DocumentLimit) -> Places:
     """Return the first `n` results that come after the one at `place`, best first.
 
@@ -263,9 +268,6 @@ def _up_to(order: Order, place: int) -> NDArray[np.bool_]:
     own = order.index.chunk_ids(np.array([place]))
     is_ahead[tied[order.index.chunk_ids(tied) <= own]] = True
     return is_ahead
-
-
-Ints = NDArray[np.int64]
 
 
 class Sorting:
@@ -358,10 +360,6 @@ def _number_ranks(column: Column, places: Ints) -> Ints:
     return np.array([rank_of[number] for number in numbers], dtype=np.int64)
 
 
-_RANKS: weakref.WeakKeyDictionary[Column, Ranks] = weakref.WeakKeyDictionary()
-_LOCK = threading.Lock()
-
-
 def _ranks(column: Column) -> Ranks:
     """The order of a column; sorting the texts of 100,000 documents takes a fifth of a second, once."""
     ranks = _RANKS.get(column)
@@ -387,10 +385,6 @@ def _value(column: Column, field: Field, place: int | None) -> SortValue:
     if isinstance(number, int):
         return number
     return int(number) if number.is_integer() and abs(number) <= EXACT else number
-
-
-Doubles = NDArray[np.float64]
-MICROSECONDS_PER_DAY = 86_400_000_000.0
 
 
 @dataclass(frozen=True)
@@ -472,11 +466,6 @@ def decayed_parts(column: Column, decay: Decay) -> Doubles:
     np.maximum.at(newest, column.rows[has_date], moments[has_date])
     ages = np.maximum(decay.now - newest, 0.0) / MICROSECONDS_PER_DAY
     return np.asarray(decay.weight * np.exp2(-ages / decay.half_life_days))
-
-
-PARENTS = "SELECT document_id, parent_id FROM document_parents ORDER BY document_id, parent_id"
-_MAX_STEPS = 16
-"""Attachments of attachments are followed over 2^16 documents; links may form a circle."""
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,14 @@
-"""Query analysis: the parsed query, its profile, the weights of the signals, and warnings for the user.
+"""Query analysis: the parsed query, its profile, the weights of the signals, what must match, and warnings.
 
-What must match: identifiers, numbers, names and negations of a query.
+Identifiers, numbers, names and negations of a query must match. A passage about CVE-2021-44228 does not
+answer a query for CVE-2021-44229, however alike their other words are. So the relevance of a passage that
+lacks what must match is at most `ELSEWHERE`. It is at most `ABSENT` if the whole library lacks it, and it is
+`MUCH` of the query or the passage has a sibling in its place. A passage with all identifiers and most words
+of the query has at least `HAVING`. `benchmarks/identifiers.py` and `benchmarks/first_results.py` measure both
+sides.
 
-A passage about CVE-2021-44228 does not answer a query for CVE-2021-44229, however alike their other words
-are. So the relevance of a passage that lacks what must match is at most `ELSEWHERE`. It is at most `ABSENT`
-if the whole library lacks it, and it is `MUCH` of the query or the passage has a sibling in its place. A
-passage with all identifiers and most words of the query has at least `HAVING`. `benchmarks/identifiers.py`
-and `benchmarks/first_results.py` measure both sides.
-
-An identifier is also there if its parts stand side by side: *T cells* has T-cell.
-
-A word with a capital letter must match only if the library writes it as a name, too: with a capital letter in
-most places.
+An identifier is also there if its parts stand side by side: *T cells* has T-cell. A word with a capital
+letter must match only if the library writes it as a name, too: with a capital letter in most places.
 """
 
 from __future__ import annotations
@@ -107,6 +104,16 @@ MAX_NEAR = 3
 
 _HYPHENS = re.compile(f"[{HYPHENS}]")
 _DIGITS, _DIGIT = re.compile(r"\d+"), re.compile(r"\d")
+NEGATION_STEMS = frozenset(stems_of([*sorted(NEGATIONS), "nothing", "lack", "except", "isn", "don", "doesn"]))
+ONE_SIGNAL = {
+    SearchMode.lexical: Weights(lexical=1.0, reef=0.0, field_boost=0.0),
+    SearchMode.reef: Weights(lexical=0.0, reef=1.0, field_boost=0.0),
+    SearchMode.dense: Weights(lexical=0.0, reef=0.0, field_boost=0.0, dense=1.0),
+}
+IN_NO_PASSAGE = "in no passage of this library"
+MIN_MISSING_SHARE = 0.5
+"""Share of the query, in no chunk, from which missing words get a warning even if the scorer knows them.
+Known words still match by their reefs, and in a small library any question has a few that are missing."""
 
 
 class Bounds(NamedTuple):
@@ -185,7 +192,6 @@ class MustMatch:
 
 
 NOTHING = MustMatch({}, frozenset(), {}, frozenset())
-NEGATION_STEMS = frozenset(stems_of([*sorted(NEGATIONS), "nothing", "lack", "except", "isn", "don", "doesn"]))
 
 
 def find_must_match(library: LibraryIndex, parsed: ParsedQuery, statistics: TermStatistics) -> MustMatch:
@@ -273,17 +279,6 @@ def _as_written(snapshot: Snapshot, chunk_id: int, form: str) -> str:
 def lacking_warning(lacking: Sequence[str]) -> str:
     """Return the warning for what the first result lacks."""
     return f"the first result does not contain {join_words(list(lacking))}"
-
-
-ONE_SIGNAL = {
-    SearchMode.lexical: Weights(lexical=1.0, reef=0.0, field_boost=0.0),
-    SearchMode.reef: Weights(lexical=0.0, reef=1.0, field_boost=0.0),
-    SearchMode.dense: Weights(lexical=0.0, reef=0.0, field_boost=0.0, dense=1.0),
-}
-IN_NO_PASSAGE = "in no passage of this library"
-MIN_MISSING_SHARE = 0.5
-"""Share of the query, in no chunk, from which missing words get a warning even if the scorer knows them.
-Known words still match by their reefs, and in a small library any question has a few that are missing."""
 
 
 @dataclass(frozen=True, slots=True)

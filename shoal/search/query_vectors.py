@@ -1,10 +1,10 @@
-"""The vectors of queries: embedded once per search, within a time limit, before the snapshot is opened.
+"""The vector of a query: whether a search wants it, what to say without it, and its cosines.
+
+Queries are embedded once per search, within a time limit, before the snapshot is opened.
 
 The floor of a query is the cosine that few texts reach that have nothing to do with it: the mean of its
 cosines with UNRELATED, sentences on many subjects, and FLOOR_DEVIATIONS times their standard deviation.
 Encoders differ much in the cosines of unrelated texts, so no fixed number would do for all of them.
-
-The query's vector in a search: whether it is wanted, what to say without it, and its cosines.
 """
 
 from __future__ import annotations
@@ -32,32 +32,9 @@ from shoal.settings import Settings
 if TYPE_CHECKING:
     from shoal.storage.vectors import StoredEncoder
 
-
 PAUSE_SECONDS = 10.0
 """After a failure searches do not ask the encoder for this time, unless it named another."""
 MAX_PAUSE_SECONDS = 300.0
-
-
-class EncoderPause:
-    """The pause of one encoder, for all that ask it. Safe to use from several threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ends_at = 0.0
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the encoder may be asked again; 0 if it may be asked now."""
-        with self._lock:
-            return max(0.0, self._ends_at - monotonic())
-
-    def begin(self, error: Exception) -> None:
-        """Leave the encoder alone after an error, for the time that the error names."""
-        asked = getattr(error, "retry_after", None) or PAUSE_SECONDS
-        with self._lock:
-            self._ends_at = monotonic() + min(asked, MAX_PAUSE_SECONDS)
-
-
 QUERY_SECONDS = 2.0
 """Most time that a search waits for the encoder."""
 LOADING_SECONDS = 20.0
@@ -73,7 +50,6 @@ FLOOR_DEVIATIONS = 3.0
 """2 % of the chunks of one test collection are above the floor of another's queries, and 92 to 99 % of the
 relevant documents are above that of their own; with 2 deviations 6 %, and 97 to 100 %
 (benchmarks/dense_blend.py)."""
-
 UNRELATED = (
     "The bakery on the corner sells fresh rye bread and almond cakes every morning.",
     "The goalkeeper saved a penalty in the last minute of the match.",
@@ -109,11 +85,32 @@ UNRELATED = (
     "Beavers build dams of branches and mud, and raise the water of a stream.",
 )
 """Sentences on 32 subjects."""
-
 log = logging.getLogger(__name__)
-
 Floats = NDArray[np.float32]
 Value = TypeVar("Value")
+NO_ENCODER = "vectors are not used: set SHOAL_ENCODER and SHOAL_EMBED=1"
+NO_VECTORS = "no passage has a vector yet; `shoal status` shows how many are embedded"
+BROKEN = "ranked without vectors until it is repaired: the encoder failed; the log says why"
+
+
+class EncoderPause:
+    """The pause of one encoder, for all that ask it. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ends_at = 0.0
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the encoder may be asked again; 0 if it may be asked now."""
+        with self._lock:
+            return max(0.0, self._ends_at - monotonic())
+
+    def begin(self, error: Exception) -> None:
+        """Leave the encoder alone after an error, for the time that the error names."""
+        asked = getattr(error, "retry_after", None) or PAUSE_SECONDS
+        with self._lock:
+            self._ends_at = monotonic() + min(asked, MAX_PAUSE_SECONDS)
 
 
 class QueryVector(NamedTuple):
@@ -261,12 +258,6 @@ class QueryVectors:
     def _begin_pause(self, error: EncoderError) -> None:
         self._pause.begin(error)
         log.warning("searches go on without the encoder for a while: %s", error)
-
-
-NO_ENCODER = "vectors are not used: set SHOAL_ENCODER and SHOAL_EMBED=1"
-NO_VECTORS = "no passage has a vector yet; `shoal status` shows how many are embedded"
-
-BROKEN = "ranked without vectors until it is repaired: the encoder failed; the log says why"
 
 
 class EmbeddedQuery(NamedTuple):

@@ -7,14 +7,13 @@ Exact matches are named parts of the score: names that are the query, and passag
 the query, come before others. The index marks where a name begins and ends (`shoal.index.building`), so a
 title, heading or file name that is the query is a phrase of the marks and all words of the query.
 
-A shortlist: documents are ranked first, as wholes, and only passages of the best of them are results.
+A shortlist ranks documents first, as wholes: only passages of the best of them are results. The score of a
+document is made like that of a chunk, from the document's own profile, with the same weights:
 
-The score of a document is made like that of a chunk, from the document's own profile, with the same weights:
-
-lexical  BM25 of the whole document: the occurrences of a term in all its chunks count together against the
-         length of the whole text, and its title and headings once
-reef     the mean overlap of its chunks with the query, which is the overlap with their mean profile
-dense    the mean cosine of its chunks
+    lexical  BM25 of the whole document: the occurrences of a term in all its chunks count together against
+             the length of the whole text, and its title and headings once
+    reef     the mean overlap of its chunks with the query, which is the overlap with their mean profile
+    dense    the mean cosine of its chunks
 
 Each is divided by the best of the library. Only documents with a result of the search are on the shortlist,
 so filters cannot empty it; they change no score.
@@ -79,6 +78,9 @@ IDENTIFIER = re.compile(r"(?=[A-Za-z_$][\w$]*?(?:_|(?<=[a-z])[A-Z]))[\w$]++(?:\(
 """A name in code of several words, such as `before_request`, `LocalProxy` or `run_app()`."""
 MOST_IDENTIFIED = 10
 """Passages with the rarest identifier; in more, it singles out none."""
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +157,6 @@ def _identified(analyzed_query: AnalyzedQuery) -> NDArray[np.bool_] | None:
     if not present or min(found.n_chunks for found in present) > MOST_IDENTIFIED:
         return None
     return functools.reduce(np.logical_and, (found.mask() for found in present))
-
-
-Ints = NDArray[np.int64]
-Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -551,9 +549,6 @@ def _blended(
     best = lexical.best, reef.best, field_boost.best
     kernels.active().blend(final, is_found, raw, n_shared, best, weights[:3])
     return final, is_found
-
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

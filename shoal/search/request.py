@@ -2,15 +2,12 @@
 
 `shoal.declared.search` declares the arguments. What its kinds cannot say is checked here.
 
-Cursors: where the next page of a search begins.
-
-A cursor names the last results before the page, so the page continues after them wherever they stand now. In
-an unchanged library that is the page that an offset would give. If all of them are gone, the page begins
-where the raw scores of the last one would stand, and not behind its number less the results that are gone:
-results may come twice, but none is skipped.
-
-It is text for clients to send back; a checksum finds a damaged one, and a digest of the request one of
-another search.
+A cursor says where the next page of a search begins. It names the last results before the page, so the page
+continues after them wherever they stand now. In an unchanged library that is the page that an offset would
+give. If all of them are gone, the page begins where the raw scores of the last one would stand, and not
+behind its number less the results that are gone: results may come twice, but none is skipped. A cursor is
+text for clients to send back; a checksum finds a damaged one, and a digest of the request one of another
+search.
 """
 
 from __future__ import annotations
@@ -45,8 +42,8 @@ from shoal.declared.filters import FILTERS, MAX_METADATA, SearchFilters
 from shoal.declared.search import FIRST_OF_DOCUMENT, MAX_CONTEXT, SEARCH, SHORT_FORMS
 from shoal.errors import QueryError
 from shoal.facets.requests import FacetRequest, make_facets
-from shoal.filters.conditions import Node, check_characters, check_file_type, check_number
 from shoal.filters.parsing import make_filter
+from shoal.filters.tree import Node, check_characters, check_file_type, check_number
 from shoal.models.search import (
     MIN_WEIGHT,
     Expand,
@@ -69,12 +66,29 @@ if TYPE_CHECKING:
     from shoal.models.pins import PinRule
     from shoal.models.queries import UsedSynonym
 
-
 BEST_FIRST = BestFirst(FIRST_OF_DOCUMENT)
 MAX_GROUPED = 1_000
 """Passages of all documents on a page together."""
 SEARCH_ARGUMENTS = ("query", *SEARCH)
 """Names of the arguments of a search."""
+MAX_ANCHORS = 3
+"""Results that a cursor names: the last may be deleted before the next page is read."""
+MAX_CHARS = 200
+"""Longer texts are no cursors."""
+CHANGED = (
+    "the library has changed since the page before: this page continues after its last result, where that "
+    "stands now"
+)
+CHANGED_WITHOUT_ANCHOR = (
+    "the library has changed since the page before, and its last results are gone: this page continues where "
+    "they stood, so results may come twice"
+)
+_VERSION = 2
+_HEAD = struct.Struct("<BIIQQqqqqd")
+_ANCHOR = struct.Struct("<q")
+_MAX_TOTAL = 2**32 - 1
+_CHECK_BYTES = 6
+_INVALID = "is not a cursor of this service: send `next_cursor` of the page before, unchanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +417,6 @@ _CHECKS: Mapping[str, Callable[[Any, Settings], Any]] = {
     "facets": lambda value, _: value,  # checked with `facet_limit`
 }
 """Checks of the arguments that are a `Value` or `Numbers`."""
-
 _FILTER_CHECKS: Mapping[str, Callable[[str, Any, Settings], Any]] = {
     "tags": _tags,
     "source_path": _paths,
@@ -412,27 +425,6 @@ _FILTER_CHECKS: Mapping[str, Callable[[str, Any, Settings], Any]] = {
     "file_type": check_file_type,
 }
 """Checks of the filters that are a `Value`."""
-
-
-MAX_ANCHORS = 3
-"""Results that a cursor names: the last may be deleted before the next page is read."""
-MAX_CHARS = 200
-"""Longer texts are no cursors."""
-CHANGED = (
-    "the library has changed since the page before: this page continues after its last result, where that "
-    "stands now"
-)
-CHANGED_WITHOUT_ANCHOR = (
-    "the library has changed since the page before, and its last results are gone: this page continues where "
-    "they stood, so results may come twice"
-)
-
-_VERSION = 2
-_HEAD = struct.Struct("<BIIQQqqqqd")
-_ANCHOR = struct.Struct("<q")
-_MAX_TOTAL = 2**32 - 1
-_CHECK_BYTES = 6
-_INVALID = "is not a cursor of this service: send `next_cursor` of the page before, unchanged"
 
 
 class RawScores(NamedTuple):

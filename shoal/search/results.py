@@ -1,9 +1,8 @@
-"""Results: ranked chunks with their text, citation, highlights, and what they share with the query.
+"""Results: ranked chunks or documents, with text, citation, highlights, and what they share with the query.
 
-Whole documents as results: the best passages of each, what it is about, and its score.
-
-The score of a document is that of its best passage. `benchmarks/document_ranking.py` compares it with sums of
-several passages, which rank no better and could not be compared with the scores of passages.
+A document as a result has its best passages and says what it is about. Its score is that of its best passage.
+`benchmarks/document_ranking.py` compares it with sums of several passages, which rank no better and could not
+be compared with the scores of passages.
 """
 
 from __future__ import annotations
@@ -62,6 +61,10 @@ CITE = """
     JOIN sections s ON s.id = c.section_id
     WHERE c.id IN ({ids})
 """
+MAX_REEFS = 5
+"""Reefs that summarize a document."""
+MAX_KEPT = 10_000
+"""Documents whose main reefs are kept in memory for a state of the library."""
 
 
 def build_results(
@@ -416,12 +419,6 @@ def _result(
         further=ranked.is_further,
         lacking=evidence.bounds.lacking,
     )
-
-
-MAX_REEFS = 5
-"""Reefs that summarize a document."""
-MAX_KEPT = 10_000
-"""Documents whose main reefs are kept in memory for a state of the library."""
 
 
 @dataclass(frozen=True)

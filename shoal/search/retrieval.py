@@ -52,8 +52,8 @@ def search_arguments(
 
 def _with_source(given: str | Mapping[str, Any] | None, source: str) -> str:
     """Return the filter that is met where `given` is, and a result shows this source. Raises FilterError."""
-    from shoal.filters.conditions import both, text_of
     from shoal.filters.parsing import make_filter
+    from shoal.filters.tree import both, text_of
 
     of_title = {f"metadata.{SOURCE}": {"$exists": False}, "title": source}
     of_metadata = {"$or": [{f"metadata.{SOURCE}": source}, of_title]}

@@ -76,7 +76,7 @@ from shoal.storage.database import Database, Query, Snapshot
 
 if TYPE_CHECKING:
     from shoal.facets.requests import FacetRequest
-    from shoal.filters.conditions import Node
+    from shoal.filters.tree import Node
     from shoal.search.query_vectors import QueryVectors
     from shoal.search.reranking import Reranker, Reranking, StoredVectors
 

@@ -1,4 +1,4 @@
-"""The signals of reefs and vectors, and the fusion of all signals into one score.
+"""The signals of a search, and their fusion into one score.
 
 final = w_lexical * lexical + w_reef * reef + w_field_boost * field_boost + w_dense * dense, with weights that
 add up to 1. `dense` is there only for a library with vectors.
@@ -7,6 +7,14 @@ Each signal's raw scores are normalized to 0..1: divided by the best raw score i
 query; a chunk without a match has 0. The best is taken before filters, so filters and pages do not change
 scores. With reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009) the normalized score is (k + 1)
 / (k + rank), where rank is within the whole library too, and equal raw scores have equal ranks.
+
+The lexical signal is the sum over the query's terms of a chunk's BM25F and half of that of the block of
+chunks around it, times the square root of the term's frequency in the query; and PAIR_SHARE of the BM25 of
+each pair of words that are neighbours in the query and in the text. `benchmarks/lexical_ranking.py` compares
+formulas.
+
+The field boost is the share of the query's terms that are in title or headings, by the stems of the index, or
+equal a tag, as typed or in another case. 0..1.
 
 The reef signal is the overlap of a query's profile with each chunk's: the sum over shared reefs of
 query_z * chunk_z / norm(chunk). Both factors are whole numbers, so equal profiles get equal overlaps in any
@@ -21,18 +29,9 @@ The floor is the cosine that the query has with texts that have nothing to do wi
 such as one that is not embedded yet, is judged by its other signals alone: its dense score is estimated as
 ESTIMATE times the mean of its other normalized scores, by their weights.
 
-The signals of words: BM25F, the field boost, and how many chunks have each term of a query.
-
-A chunk's lexical score is the sum over the query's terms of its BM25F and half of that of the block of chunks
-around it, times the square root of the term's frequency in the query; and PAIR_SHARE of the BM25 of each pair
-of words that are neighbours in the query and in the text. `benchmarks/lexical_ranking.py` compares formulas.
-
 Scores are relative to the best match of a query; term coverage is absolute. It is the share of the query's
 terms that a chunk contains, each weighted by its inverse document frequency as in BM25 (Robertson and
 Zaragoza, 2009). Rare terms weigh more than common ones, and terms in no chunk weigh most.
-
-The field boost is the share of the query's terms that are in title or headings, by the stems of the index, or
-equal a tag, as typed or in another case. 0..1.
 """
 
 from __future__ import annotations
@@ -75,6 +74,26 @@ REEFS_BESIDE_VECTORS = 0.25
 """Share of the reef weight that is left where all chunks have vectors, which say more finely what reefs say.
 Mean nDCG@10 of four collections is 0.669 with it and a dense weight of 0.4, and 0.662 with all of the reef
 weight and 0.5; any three of them choose it for the fourth (benchmarks/dense_blend.py)."""
+OVERLAP_UNIT = scoring.OVERLAP_UNIT
+"""Overlaps are whole multiples of 1 / OVERLAP_UNIT."""
+OTHER_DATA = """
+    SELECT id FROM chunks WHERE data_checksum < :data_checksum
+    UNION ALL SELECT id FROM chunks WHERE data_checksum > :data_checksum
+"""
+COSINE_UNIT = 1_000_000
+"""Cosines are whole multiples of 1 / COSINE_UNIT."""
+ESTIMATE = 1.0
+"""With a random half of the vectors missing, nDCG@10 of four collections is highest with it
+(benchmarks/dense_blend.py)."""
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+UNIT = scoring.UNIT
+"""Scores are whole multiples of 1 / UNIT, so that equal scores compare as equal."""
+PAIR_SHARE = 0.2
+_IN_TITLE = frozenset({TITLE})
+TAGGED = "SELECT document_id AS id FROM document_tags WHERE tag IN ({tags})"
+TAGS_IN_USE = "SELECT DISTINCT tag FROM document_tags WHERE tag IN ({tags})"
 
 
 def trust(strength: float) -> float:
@@ -158,15 +177,6 @@ def _by_rank(in_order: NDArray[np.int64], raw: NDArray[np.int64]) -> NDArray[np.
     return np.where(raw > 0, (RRF_K + 1) / (RRF_K + 1 + n_better), 0.0)
 
 
-OVERLAP_UNIT = scoring.OVERLAP_UNIT
-"""Overlaps are whole multiples of 1 / OVERLAP_UNIT."""
-
-OTHER_DATA = """
-    SELECT id FROM chunks WHERE data_checksum < :data_checksum
-    UNION ALL SELECT id FROM chunks WHERE data_checksum > :data_checksum
-"""
-
-
 def overlaps(library: LibraryIndex, reefs: Iterable[QueryReef]) -> Overlaps:
     """Return the overlap of the chunk at each place; 0 for one that shares no reef."""
     return scoring.find_overlaps(library.index, {reef.reef_id: reef.z_score for reef in reefs})
@@ -175,17 +185,6 @@ def overlaps(library: LibraryIndex, reefs: Iterable[QueryReef]) -> Overlaps:
 def other_data(snapshot: Snapshot, data_checksum: str) -> NDArray[np.int64]:
     """Return the ids of the chunks that were scored with other lagoon data."""
     return packed_ids(snapshot, OTHER_DATA, {"data_checksum": data_checksum})
-
-
-COSINE_UNIT = 1_000_000
-"""Cosines are whole multiples of 1 / COSINE_UNIT."""
-ESTIMATE = 1.0
-"""With a random half of the vectors missing, nDCG@10 of four collections is highest with it
-(benchmarks/dense_blend.py)."""
-
-Ints = NDArray[np.int64]
-Doubles = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 class DenseCosines(NamedTuple):
@@ -228,13 +227,6 @@ def add_dense(
     kernels.active().add_dense(
         final, is_found, dense.raw, cosines.has_vector, dense.best, weights.dense, factor
     )
-
-
-UNIT = scoring.UNIT
-"""Scores are whole multiples of 1 / UNIT, so that equal scores compare as equal."""
-PAIR_SHARE = 0.2
-
-_IN_TITLE = frozenset({TITLE})
 
 
 def find_matches(library: LibraryIndex, terms: Sequence[Term]) -> dict[Term, Matches]:
@@ -333,10 +325,6 @@ def find_term_statistics(
     these."""
     counts = {term: found.n_chunks for term, found in matches.items() if term not in parts}
     return TermStatistics(library.n_chunks, counts) if counts else NO_STATISTICS
-
-
-TAGGED = "SELECT document_id AS id FROM document_tags WHERE tag IN ({tags})"
-TAGS_IN_USE = "SELECT DISTINCT tag FROM document_tags WHERE tag IN ({tags})"
 
 
 def field_counts(

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from lagoon.tokens import is_stop_word
 from shoal.errors import QueryError
-from shoal.filters.conditions import check_characters
+from shoal.filters.tree import check_characters
 from shoal.formats.headings import without_title_label
 from shoal.index.index import Index, Part
 from shoal.index.matching import IN_TEXT, IndexTerm, count_roughly, find, forms_starting_with

@@ -1,18 +1,15 @@
-"""Synonyms in a search: a word of the query also matches the synonyms that the library has for it.
+"""Other words that a search takes for those of the query: synonyms of the library, and near words.
 
 A word and its synonyms are one term (`shoal.index.matching`). If several words of the query are one entry,
 such as *world health organization*, each of them matches the synonyms of the entry. The longest entry at a
 place counts. Synonyms of synonyms are not looked up. Phrases, `title:` and excluded words, and codes are
 exact. A stop word can be an entry in capitals: WHO is not *who*.
 
-Near words: what a query's words are searched as if they stand nowhere, or are the beginning of a word.
-
 A word with a typing error is in no chunk, as typed or inflected, and unknown to the scorer. The nearest word
 of the library takes its place, with less weight, in the ranking by words and in the query's profile. Words
 that a chunk contains, words that the scorer knows, phrases, titles, exclusions and codes are never changed,
-so most queries have no near words. `benchmarks/typing_errors.py` chose the weights.
-
-With `prefix`, the last word also stands for the words that begin with it, like synonyms.
+so most queries have no near words. `benchmarks/typing_errors.py` chose the weights. With `prefix`, the last
+word also stands for the words that begin with it, like synonyms.
 """
 
 from __future__ import annotations
@@ -79,6 +76,32 @@ OF_KEYS = f"""
     FROM synonym_words w JOIN synonyms s ON s.id = w.synonym_id
     WHERE w.key IN ({{keys}}) ORDER BY w.key, s.id
 """
+MAX_WORDS = 8
+"""Most words of a phrase in an entry."""
+MAX_QUERY_WORDS = 64
+"""Words of a query that synonyms are looked up for."""
+MAX_FORMS = 64
+"""Most different synonyms that one search looks up; each costs as much as a word of the query."""
+WORDS_SHOWN = 3
+"""Synonyms of a word that a warning names."""
+TYPO, PREFIX = "typo", "prefix"
+REPLACED_WEIGHT = 0.8
+"""Factor of the BM25 of a word in place of one with a typing error."""
+OTHER_WEIGHT = 0.4
+"""Factor of the other words that are as near."""
+MAX_OTHERS = 2
+MAX_COMPLETIONS = 8
+MIN_PREFIX = 2
+MAX_JOINED = 16
+"""Pairs of neighbouring words that are looked up as one."""
+MAX_CORRECTED = 8
+"""Words of a query that near words are looked for; each takes a millisecond or two."""
+MAX_CANDIDATES = 5
+_ACRONYM = re.compile(r"[a-z]?[A-Z]{2,}s?")
+"""An acronym or its plural. Stems do not join these: RNAs has no vowel before the *s* to a stemmer."""
+_INSIDE = "-'’"
+"""What may be between the letters of words."""
+_AROUND = "'\".,;:!?()[]{}“”‘’"
 
 
 class FoundSynonym(NamedTuple):
@@ -163,16 +186,6 @@ def _add_words(transaction: Transaction, synonym_id: int, keys: Iterable[tuple[s
 def _entry(row: Any) -> Synonym:
     words = tuple(json.loads(row["words"]))
     return Synonym(row["id"], row["root"], words, row["created_at"], row["updated_at"])
-
-
-MAX_WORDS = 8
-"""Most words of a phrase in an entry."""
-MAX_QUERY_WORDS = 64
-"""Words of a query that synonyms are looked up for."""
-MAX_FORMS = 64
-"""Most different synonyms that one search looks up; each costs as much as a word of the query."""
-WORDS_SHOWN = 3
-"""Synonyms of a word that a warning names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,28 +332,6 @@ def _forms(key: str, entries: Sequence[Synonym]) -> Iterator[tuple[Term, int]]:
             tokens = tuple(names_of(word))
             if key_of(tokens) != key and not is_stop_words(word):
                 yield Term(tokens), entry.id
-
-
-TYPO, PREFIX = "typo", "prefix"
-
-REPLACED_WEIGHT = 0.8
-"""Factor of the BM25 of a word in place of one with a typing error."""
-OTHER_WEIGHT = 0.4
-"""Factor of the other words that are as near."""
-MAX_OTHERS = 2
-MAX_COMPLETIONS = 8
-MIN_PREFIX = 2
-MAX_JOINED = 16
-"""Pairs of neighbouring words that are looked up as one."""
-
-MAX_CORRECTED = 8
-"""Words of a query that near words are looked for; each takes a millisecond or two."""
-MAX_CANDIDATES = 5
-_ACRONYM = re.compile(r"[a-z]?[A-Z]{2,}s?")
-"""An acronym or its plural. Stems do not join these: RNAs has no vowel before the *s* to a stemmer."""
-_INSIDE = "-'’"
-"""What may be between the letters of words."""
-_AROUND = "'\".,;:!?()[]{}“”‘’"
 
 
 def is_known(library: LibraryIndex, word: str) -> bool:

@@ -10,12 +10,11 @@
 A passage with none of these says what it was found by: learned words, the passages that match best, its
 neighbours, its vector, or topics in the background.
 
-Reasons: which of the reefs that a query shares with a passage a person would accept as a reason.
-
 Most shared reefs are background: a query has up to 60 reefs with feedback, and a passage 38. A reef is a
-reason if the passage is about it and the query's own words ask for it. Its probability is a logistic
-function of both probabilities (`lagoon.results`), fitted to judged reasons (`benchmarks/reason_truth.py`).
-The words that show it are those of query and passage with the largest supported contributions to the reef.
+reason, which a person would accept, if the passage is about it and the query's own words ask for it. Its
+probability is a logistic function of both probabilities (`lagoon.results`), fitted to judged reasons
+(`benchmarks/reason_truth.py`). The words that show it are those of query and passage with the largest
+supported contributions to the reef.
 """
 
 from __future__ import annotations
@@ -70,6 +69,21 @@ _ORDER = {kind: place for place, kind in enumerate(ReasonKind)}
 
 Found = Mapping[str, Sequence[Occurrence]]
 """The words of a text by their stems."""
+INTERCEPT, PASSAGE, QUERY = 0.79, 0.58, 0.62
+"""Coefficients of the log odds of the probabilities of passage and query."""
+LEAST = 0.001
+"""Probabilities are kept this far from 0 and 1."""
+LEAST_ASKED = 0.3
+"""Least probability that the query's words are about the reef of a reason."""
+PROBABILITY_DIGITS = 3
+MOST_WORDS_OF_REEF = 3
+"""Words of query and passage that a reason names."""
+LEAST_SHARE = 0.25
+"""Least contribution of a named word, as a share of the largest."""
+MOST_QUOTED = 120
+"""Characters of a sentence that a reason quotes."""
+QUOTATION_MARKS = '"“”„«» '
+"""Those at the ends of a sentence are left out, since the reason has its own."""
 
 
 class Passage(NamedTuple):
@@ -403,23 +417,6 @@ def _place(head: str, start: int) -> str:
     """Which line of a head an offset is in: the title, a heading or the path."""
     n_before, n_behind = head.count("\n", 0, start), head.count("\n", start)
     return "its title" if not n_before else "its heading" if n_behind else "its path"
-
-
-INTERCEPT, PASSAGE, QUERY = 0.79, 0.58, 0.62
-"""Coefficients of the log odds of the probabilities of passage and query."""
-LEAST = 0.001
-"""Probabilities are kept this far from 0 and 1."""
-LEAST_ASKED = 0.3
-"""Least probability that the query's words are about the reef of a reason."""
-PROBABILITY_DIGITS = 3
-MOST_WORDS_OF_REEF = 3
-"""Words of query and passage that a reason names."""
-LEAST_SHARE = 0.25
-"""Least contribution of a named word, as a share of the largest."""
-MOST_QUOTED = 120
-"""Characters of a sentence that a reason quotes."""
-QUOTATION_MARKS = '"“”„«» '
-"""Those at the ends of a sentence are left out, since the reason has its own."""
 
 
 def reason_probability(passage: float, query: float) -> float:

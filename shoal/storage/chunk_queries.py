@@ -1,13 +1,11 @@
-"""Queries for chunks: the chunks of a document with their profiles, and the neighbours of a chunk.
+"""Queries for chunks: those of a document with their profiles, the neighbours of one, and what they are.
 
-The modality and the times of passages, and the passages around one in its recording.
+What a chunk is follows from its place, its headings and its document; nothing of it is stored. The modality
+and the times of a passage are those of its recording, whose passages around it are its neighbours.
 
-Nothing of it is stored: it follows from the place of the passage, its headings and its document.
-
-The types of documents, as conditions on a row `d` of `documents`.
-
-A type is the kind of the file that a document was converted from (`pdf`), `markdown` or `text` for one that
-was sent as text, what the passages are (`audio`, `video`, `image`), or the end of its source path (`.py`).
+The types of documents are conditions on a row `d` of `documents`. A type is the kind of the file that a
+document was converted from (`pdf`), `markdown` or `text` for one that was sent as text, what the passages are
+(`audio`, `video`, `image`), or the end of its source path (`.py`).
 """
 
 from __future__ import annotations
@@ -60,6 +58,68 @@ ALL_REEFS = 1 << 30
 ISLANDS_PER_CHUNK = 10
 """Islands serve browsing only: the strongest are shown."""
 ISLAND_DIGITS = 3
+SPEECH_MARGIN = 15.0
+FRAME_MARGIN = 10.0
+"""Seconds before and after a passage that belong to its evidence."""
+MAX_EVIDENCE_CHUNKS = 50
+"""Passages of one bundle, nearest first: a file can give the same time to all of its lines."""
+_FRAME = re.compile(r"(?:visual\s+)?frame\s+at\s+\d", re.IGNORECASE)
+AUDIO_SUFFIXES = frozenset(
+    (".mp3", ".m4a", ".m4b", ".wav", ".ogg", ".oga", ".opus", ".flac", ".aac", ".wma", ".aiff")
+)
+# The times of a medium are read from its own chunks, which the index of chunks by document finds. The
+# distance between two spans is 0 if they overlap.
+EVIDENCE = """
+    WITH
+    anchors AS (
+        SELECT CAST(json_extract(value, '$[0]') AS BIGINT) AS id,
+               CAST(json_extract(value, '$[1]') AS BIGINT) AS document_id,
+               CAST(json_extract(value, '$[2]') AS DOUBLE PRECISION) AS start_s,
+               CAST(json_extract(value, '$[3]') AS DOUBLE PRECISION) AS end_s,
+               CAST(json_extract(value, '$[4]') AS DOUBLE PRECISION) AS margin
+        FROM json_each(:anchors) j
+    ),
+    timed AS (
+        SELECT id, document_id, CAST(json_extract(locator, '$.first') AS DOUBLE PRECISION) AS start_s,
+               CAST(json_extract(locator, '$.last') AS DOUBLE PRECISION) AS end_s
+        FROM chunks
+        WHERE document_id IN (SELECT document_id FROM anchors) AND json_extract(locator, '$.kind') = 'time'
+    ),
+    media AS (SELECT document_id, MAX(end_s) AS end_s FROM timed GROUP BY document_id),
+    near AS (
+        SELECT a.id AS anchor_id, a.document_id, t.id AS chunk_id,
+               ROW_NUMBER() OVER (
+                   PARTITION BY a.id
+                   ORDER BY t.id <> a.id, MAX(t.start_s - a.end_s, a.start_s - t.end_s, 0), t.start_s, t.id
+               ) AS place
+        FROM anchors a JOIN timed t ON t.document_id = a.document_id
+        WHERE t.id = a.id OR (t.start_s <= a.end_s + a.margin AND t.end_s >= a.start_s - a.margin)
+    )
+    SELECT n.anchor_id, m.end_s AS medium_end, c.id, c.chunk_index, c.text, c.start_char, c.end_char,
+           c.start_line, c.end_line, c.locator, s.path AS section_path
+    FROM near n
+    JOIN media m ON m.document_id = n.document_id
+    JOIN chunks c ON c.id = n.chunk_id
+    JOIN sections s ON s.id = c.section_id
+    WHERE n.place <= :n
+"""
+AUDIO, VIDEO, IMAGE = "audio", "video", "image"
+MEDIA = (AUDIO, VIDEO, IMAGE)
+"""Types that say what the passages of a document are, whatever its file is."""
+TEXT_TYPES = {"markdown": DocFormat.markdown, "text": DocFormat.plaintext}
+_HAS_FILE = "EXISTS (SELECT 1 FROM document_files f WHERE f.document_id = d.id{})"
+_IS_RECORDING = _HAS_FILE.format(" AND f.kind IN ('subtitles', 'transcript')")
+# As `timed_media.modality_of` decides for a passage with times.
+_MODALITY = "json_extract(d.metadata, '$.modality')"
+_KNOWN = ", ".join(f"'{modality}'" for modality in Modality)
+_OF_AUDIO = " OR ".join(f"d.source_path LIKE '%{suffix}.%'" for suffix in sorted(AUDIO_SUFFIXES))
+_UNDECLARED = f"({_MODALITY} IS NULL OR {_MODALITY} NOT IN ({_KNOWN}))"
+_MEDIA = {
+    AUDIO: f"({_MODALITY} = 'audio_transcript' OR {_UNDECLARED} AND {_IS_RECORDING} AND ({_OF_AUDIO}))",
+    VIDEO: f"({_MODALITY} IN ('video_transcript', 'video_frame') OR {_UNDECLARED} AND {_IS_RECORDING} "
+    f"AND NOT COALESCE({_OF_AUDIO}, FALSE))",
+    IMAGE: f"{_MODALITY} IN ('image_caption', 'ocr')",
+}
 
 
 def get_chunks(
@@ -273,55 +333,6 @@ def _chunk(
     )
 
 
-SPEECH_MARGIN = 15.0
-FRAME_MARGIN = 10.0
-"""Seconds before and after a passage that belong to its evidence."""
-MAX_EVIDENCE_CHUNKS = 50
-"""Passages of one bundle, nearest first: a file can give the same time to all of its lines."""
-
-_FRAME = re.compile(r"(?:visual\s+)?frame\s+at\s+\d", re.IGNORECASE)
-AUDIO_SUFFIXES = frozenset(
-    (".mp3", ".m4a", ".m4b", ".wav", ".ogg", ".oga", ".opus", ".flac", ".aac", ".wma", ".aiff")
-)
-
-# The times of a medium are read from its own chunks, which the index of chunks by document finds. The
-# distance between two spans is 0 if they overlap.
-EVIDENCE = """
-    WITH
-    anchors AS (
-        SELECT CAST(json_extract(value, '$[0]') AS BIGINT) AS id,
-               CAST(json_extract(value, '$[1]') AS BIGINT) AS document_id,
-               CAST(json_extract(value, '$[2]') AS DOUBLE PRECISION) AS start_s,
-               CAST(json_extract(value, '$[3]') AS DOUBLE PRECISION) AS end_s,
-               CAST(json_extract(value, '$[4]') AS DOUBLE PRECISION) AS margin
-        FROM json_each(:anchors) j
-    ),
-    timed AS (
-        SELECT id, document_id, CAST(json_extract(locator, '$.first') AS DOUBLE PRECISION) AS start_s,
-               CAST(json_extract(locator, '$.last') AS DOUBLE PRECISION) AS end_s
-        FROM chunks
-        WHERE document_id IN (SELECT document_id FROM anchors) AND json_extract(locator, '$.kind') = 'time'
-    ),
-    media AS (SELECT document_id, MAX(end_s) AS end_s FROM timed GROUP BY document_id),
-    near AS (
-        SELECT a.id AS anchor_id, a.document_id, t.id AS chunk_id,
-               ROW_NUMBER() OVER (
-                   PARTITION BY a.id
-                   ORDER BY t.id <> a.id, MAX(t.start_s - a.end_s, a.start_s - t.end_s, 0), t.start_s, t.id
-               ) AS place
-        FROM anchors a JOIN timed t ON t.document_id = a.document_id
-        WHERE t.id = a.id OR (t.start_s <= a.end_s + a.margin AND t.end_s >= a.start_s - a.margin)
-    )
-    SELECT n.anchor_id, m.end_s AS medium_end, c.id, c.chunk_index, c.text, c.start_char, c.end_char,
-           c.start_line, c.end_line, c.locator, s.path AS section_path
-    FROM near n
-    JOIN media m ON m.document_id = n.document_id
-    JOIN chunks c ON c.id = n.chunk_id
-    JOIN sections s ON s.id = c.section_id
-    WHERE n.place <= :n
-"""
-
-
 class Anchor(NamedTuple):
     """A passage whose evidence is wanted. `metadata`, `source_path`: of its document."""
 
@@ -428,27 +439,6 @@ def _evidence_chunk(row: Any, place: FilePlace, anchor: Anchor) -> EvidenceChunk
         end_line=row["end_line"],
         is_anchor=row["id"] == anchor.chunk_id,
     )
-
-
-AUDIO, VIDEO, IMAGE = "audio", "video", "image"
-MEDIA = (AUDIO, VIDEO, IMAGE)
-"""Types that say what the passages of a document are, whatever its file is."""
-
-TEXT_TYPES = {"markdown": DocFormat.markdown, "text": DocFormat.plaintext}
-
-_HAS_FILE = "EXISTS (SELECT 1 FROM document_files f WHERE f.document_id = d.id{})"
-_IS_RECORDING = _HAS_FILE.format(" AND f.kind IN ('subtitles', 'transcript')")
-# As `timed_media.modality_of` decides for a passage with times.
-_MODALITY = "json_extract(d.metadata, '$.modality')"
-_KNOWN = ", ".join(f"'{modality}'" for modality in Modality)
-_OF_AUDIO = " OR ".join(f"d.source_path LIKE '%{suffix}.%'" for suffix in sorted(AUDIO_SUFFIXES))
-_UNDECLARED = f"({_MODALITY} IS NULL OR {_MODALITY} NOT IN ({_KNOWN}))"
-_MEDIA = {
-    AUDIO: f"({_MODALITY} = 'audio_transcript' OR {_UNDECLARED} AND {_IS_RECORDING} AND ({_OF_AUDIO}))",
-    VIDEO: f"({_MODALITY} IN ('video_transcript', 'video_frame') OR {_UNDECLARED} AND {_IS_RECORDING} "
-    f"AND NOT COALESCE({_OF_AUDIO}, FALSE))",
-    IMAGE: f"{_MODALITY} IN ('image_caption', 'ocr')",
-}
 
 
 def is_of_type(file_type: str, name: str) -> tuple[str, dict[str, str]]:

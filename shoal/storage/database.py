@@ -1,9 +1,7 @@
-"""What every database offers: snapshots, write transactions, locks and a clock.
+"""What every database offers: snapshots, write transactions, locks, a clock, and deadlines for reads.
 
 `snapshot()` reads, `write()` also writes; writers take turns, and readers do not wait for them. `opening.py`
 opens the database of a URL; `sqlite/` has the store in one file.
-
-Deadlines for reads of the database.
 
 A thread interrupts statements that run too long. SQLite checks the interrupt flag in all of its loops: the
 worst statements end within a quarter of a second. A progress handler would do the same, but needs Python's
@@ -29,6 +27,10 @@ MAX_IDLE = 12
 """Unused connections kept open. More are opened on demand, at most one per thread and transaction."""
 IDS_PER_STATEMENT = 500
 """Most ids in one statement; longer lists are split."""
+TICK_S = 0.1
+"""Interval at which the thread checks the deadlines, seconds."""
+IDLE_TICKS = 50
+"""Ticks without a read after which the thread ends; the next read starts a new one."""
 
 
 class ConstraintError(Exception):
@@ -225,12 +227,6 @@ class Database(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close every connection."""
-
-
-TICK_S = 0.1
-"""Interval at which the thread checks the deadlines, seconds."""
-IDLE_TICKS = 50
-"""Ticks without a read after which the thread ends; the next read starts a new one."""
 
 
 class Deadline:

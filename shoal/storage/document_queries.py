@@ -1,6 +1,6 @@
-"""Queries for documents: listings, a document with its sections and report, its text.
+"""Queries for documents: listings, a document with its sections and report, its text, and its file.
 
-The files that documents were converted from: rows of `document_files`.
+The file that a document was converted from is a row of `document_files`.
 """
 
 from __future__ import annotations
@@ -78,6 +78,58 @@ HEADINGS_OF = """
     SELECT heading_start, heading_end FROM sections
     WHERE document_id = :document_id AND heading_end > heading_start
 """
+EXISTS = "SELECT 1 FROM documents WHERE id = :document_id"
+NAMED = """
+    SELECT id, title, source_path FROM documents
+    WHERE source_path IN (:reference, :path) OR title = :reference ORDER BY id
+"""
+CHUNK_AT = "SELECT id FROM chunks WHERE document_id = :document_id AND chunk_index = :chunk_index"
+PLACES_OF = "SELECT id, chunk_index FROM chunks WHERE id IN ({ids})"
+FIND = """
+    SELECT document_id FROM document_files
+    WHERE file_hash = :file_hash AND kind = :kind AND converter = :converter
+      AND (:among IS NULL OR document_id = :among)
+      AND :chunk_tokens = (SELECT d.chunk_tokens FROM documents d WHERE d.id = document_id)
+    ORDER BY document_id LIMIT 1
+"""
+# The bytes are copied within the database, from the item that the document comes from.
+INSERT = """
+    INSERT INTO document_files (document_id, kind, name, file_hash, n_bytes, converter, locators, data)
+    SELECT :document_id, :kind, :name, :file_hash, :n_bytes, :converter, :locators,
+           (SELECT data FROM job_item_files WHERE item_id = :item_id)
+"""
+DELETE = "DELETE FROM document_files WHERE document_id = :document_id"
+INSERT_ACCOUNT = """
+    INSERT INTO file_accounts (document_id, n_words, n_stored, is_incomplete, missing)
+    VALUES (:document_id, :n_words, :n_stored, :is_incomplete, :missing)
+"""
+DELETE_ACCOUNT = "DELETE FROM file_accounts WHERE document_id = :document_id"
+GET_ACCOUNT = "SELECT n_words, n_stored, missing FROM file_accounts WHERE document_id = :document_id"
+INCOMPLETE = "SELECT document_id FROM file_accounts WHERE is_incomplete = 1 ORDER BY document_id LIMIT :limit"
+COUNT_INCOMPLETE = "SELECT COUNT(*) FROM file_accounts WHERE is_incomplete = 1"
+DESCRIBE = """
+    SELECT kind, name, n_bytes, file_hash, data IS NOT NULL FROM document_files
+    WHERE document_id = :document_id
+"""
+GET = """
+    SELECT kind, name, file_hash, n_bytes, converter, locators FROM document_files
+    WHERE document_id = :document_id
+"""
+KEPT = """
+    SELECT document_id, kind FROM document_files WHERE document_id IN ({ids}) AND data IS NOT NULL
+"""
+SET_CONVERTER = """
+    UPDATE document_files SET converter = :converter
+    WHERE document_id = :document_id AND converter < :converter
+"""
+OF_EARLIER = """
+    SELECT document_id, data IS NOT NULL FROM document_files WHERE converter < :converter ORDER BY document_id
+"""
+OF_ATTACHMENTS = """
+    SELECT f.file_hash, f.document_id, f.converter FROM document_files f
+    JOIN document_parents p ON p.document_id = f.document_id WHERE p.parent_id = :document_id
+"""
+GET_DATA = "SELECT data FROM document_files WHERE document_id = :document_id"
 
 
 def list_documents(
@@ -281,15 +333,6 @@ def literal(text: str) -> str:
     return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
-EXISTS = "SELECT 1 FROM documents WHERE id = :document_id"
-NAMED = """
-    SELECT id, title, source_path FROM documents
-    WHERE source_path IN (:reference, :path) OR title = :reference ORDER BY id
-"""
-CHUNK_AT = "SELECT id FROM chunks WHERE document_id = :document_id AND chunk_index = :chunk_index"
-PLACES_OF = "SELECT id, chunk_index FROM chunks WHERE id IN ({ids})"
-
-
 def checked_id(kind: str, value: int) -> int:
     """The id, if a document or chunk (`kind`) can have it. Raises NotFoundError otherwise."""
     if not 0 < value <= MAX_ID:
@@ -326,53 +369,6 @@ def chunk_positions(snapshot: Snapshot, chunk_ids: Iterable[int]) -> dict[int, i
     for ids, parameters in listed_in_parts("id", unique_ids):
         positions.update((row[0], row[1]) for row in snapshot.tuples(PLACES_OF.format(ids=ids), parameters))
     return positions
-
-
-FIND = """
-    SELECT document_id FROM document_files
-    WHERE file_hash = :file_hash AND kind = :kind AND converter = :converter
-      AND (:among IS NULL OR document_id = :among)
-      AND :chunk_tokens = (SELECT d.chunk_tokens FROM documents d WHERE d.id = document_id)
-    ORDER BY document_id LIMIT 1
-"""
-# The bytes are copied within the database, from the item that the document comes from.
-INSERT = """
-    INSERT INTO document_files (document_id, kind, name, file_hash, n_bytes, converter, locators, data)
-    SELECT :document_id, :kind, :name, :file_hash, :n_bytes, :converter, :locators,
-           (SELECT data FROM job_item_files WHERE item_id = :item_id)
-"""
-DELETE = "DELETE FROM document_files WHERE document_id = :document_id"
-INSERT_ACCOUNT = """
-    INSERT INTO file_accounts (document_id, n_words, n_stored, is_incomplete, missing)
-    VALUES (:document_id, :n_words, :n_stored, :is_incomplete, :missing)
-"""
-DELETE_ACCOUNT = "DELETE FROM file_accounts WHERE document_id = :document_id"
-GET_ACCOUNT = "SELECT n_words, n_stored, missing FROM file_accounts WHERE document_id = :document_id"
-INCOMPLETE = "SELECT document_id FROM file_accounts WHERE is_incomplete = 1 ORDER BY document_id LIMIT :limit"
-COUNT_INCOMPLETE = "SELECT COUNT(*) FROM file_accounts WHERE is_incomplete = 1"
-DESCRIBE = """
-    SELECT kind, name, n_bytes, file_hash, data IS NOT NULL FROM document_files
-    WHERE document_id = :document_id
-"""
-GET = """
-    SELECT kind, name, file_hash, n_bytes, converter, locators FROM document_files
-    WHERE document_id = :document_id
-"""
-KEPT = """
-    SELECT document_id, kind FROM document_files WHERE document_id IN ({ids}) AND data IS NOT NULL
-"""
-SET_CONVERTER = """
-    UPDATE document_files SET converter = :converter
-    WHERE document_id = :document_id AND converter < :converter
-"""
-OF_EARLIER = """
-    SELECT document_id, data IS NOT NULL FROM document_files WHERE converter < :converter ORDER BY document_id
-"""
-OF_ATTACHMENTS = """
-    SELECT f.file_hash, f.document_id, f.converter FROM document_files f
-    JOIN document_parents p ON p.document_id = f.document_id WHERE p.parent_id = :document_id
-"""
-GET_DATA = "SELECT data FROM document_files WHERE document_id = :document_id"
 
 
 def find_document(

@@ -1,12 +1,8 @@
 """Writing documents: insert, replace, rescore, tag and delete, inside the caller's transaction.
 
-A document's rows (tags, sections, chunks) appear together when the caller commits, or not at
-all. No function here begins or ends a transaction.
-
-Writing the rows that belong to a document: sections, and chunks with their profiles.
-
-The rows of several documents are written together, because for short documents most of the time is the
-overhead of the statements. No function here begins or ends a transaction.
+A document's rows (tags, sections, chunks with their profiles) appear together when the caller commits, or not
+at all. The rows of several documents are written together, because for short documents most of the time is
+the overhead of the statements. No function here begins or ends a transaction.
 """
 
 from __future__ import annotations
@@ -57,6 +53,66 @@ COUNT_OBSERVED = """
     WHERE content_hash IN (SELECT content_hash FROM documents WHERE id IN ({documents}))
       AND state IN ('pending', 'learned')
 """
+CHUNKS_TOGETHER = 500
+"""Chunks of short documents whose rows are written together, so that each statement has enough rows."""
+# Returns no row if the content is already stored.
+INSERT_DOCUMENT = """
+    INSERT INTO documents (title, source_path, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,
+                           report, created_at, updated_at, metadata, text_after, chunk_tokens, passages,
+                           text_hash, rights)
+    VALUES (:title, :source_path, :content_hash, :format, :n_bytes, :n_chunks, :n_sentences, :coverage,
+            :report, :now, :now, :metadata, :text_after, :chunk_tokens, :passages,
+            :text_hash, :rights)
+    ON CONFLICT (content_hash) DO NOTHING
+    RETURNING id
+"""
+FIND_BY_HASH = "SELECT id FROM documents WHERE content_hash = :content_hash"
+AT_PATH = "SELECT id FROM documents WHERE source_path = :source_path ORDER BY id LIMIT 2"
+HASH_OF = "SELECT content_hash FROM documents WHERE id = :document_id"
+DISCOUNT_OBSERVED = COUNT_OBSERVED.replace("stored = 1", "stored = 0").format(documents=":document_id")
+# The columns that the chunks of a document depend on.
+IDENTITY = "SELECT content_hash, title, format FROM documents WHERE id = :document_id"
+CHUNK_TEXTS = "SELECT id, text FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
+HEAD = "SELECT source_path, metadata, rights FROM documents WHERE id = :document_id"
+UPDATE_HEAD = """
+    UPDATE documents SET source_path = :source_path, metadata = :metadata, rights = :rights, updated_at = :now
+    WHERE id = :document_id
+"""
+SUMMARY = "SELECT title, n_chunks FROM documents WHERE id = :document_id"
+TAGS = "SELECT tag FROM document_tags WHERE document_id = :document_id ORDER BY tag"
+INSERT_TAG = "INSERT INTO document_tags (document_id, tag) VALUES (?, ?) ON CONFLICT DO NOTHING"
+DELETE_TAGS = "DELETE FROM document_tags WHERE document_id = :document_id"
+COUNT_TAGS = "SELECT COUNT(*) FROM document_tags WHERE document_id = :document_id"
+TOUCH_DOCUMENT = "UPDATE documents SET updated_at = :now WHERE id = :document_id"
+CHUNK_IDS = "SELECT id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
+# Chunks that were not scored with the given version or a later one.
+OLDER_AMONG = """
+    SELECT id FROM chunks
+    WHERE id IN ({ids}) AND (data_checksum <> :data_checksum OR vocabulary_version < :vocabulary_version)
+"""
+UPDATE_SCORES = """
+    UPDATE chunks SET confidence = ?, coverage = ?, matched_words = ?, top_reef_id = ?, top_reef_name = ?,
+        top_reef_probability = ?, arch_score_0 = ?, arch_score_1 = ?, arch_score_2 = ?, arch_score_3 = ?,
+        norm = ?, profile = ?, reef_ids = ?, vocabulary_version = ?, data_checksum = ?
+    WHERE id = ?
+"""
+UPDATE_VERSION = "UPDATE chunks SET vocabulary_version = ?, data_checksum = ? WHERE id = ?"
+UPDATE_COVERAGE = """
+    UPDATE documents SET coverage = :coverage, report = :report WHERE id = :document_id
+"""
+REPORT = "SELECT coverage, report FROM documents WHERE id = :document_id"
+# Foreign keys cascade to chunks.
+DELETE_SECTIONS = "DELETE FROM sections WHERE document_id = :document_id"
+REPLACE_DOCUMENT = """
+    UPDATE documents SET title = :title, source_path = :source_path, content_hash = :content_hash,
+        format = :format, n_bytes = :n_bytes, n_chunks = :n_chunks, n_sentences = :n_sentences,
+        coverage = :coverage, report = :report, updated_at = :now, metadata = :metadata,
+        text_after = :text_after, chunk_tokens = :chunk_tokens, passages = :passages, text_hash = :text_hash,
+        rights = :rights
+    WHERE id = :document_id
+"""
+# Foreign keys cascade to sections, chunks and tags.
+DELETE_DOCUMENT = "DELETE FROM documents WHERE id = :document_id"
 
 
 def write_parts(
@@ -171,74 +227,6 @@ def score_columns(chunk: Chunk) -> tuple[Any, ...]:
         chunk.norm,
         chunk.profile,
     )
-
-
-CHUNKS_TOGETHER = 500
-"""Chunks of short documents whose rows are written together, so that each statement has enough rows."""
-
-# Returns no row if the content is already stored.
-INSERT_DOCUMENT = """
-    INSERT INTO documents (title, source_path, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,
-                           report, created_at, updated_at, metadata, text_after, chunk_tokens, passages,
-                           text_hash, rights)
-    VALUES (:title, :source_path, :content_hash, :format, :n_bytes, :n_chunks, :n_sentences, :coverage,
-            :report, :now, :now, :metadata, :text_after, :chunk_tokens, :passages,
-            :text_hash, :rights)
-    ON CONFLICT (content_hash) DO NOTHING
-    RETURNING id
-"""
-FIND_BY_HASH = "SELECT id FROM documents WHERE content_hash = :content_hash"
-AT_PATH = "SELECT id FROM documents WHERE source_path = :source_path ORDER BY id LIMIT 2"
-HASH_OF = "SELECT content_hash FROM documents WHERE id = :document_id"
-
-DISCOUNT_OBSERVED = COUNT_OBSERVED.replace("stored = 1", "stored = 0").format(documents=":document_id")
-
-# The columns that the chunks of a document depend on.
-IDENTITY = "SELECT content_hash, title, format FROM documents WHERE id = :document_id"
-CHUNK_TEXTS = "SELECT id, text FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
-HEAD = "SELECT source_path, metadata, rights FROM documents WHERE id = :document_id"
-UPDATE_HEAD = """
-    UPDATE documents SET source_path = :source_path, metadata = :metadata, rights = :rights, updated_at = :now
-    WHERE id = :document_id
-"""
-SUMMARY = "SELECT title, n_chunks FROM documents WHERE id = :document_id"
-TAGS = "SELECT tag FROM document_tags WHERE document_id = :document_id ORDER BY tag"
-INSERT_TAG = "INSERT INTO document_tags (document_id, tag) VALUES (?, ?) ON CONFLICT DO NOTHING"
-DELETE_TAGS = "DELETE FROM document_tags WHERE document_id = :document_id"
-COUNT_TAGS = "SELECT COUNT(*) FROM document_tags WHERE document_id = :document_id"
-TOUCH_DOCUMENT = "UPDATE documents SET updated_at = :now WHERE id = :document_id"
-
-CHUNK_IDS = "SELECT id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
-
-# Chunks that were not scored with the given version or a later one.
-OLDER_AMONG = """
-    SELECT id FROM chunks
-    WHERE id IN ({ids}) AND (data_checksum <> :data_checksum OR vocabulary_version < :vocabulary_version)
-"""
-UPDATE_SCORES = """
-    UPDATE chunks SET confidence = ?, coverage = ?, matched_words = ?, top_reef_id = ?, top_reef_name = ?,
-        top_reef_probability = ?, arch_score_0 = ?, arch_score_1 = ?, arch_score_2 = ?, arch_score_3 = ?,
-        norm = ?, profile = ?, reef_ids = ?, vocabulary_version = ?, data_checksum = ?
-    WHERE id = ?
-"""
-UPDATE_VERSION = "UPDATE chunks SET vocabulary_version = ?, data_checksum = ? WHERE id = ?"
-UPDATE_COVERAGE = """
-    UPDATE documents SET coverage = :coverage, report = :report WHERE id = :document_id
-"""
-REPORT = "SELECT coverage, report FROM documents WHERE id = :document_id"
-
-# Foreign keys cascade to chunks.
-DELETE_SECTIONS = "DELETE FROM sections WHERE document_id = :document_id"
-REPLACE_DOCUMENT = """
-    UPDATE documents SET title = :title, source_path = :source_path, content_hash = :content_hash,
-        format = :format, n_bytes = :n_bytes, n_chunks = :n_chunks, n_sentences = :n_sentences,
-        coverage = :coverage, report = :report, updated_at = :now, metadata = :metadata,
-        text_after = :text_after, chunk_tokens = :chunk_tokens, passages = :passages, text_hash = :text_hash,
-        rights = :rights
-    WHERE id = :document_id
-"""
-# Foreign keys cascade to sections, chunks and tags.
-DELETE_DOCUMENT = "DELETE FROM documents WHERE id = :document_id"
 
 
 def insert_document(transaction: Transaction, scored: ScoredDocument, *, now: str) -> int:

@@ -3,9 +3,8 @@
 A library in one SQLite file has the records among its own tables (`LibraryRecords`), so that a snapshot shows
 documents and index together. Machines that share a database keep records of their own (`machine_index.py`).
 
-Tokens of what was written, so that a search on a replica can wait until it has it.
-
-On PostgreSQL a token is a position of the write-ahead log, on SQLite the revision of the library.
+A token says what was written, so that a search on a replica can wait until it has it. On PostgreSQL it is a
+position of the write-ahead log, on SQLite the revision of the library.
 """
 
 from __future__ import annotations
@@ -20,6 +19,14 @@ from shoal.errors import InvalidFieldError
 from shoal.storage import index_tables, vectors
 from shoal.storage.database import Database, Query, Snapshot, Transaction
 from shoal.storage.index_tables import ALL, NO_VECTORS, Changes, OpenChange, SegmentRow
+
+POSITION = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
+REVISION = re.compile(r"[0-9]{1,18}")
+CURRENT = "SELECT CAST(pg_current_wal_lsn() AS text)"
+# A primary has everything.
+HAS = """
+    SELECT NOT pg_is_in_recovery() OR COALESCE(pg_last_wal_replay_lsn() >= CAST(:token AS pg_lsn), false)
+"""
 
 
 class Version(NamedTuple):
@@ -295,15 +302,6 @@ def open_records(database: Database) -> IndexRecords:
     from shoal.storage.machine_index import machine_records
 
     return machine_records(database)
-
-
-POSITION = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
-REVISION = re.compile(r"[0-9]{1,18}")
-CURRENT = "SELECT CAST(pg_current_wal_lsn() AS text)"
-# A primary has everything.
-HAS = """
-    SELECT NOT pg_is_in_recovery() OR COALESCE(pg_last_wal_replay_lsn() >= CAST(:token AS pg_lsn), false)
-"""
 
 
 def token_of(database: Database) -> str:

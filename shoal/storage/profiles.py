@@ -1,4 +1,4 @@
-"""Packed profiles: the reefs of a chunk as one value of its row.
+"""Packed profiles: the reefs of a chunk as one value of its row, and the names of reefs and islands.
 
 A profile is one record of 7 bytes per stored reef, strongest first:
 
@@ -12,7 +12,8 @@ Values are rounded to the nearest step, and larger ones are stored as the larges
 largest z-score is 71 and the largest raw BM25 3,222. The steps have at most three decimal places, so a stored
 value is shown exactly. Everything reads these values, so a library always gives the same numbers.
 
-The names of reefs and islands by the scorer data that numbers them.
+Names are stored by the scorer data that numbers the reefs, because documents may be scored with different
+data.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ from shoal.storage.database import Snapshot, Transaction, listed
 if TYPE_CHECKING:
     from lagoon import ReefArrays
 
-
 RECORD = np.dtype(
     [
         ("reef_id", "u1"),
@@ -59,6 +59,26 @@ BATCH = 65_536
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
+COUNT_REEFS = "SELECT COUNT(island_id) FROM reefs WHERE data_checksum = :data_checksum"
+WRITE_REEF = """
+    INSERT INTO reefs (data_checksum, reef_id, reef_name, island_id, island_name, island_scale)
+    VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (data_checksum, reef_id) DO UPDATE SET reef_name = excluded.reef_name,
+        island_id = excluded.island_id, island_name = excluded.island_name,
+        island_scale = excluded.island_scale
+"""
+REEFS = """
+    SELECT data_checksum, reef_id, reef_name, island_id, island_name, island_scale FROM reefs
+    WHERE data_checksum IN ({checksums})
+"""
+SOME_REEFS = f"{REEFS} AND reef_id IN ({{ids}})"
+ANY_CHUNK = "SELECT 1 FROM chunks WHERE data_checksum = :data_checksum LIMIT 1"
+DELETE_REEFS = "DELETE FROM reefs WHERE data_checksum = :data_checksum"
+# For the views that unpack profiles.
+RANKS, BYTES = "SELECT rank FROM ranks ORDER BY rank", "SELECT bytes FROM all_bytes"
+DELETE_RANKS, DELETE_BYTES = "DELETE FROM ranks", "DELETE FROM all_bytes"
+WRITE_RANK, WRITE_BYTES = "INSERT INTO ranks VALUES (?)", "INSERT INTO all_bytes VALUES (?)"
+_RANKS, _BYTES = [(rank,) for rank in range(256)], bytes(range(256))
 
 
 def reef_ids_of(profile: bytes) -> bytes:
@@ -211,28 +231,6 @@ def _bounds(lengths: Ints) -> Ints:
     bounds = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=bounds[1:])
     return bounds
-
-
-COUNT_REEFS = "SELECT COUNT(island_id) FROM reefs WHERE data_checksum = :data_checksum"
-WRITE_REEF = """
-    INSERT INTO reefs (data_checksum, reef_id, reef_name, island_id, island_name, island_scale)
-    VALUES (?, ?, ?, ?, ?, ?)
-    ON CONFLICT (data_checksum, reef_id) DO UPDATE SET reef_name = excluded.reef_name,
-        island_id = excluded.island_id, island_name = excluded.island_name,
-        island_scale = excluded.island_scale
-"""
-REEFS = """
-    SELECT data_checksum, reef_id, reef_name, island_id, island_name, island_scale FROM reefs
-    WHERE data_checksum IN ({checksums})
-"""
-SOME_REEFS = f"{REEFS} AND reef_id IN ({{ids}})"
-ANY_CHUNK = "SELECT 1 FROM chunks WHERE data_checksum = :data_checksum LIMIT 1"
-DELETE_REEFS = "DELETE FROM reefs WHERE data_checksum = :data_checksum"
-# For the views that unpack profiles.
-RANKS, BYTES = "SELECT rank FROM ranks ORDER BY rank", "SELECT bytes FROM all_bytes"
-DELETE_RANKS, DELETE_BYTES = "DELETE FROM ranks", "DELETE FROM all_bytes"
-WRITE_RANK, WRITE_BYTES = "INSERT INTO ranks VALUES (?)", "INSERT INTO all_bytes VALUES (?)"
-_RANKS, _BYTES = [(rank,) for rank in range(256)], bytes(range(256))
 
 
 class NamedReef(NamedTuple):

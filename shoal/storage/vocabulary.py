@@ -1,11 +1,7 @@
-"""Observed and learned words as stored in the database: their records, and the queries that read them.
-
-Writing learned words: the rows of a future version, and the version that publishes them.
+"""Observed and learned words as stored in the database: records, queries, and the writing of new versions.
 
 Rows are written before their version exists and have no effect until then. So a learn can write many rows in
-short transactions and publish them in one.
-
-No function here begins or ends a transaction.
+short transactions and publish them in one. No function here begins or ends a transaction.
 """
 
 from __future__ import annotations
@@ -23,6 +19,94 @@ from shoal.storage.document_queries import literal
 
 if TYPE_CHECKING:
     from shoal.storage.database import Snapshot
+
+
+NEWEST = "SELECT version, data_checksum FROM vocabulary_versions ORDER BY version DESC LIMIT 1"
+CHECKSUM_OF = "SELECT data_checksum FROM vocabulary_versions WHERE version = :version"
+_COLUMNS = """w.id, w.word, w.word_id, w.retired, w.is_compound, w.specificity, w.idf_q, w.weight_q,
+    w.n_occurrences, w.n_documents"""
+# Selects the row of a word that is valid at a version.
+_HOLDS = """w.from_version = (
+    SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = w.word AND v.from_version <= :version)"""
+AT = f"SELECT {_COLUMNS} FROM custom_words w WHERE w.retired = 0 AND {_HOLDS} ORDER BY w.word_id"
+SINCE = f"""
+    SELECT {_COLUMNS} FROM custom_words w
+    WHERE w.from_version > :since AND w.from_version <= :version AND {_HOLDS} ORDER BY w.word_id
+"""
+FIND = f"SELECT {_COLUMNS} FROM custom_words w WHERE w.word IN ({{words}}) AND {_HOLDS} ORDER BY w.word_id"
+# The newest version, with those of some words that are known or retired at it, and their reefs.
+FIND_NEWEST = f"""
+    SELECT n.version, n.data_checksum, {_COLUMNS}, r.reef_id, r.bm25_q, r.association_strength, r.probability
+    FROM ({NEWEST}) n
+    LEFT JOIN custom_words w ON w.word IN ({{words}}) AND w.from_version = (
+        SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = w.word AND v.from_version <= n.version)
+    LEFT JOIN word_reefs r ON r.custom_word_id = w.id AND w.retired = 0
+    ORDER BY w.word_id, w.id, r.association_strength DESC, r.reef_id
+"""
+REEFS_OF = """
+    SELECT custom_word_id, reef_id, bm25_q, association_strength, probability FROM word_reefs
+    WHERE custom_word_id IN ({ids}) ORDER BY custom_word_id, association_strength DESC, reef_id
+"""
+CHANGED_NAMES = """
+    SELECT DISTINCT word FROM custom_words WHERE from_version > :since AND from_version <= :version
+"""
+N_WORDS = "SELECT n_words FROM vocabulary_versions WHERE version = :version"
+# The vocabulary listing, most frequent words first.
+_LISTED = f"FROM custom_words w WHERE w.retired = 0 {{contains}} AND {_HOLDS}"
+CONTAINS = "AND w.word LIKE :pattern ESCAPE '!'"
+COUNT_LISTED = "SELECT COUNT(*) " + _LISTED
+LIST = f"""
+    SELECT {_COLUMNS}, w.from_version {_LISTED}
+    ORDER BY w.n_occurrences DESC, w.word LIMIT :limit OFFSET :offset
+"""
+FROM_VERSIONS = f"""
+    SELECT w.word, w.from_version FROM custom_words w
+    WHERE w.word IN ({{words}}) AND w.retired = 0 AND {_HOLDS}
+"""
+# Documents with the number of observed occurrences of a word in these forms: NULL if the observations were
+# not kept, 0 if the document does not use the word.
+USERS_AMONG = """
+    SELECT d.id AS document_id, d.title,
+           (SELECT CASE WHEN EXISTS (SELECT 1 FROM observed_words t WHERE t.observed_id = o.id) THEN (
+                SELECT COALESCE(SUM(w.n_occurrences), 0) FROM observed_words w
+                WHERE w.observed_id = o.id AND w.kind = :kind AND w.word IN ({forms})) END
+            FROM observed_documents o
+            WHERE o.content_hash = d.content_hash AND o.state IN ('pending', 'learned')) AS n_occurrences
+    FROM documents d WHERE d.id IN ({ids})
+"""
+IDS_OF = "SELECT word, MAX(word_id) AS word_id FROM custom_words WHERE word IN ({words}) GROUP BY word"
+MAX_WORD_ID = "SELECT MAX(word_id) FROM custom_words WHERE from_version <= :version"
+# The oldest version with which items of an open wave are scored.
+OLDEST_IN_USE = """
+    SELECT MIN(w.vocabulary_version) FROM waves w JOIN jobs j ON j.id = w.job_id
+    WHERE w.stage <> 'done' AND j.status IN ('enqueued', 'processing')
+"""
+_MORE_USERS = 4
+"""Factor of documents read per requested document, because some may use another word of the same stem."""
+INSERT_VERSION = """
+    INSERT INTO vocabulary_versions (version, created_at, job_id, wave, n_words, data_checksum)
+    VALUES (:version, :now, :job_id, :wave, :n_words, :data_checksum)
+"""
+INSERT_WORD = """
+    INSERT INTO custom_words (word, word_hash, word_id, from_version, created_at, retired, is_compound,
+                              specificity, idf_q, weight_q, n_occurrences, n_documents)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+# Rows of a version are written in slices; the rows of the current slice have the largest ids.
+ROW_IDS_AFTER = "SELECT word, id FROM custom_words WHERE id > :last AND from_version = :version"
+LAST_ROW_ID = "SELECT COALESCE(MAX(id), 0) FROM custom_words"
+INSERT_REEF = """
+    INSERT INTO word_reefs (custom_word_id, reef_id, bm25_q, association_strength, probability)
+    VALUES (?, ?, ?, ?, ?)
+"""
+# Rows of versions that were never published.
+UNPUBLISHED_ROWS = "SELECT id FROM custom_words WHERE from_version > :version ORDER BY id LIMIT :limit"
+DELETE_ROW = "DELETE FROM custom_words WHERE id = :id AND from_version > :version"
+# Rows that no version in use needs: a later row is valid at each of them.
+DELETE_SUPERSEDED = """
+    DELETE FROM custom_words WHERE word = :word AND from_version < (
+        SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = :word AND v.from_version <= :floor)
+"""
 
 
 class Kind(enum.IntEnum):
@@ -106,73 +190,6 @@ class LearnedWord:
         return not any(reef.probability for reef in self.reefs)
 
 
-NEWEST = "SELECT version, data_checksum FROM vocabulary_versions ORDER BY version DESC LIMIT 1"
-CHECKSUM_OF = "SELECT data_checksum FROM vocabulary_versions WHERE version = :version"
-
-_COLUMNS = """w.id, w.word, w.word_id, w.retired, w.is_compound, w.specificity, w.idf_q, w.weight_q,
-    w.n_occurrences, w.n_documents"""
-# Selects the row of a word that is valid at a version.
-_HOLDS = """w.from_version = (
-    SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = w.word AND v.from_version <= :version)"""
-
-AT = f"SELECT {_COLUMNS} FROM custom_words w WHERE w.retired = 0 AND {_HOLDS} ORDER BY w.word_id"
-SINCE = f"""
-    SELECT {_COLUMNS} FROM custom_words w
-    WHERE w.from_version > :since AND w.from_version <= :version AND {_HOLDS} ORDER BY w.word_id
-"""
-FIND = f"SELECT {_COLUMNS} FROM custom_words w WHERE w.word IN ({{words}}) AND {_HOLDS} ORDER BY w.word_id"
-# The newest version, with those of some words that are known or retired at it, and their reefs.
-FIND_NEWEST = f"""
-    SELECT n.version, n.data_checksum, {_COLUMNS}, r.reef_id, r.bm25_q, r.association_strength, r.probability
-    FROM ({NEWEST}) n
-    LEFT JOIN custom_words w ON w.word IN ({{words}}) AND w.from_version = (
-        SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = w.word AND v.from_version <= n.version)
-    LEFT JOIN word_reefs r ON r.custom_word_id = w.id AND w.retired = 0
-    ORDER BY w.word_id, w.id, r.association_strength DESC, r.reef_id
-"""
-REEFS_OF = """
-    SELECT custom_word_id, reef_id, bm25_q, association_strength, probability FROM word_reefs
-    WHERE custom_word_id IN ({ids}) ORDER BY custom_word_id, association_strength DESC, reef_id
-"""
-CHANGED_NAMES = """
-    SELECT DISTINCT word FROM custom_words WHERE from_version > :since AND from_version <= :version
-"""
-N_WORDS = "SELECT n_words FROM vocabulary_versions WHERE version = :version"
-
-# The vocabulary listing, most frequent words first.
-_LISTED = f"FROM custom_words w WHERE w.retired = 0 {{contains}} AND {_HOLDS}"
-CONTAINS = "AND w.word LIKE :pattern ESCAPE '!'"
-COUNT_LISTED = "SELECT COUNT(*) " + _LISTED
-LIST = f"""
-    SELECT {_COLUMNS}, w.from_version {_LISTED}
-    ORDER BY w.n_occurrences DESC, w.word LIMIT :limit OFFSET :offset
-"""
-FROM_VERSIONS = f"""
-    SELECT w.word, w.from_version FROM custom_words w
-    WHERE w.word IN ({{words}}) AND w.retired = 0 AND {_HOLDS}
-"""
-# Documents with the number of observed occurrences of a word in these forms: NULL if the observations were
-# not kept, 0 if the document does not use the word.
-USERS_AMONG = """
-    SELECT d.id AS document_id, d.title,
-           (SELECT CASE WHEN EXISTS (SELECT 1 FROM observed_words t WHERE t.observed_id = o.id) THEN (
-                SELECT COALESCE(SUM(w.n_occurrences), 0) FROM observed_words w
-                WHERE w.observed_id = o.id AND w.kind = :kind AND w.word IN ({forms})) END
-            FROM observed_documents o
-            WHERE o.content_hash = d.content_hash AND o.state IN ('pending', 'learned')) AS n_occurrences
-    FROM documents d WHERE d.id IN ({ids})
-"""
-
-IDS_OF = "SELECT word, MAX(word_id) AS word_id FROM custom_words WHERE word IN ({words}) GROUP BY word"
-MAX_WORD_ID = "SELECT MAX(word_id) FROM custom_words WHERE from_version <= :version"
-
-# The oldest version with which items of an open wave are scored.
-OLDEST_IN_USE = """
-    SELECT MIN(w.vocabulary_version) FROM waves w JOIN jobs j ON j.id = w.job_id
-    WHERE w.stage <> 'done' AND j.status IN ('enqueued', 'processing')
-"""
-
-
 class Version(NamedTuple):
     """A version of the vocabulary; `data_checksum` identifies the lagoon data of its words, None if it has no
     words."""
@@ -187,10 +204,6 @@ class VocabularyEntry(NamedTuple):
     word_id: int
     word: str
     learned: LearnedWord | None
-
-
-_MORE_USERS = 4
-"""Factor of documents read per requested document, because some may use another word of the same stem."""
 
 
 def newest(snapshot: Snapshot) -> Version:
@@ -361,32 +374,6 @@ def _known_word(row: Any, reefs: Mapping[int, Sequence[LearnedReef]]) -> Vocabul
         reefs=tuple(reefs.get(row["id"], ())),
     )
     return VocabularyEntry(row["word_id"], row["word"], learned)
-
-
-INSERT_VERSION = """
-    INSERT INTO vocabulary_versions (version, created_at, job_id, wave, n_words, data_checksum)
-    VALUES (:version, :now, :job_id, :wave, :n_words, :data_checksum)
-"""
-INSERT_WORD = """
-    INSERT INTO custom_words (word, word_hash, word_id, from_version, created_at, retired, is_compound,
-                              specificity, idf_q, weight_q, n_occurrences, n_documents)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-# Rows of a version are written in slices; the rows of the current slice have the largest ids.
-ROW_IDS_AFTER = "SELECT word, id FROM custom_words WHERE id > :last AND from_version = :version"
-LAST_ROW_ID = "SELECT COALESCE(MAX(id), 0) FROM custom_words"
-INSERT_REEF = """
-    INSERT INTO word_reefs (custom_word_id, reef_id, bm25_q, association_strength, probability)
-    VALUES (?, ?, ?, ?, ?)
-"""
-# Rows of versions that were never published.
-UNPUBLISHED_ROWS = "SELECT id FROM custom_words WHERE from_version > :version ORDER BY id LIMIT :limit"
-DELETE_ROW = "DELETE FROM custom_words WHERE id = :id AND from_version > :version"
-# Rows that no version in use needs: a later row is valid at each of them.
-DELETE_SUPERSEDED = """
-    DELETE FROM custom_words WHERE word = :word AND from_version < (
-        SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = :word AND v.from_version <= :floor)
-"""
 
 
 def write_learned(

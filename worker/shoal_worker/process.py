@@ -1,6 +1,7 @@
 """The worker process: a parent loads the scorer and forks, its children claim and process work.
 
-Process one batch: claim it, notify another worker while more work waits, process it, and check again.
+A child claims one batch, notifies another worker while more work waits, processes the batch, and checks
+again.
 
 On PostgreSQL, threads claim work when the database notifies of it: one listens for `main`, and one for the
 collections, which the catalog marks. The broker's message usually comes first. Without the broker, these
@@ -56,7 +57,6 @@ from shoal_worker.reconciler import Reconciler, Slots, WatchdogProcess, worker_n
 if TYPE_CHECKING:
     from shoal.encoders.encoder import Encoder
 
-
 QUIET_LOGGERS = ("celery.app.trace", "celery.worker.strategy", "celery.pool")
 """Celery loggers that write a line for every task; the worker logs its batches itself."""
 
@@ -73,6 +73,9 @@ KILLED_EXIT_CODE = 1
 """Exit code of a worker that exceeded STOP_SECONDS."""
 
 log = structlog.get_logger(__name__)
+WAIT_SECONDS = 60.0
+MESSAGE_SECONDS = 0.5
+"""How long the broker's message has to come first."""
 
 
 def main(settings: Settings | None = None, *, scorer: Scorer | None = None) -> int:
@@ -429,11 +432,6 @@ def _log_context(database: Database, batch: Batch) -> dict[str, Any]:
     """Return the jobs of a batch and the trace ids of their requests, for all log lines about the batch."""
     jobs = {item.job_id for item in batch.items} | ({batch.wave.job_id} if batch.wave else set())
     return {"jobs": sorted(jobs), "trace_ids": trace_ids(database, sorted(jobs))}
-
-
-WAIT_SECONDS = 60.0
-MESSAGE_SECONDS = 0.5
-"""How long the broker's message has to come first."""
 
 
 class WorkListener:

@@ -1,13 +1,12 @@
-"""The thread of every worker process that recovers interrupted work and sends heartbeats.
+"""Recovery in a worker: a thread of every child, and the watchdog (`python -m shoal_worker.reconciler`).
 
-It runs in the children, not in the parent. SQLite must not be open in a process that forks: its locks belong
-to the process, but its record of them would be copied. The parent forks whenever it replaces a child.
+The thread recovers interrupted work and sends heartbeats. It runs in the children, not in the parent. SQLite
+must not be open in a process that forks: its locks belong to the process, but its record of them would be
+copied. The parent forks whenever it replaces a child.
 
-`python -m shoal_worker.reconciler`: the process that renews a worker's leases and kills children that hang.
-
-The worker's parent starts it and restarts it if it dies. It is a separate program because neither parent nor
-children can do this: SQLite must not be open in the parent, which forks, and a busy child may be unable to
-run other threads.
+The watchdog renews a worker's leases and kills children that hang. The worker's parent starts it and restarts
+it if it dies. It is a separate program because neither parent nor children can do this: SQLite must not be
+open in the parent, and a busy child may be unable to run other threads.
 """
 
 from __future__ import annotations
@@ -55,6 +54,9 @@ unless the broker is down or Celery's pool hangs (its processes share locks, and
 releases its lock)."""
 
 log = structlog.get_logger(__name__)
+SLOT_BYTES = 512
+"""More than the length of any owner (`shoal.jobs.queue.claims`)."""
+RESTART_SECONDS = 1.0
 
 
 def worker_name(parent: int) -> str:
@@ -183,12 +185,6 @@ class Reconciler:
         with self._busy:
             log.warning("the worker's parent has died; this process exits")
             os._exit(0)
-
-
-SLOT_BYTES = 512
-"""More than the length of any owner (`shoal.jobs.queue.claims`)."""
-
-RESTART_SECONDS = 1.0
 
 
 class Slots:

@@ -1,6 +1,6 @@
-"""Pages of notes: lists and searches, single notes with their evidence, and the forms that change a note.
+"""Pages of notes: lists and searches, single notes with their evidence, and the forms that change them.
 
-Pages that add notes, compare and merge them, and show a search in notes step by step.
+Other pages add notes, compare and merge them, and show a search in notes step by step.
 """
 
 from __future__ import annotations
@@ -41,6 +41,13 @@ COUNTS = 20
 VERDICTS = {"yes": True, "no": False}
 """Whether a note was applicable, by the value of the button."""
 Form = MultiDict[str, str]
+ENVIRONMENT = ("os", "repo", "cwd", "mcp_servers", "env_tags")
+"""Query parameters that describe an environment."""
+KEPT = ("owner", "q", *ENVIRONMENT)
+"""Query parameters that go along from a list to a note and back."""
+PROPOSALS = 20
+MERGES = 20
+"""Latest merges of the log that are listed."""
 
 
 class State(enum.StrEnum):
@@ -56,10 +63,6 @@ STATE_NAMES = {
     State.not_pinned: "not pinned",
     State.all: "deprecated ones too",
 }
-ENVIRONMENT = ("os", "repo", "cwd", "mcp_servers", "env_tags")
-"""Query parameters that describe an environment."""
-KEPT = ("owner", "q", *ENVIRONMENT)
-"""Query parameters that go along from a list to a note and back."""
 
 
 class Filters(NamedTuple):
@@ -487,11 +490,6 @@ def new_note_address() -> str:
 def compare_address() -> str:
     """Return the URL to which the form that compares the notes of this owner is sent."""
     return flask.url_for("console.compare_notes", **kept("owner"))
-
-
-PROPOSALS = 20
-MERGES = 20
-"""Latest merges of the log that are listed."""
 
 
 @blueprint.get("/notes/proposals")

@@ -13,8 +13,8 @@ from shoal.engine import Engine
 from shoal.errors import FilterError, NotFoundError, QueryError
 from shoal.facets.counting import toggled
 from shoal.facets.requests import make_facets
-from shoal.filters.conditions import Node, text_of
 from shoal.filters.parsing import make_filter
+from shoal.filters.tree import Node, text_of
 from shoal.models.documents import DocFormat
 from shoal.models.explanations import Explanation, Word
 from shoal.models.search import DEFAULT as DEFAULT_PRESET

@@ -1,9 +1,8 @@
-"""Visible text of XML and HTML, by their text nodes: tags are found by patterns, not by a tree.
+"""Words of files that are XML or HTML, compared with the words of the documents made of them.
 
-Words of a file compared with words of its document.
-
-A word is a run of letters and digits, in normal form NFKC and without case. In scripts that put no spaces
-between words, each character counts. White space, punctuation and marks are no words.
+The visible text of markup is read by its text nodes: tags are found by patterns, not by a tree. A word is a
+run of letters and digits, in normal form NFKC and without case. In scripts that put no spaces between words,
+each character counts. White space, punctuation and marks are no words.
 """
 
 from __future__ import annotations
@@ -28,6 +27,73 @@ _ENCODING = re.compile(
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _HEAD_BYTES = 4096
 _HIDDEN_SECTIONS = (("<!--", "-->"), ("<?", "?>"))
+_INLINE = (
+    "a|abbr|acronym|b|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|ins|kbd|mark|nobr|q|s|samp|small|span|strike|"
+    "strong|sub|sup|time|tt|u|var|wbr"
+)
+_RAW = re.compile(r"<(?:[sS](?:cript|tyle|CRIPT|TYLE)|[tT](?:itle|ITLE))(?=[\s/>])")
+_UNSEEN = re.compile(
+    r"<(?:[tT]emplate|[nN]o(?:script|frames|embed)|head|HEAD|[iI]frame|[oO]bject|[aA]udio|[vV]ideo|canvas|map|MAP"
+    r"|datalist|rp|annotation|annotation-xml|desc|metadata|button|BUTTON|[sS]elect|SELECT|textarea|dialog|progress|meter)"
+    r"(?=[\s/>])"
+)
+_FORMULA = re.compile(r"<(?:m:)?math(?=[\s>])")
+_ALTERNATIVE = re.compile(r"""\salttext\s?=\s?(?:"([^"]*)"|'([^']*)')""")
+_ANNOTATION = re.compile(r"<(?:m:)?annotation(?=[\s>])[^<>]*>([^<]*)<")
+# Of elements: attributes are found first, because they are rare.
+_HIDDEN = (
+    re.compile(r"hidden(?=[\s=/>])"),
+    re.compile(r"display\s?:\s?none"),
+    re.compile(r"visibility\s?:\s?hidden"),
+)
+_OPEN_TAG = re.compile(r"<([a-zA-Z][\w:-]{0,60})[^<>]*>")
+_ODD_QUOTE = re.compile(r"""(<[a-zA-Z](?:[^<>"']|"[^"<>]*"|'[^'<>]*')*+)(?:"[^"]*"|'[^']*')""")
+_ODD_VALUE = re.compile(r"""=(?:"[^"<>]*[<>]|'[^'<>]*[<>])""")
+_MAX_ODD = 5  # values of a tag with brackets in them
+_INLINE_TAG = re.compile(rf"</?(?:{_INLINE})(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_TAG = re.compile(r"<[/!?a-zA-Z][^<>]*>")
+_VOID = frozenset(
+    [
+        "area",
+        "base",
+        "br",
+        "col",
+        "embed",
+        "hr",
+        "img",
+        "input",
+        "link",
+        "meta",
+        "param",
+        "source",
+        "track",
+        "wbr",
+    ]
+)
+_MAX_TAG_CHARS = 5000
+_MAX_UNCLOSED = 10
+_MAX_DEPTH = 1000
+_ASCII_WORD = re.compile(r"[a-z0-9]+")
+_SIMPLE_WORD = re.compile(r"[^\W_]+")
+# Characters besides letters of Latin, Greek and Cyrillic and usual marks: words of them need more care.
+_UNUSUAL = re.compile(
+    "[^\x00-\xa9\xab\xac\xae-\xb1\xb4-\xb7\xbb\xbf-\u0130\u0134-\u013e\u0141-\u0148\u014a-\u017e\u0386-\u03ce\u0400-\u0481\u2010-\u2015\u2018-\u2022\u2039\u203a\u20ac]"
+)
+# Thai to Burmese, Khmer, and from the radicals to the ideographs and syllables of East Asia.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+# Inside of words and not seen: soft hyphens, joiners, marks of direction, and marks above letters.
+_INVISIBLE = re.compile(
+    "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\u0300-\u036f\u064b-\u0652\u0640]"
+)
+# Ligatures of Arabic come in the order of reading or of drawing.
+_LAM_ALEF = re.compile("[\u0622\u0623\u0625\u0627\u0644]{2,40}")
+_MAX_JOINED_CHARS = 60
+_MAX_DIVIDED = 50_000
+_MAX_JOINED = 40  # words of a file that are one of the document, such as letters set apart
 
 
 def decoded(data: bytes) -> str:
@@ -126,54 +192,6 @@ class XmlRules:
         return {name: html.unescape("".join(texts)) for name, texts in out.items() if texts}
 
 
-_INLINE = (
-    "a|abbr|acronym|b|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|ins|kbd|mark|nobr|q|s|samp|small|span|strike|"
-    "strong|sub|sup|time|tt|u|var|wbr"
-)
-_RAW = re.compile(r"<(?:[sS](?:cript|tyle|CRIPT|TYLE)|[tT](?:itle|ITLE))(?=[\s/>])")
-_UNSEEN = re.compile(
-    r"<(?:[tT]emplate|[nN]o(?:script|frames|embed)|head|HEAD|[iI]frame|[oO]bject|[aA]udio|[vV]ideo|canvas|map|MAP"
-    r"|datalist|rp|annotation|annotation-xml|desc|metadata|button|BUTTON|[sS]elect|SELECT|textarea|dialog|progress|meter)"
-    r"(?=[\s/>])"
-)
-_FORMULA = re.compile(r"<(?:m:)?math(?=[\s>])")
-_ALTERNATIVE = re.compile(r"""\salttext\s?=\s?(?:"([^"]*)"|'([^']*)')""")
-_ANNOTATION = re.compile(r"<(?:m:)?annotation(?=[\s>])[^<>]*>([^<]*)<")
-# Of elements: attributes are found first, because they are rare.
-_HIDDEN = (
-    re.compile(r"hidden(?=[\s=/>])"),
-    re.compile(r"display\s?:\s?none"),
-    re.compile(r"visibility\s?:\s?hidden"),
-)
-_OPEN_TAG = re.compile(r"<([a-zA-Z][\w:-]{0,60})[^<>]*>")
-_ODD_QUOTE = re.compile(r"""(<[a-zA-Z](?:[^<>"']|"[^"<>]*"|'[^'<>]*')*+)(?:"[^"]*"|'[^']*')""")
-_ODD_VALUE = re.compile(r"""=(?:"[^"<>]*[<>]|'[^'<>]*[<>])""")
-_MAX_ODD = 5  # values of a tag with brackets in them
-_INLINE_TAG = re.compile(rf"</?(?:{_INLINE})(?:\s[^<>]*)?/?>", re.IGNORECASE)
-_TAG = re.compile(r"<[/!?a-zA-Z][^<>]*>")
-_VOID = frozenset(
-    [
-        "area",
-        "base",
-        "br",
-        "col",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "link",
-        "meta",
-        "param",
-        "source",
-        "track",
-        "wbr",
-    ]
-)
-_MAX_TAG_CHARS = 5000
-_MAX_UNCLOSED = 10
-_MAX_DEPTH = 1000
-
-
 def visible_html(page: str, *, is_xml: bool = False) -> str:
     """Return the visible text of a page: without scripts, hidden elements, and what stands in for media."""
     page = without_sections(page, "<!--", "-->")
@@ -240,29 +258,6 @@ def _end_of(page: str, at: int, name: str) -> int:
         if not depth:
             return tag.end()
     return -1
-
-
-_ASCII_WORD = re.compile(r"[a-z0-9]+")
-_SIMPLE_WORD = re.compile(r"[^\W_]+")
-# Characters besides letters of Latin, Greek and Cyrillic and usual marks: words of them need more care.
-_UNUSUAL = re.compile(
-    "[^\x00-\xa9\xab\xac\xae-\xb1\xb4-\xb7\xbb\xbf-\u0130\u0134-\u013e\u0141-\u0148\u014a-\u017e\u0386-\u03ce\u0400-\u0481\u2010-\u2015\u2018-\u2022\u2039\u203a\u20ac]"
-)
-# Thai to Burmese, Khmer, and from the radicals to the ideographs and syllables of East Asia.
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
-    "\U00020000-\U0003ffff"
-)
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
-# Inside of words and not seen: soft hyphens, joiners, marks of direction, and marks above letters.
-_INVISIBLE = re.compile(
-    "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\u0300-\u036f\u064b-\u0652\u0640]"
-)
-# Ligatures of Arabic come in the order of reading or of drawing.
-_LAM_ALEF = re.compile("[\u0622\u0623\u0625\u0627\u0644]{2,40}")
-_MAX_JOINED_CHARS = 60
-_MAX_DIVIDED = 50_000
-_MAX_JOINED = 40  # words of a file that are one of the document, such as letters set apart
 
 
 def words_of(text: str) -> list[str]:

@@ -1,11 +1,8 @@
 """Claim work: a claim leases the next items in fair order to one owner, in one short transaction.
 
 Workers work only on what they have claimed, so a repeated, late or needless message does no harm. Two claims
-never hold the same item.
-
-Owners of leases, and whether their processes are alive.
-
-An owner is `HOST:PID:START:PARENT:PARENTSTART-UUID`:
+never hold the same item. An owner says which process holds a lease, so that others can see whether it is
+alive. It is `HOST:PID:START:PARENT:PARENTSTART-UUID`:
 
 HOST                  the boot of a machine and the process namespace in which the pids are valid: names of
                       machines may repeat, and every machine numbers its first namespace alike
@@ -51,6 +48,10 @@ from shoal.support.clock import timestamp_at
 
 _READY = {Stage.discover: statements.READY_UNDISCOVERED, Stage.score: statements.READY_ORIGINALS}
 """Queries for the ready items of the stages in which items of equal content wait for each other."""
+DEAD_STATES = "ZXx"
+"""State letters in /proc/PID/stat of a process that has ended, reaped or not."""
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""Random for each boot of a kernel, and the same in all of its containers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,13 +483,6 @@ def _work_item(columns: tuple[Any, ...], wave: WaveRef, vocabulary_version: int 
             rights=rights_from_json(rights),
         ),
     )
-
-
-DEAD_STATES = "ZXx"
-"""State letters in /proc/PID/stat of a process that has ended, reaped or not."""
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-"""Random for each boot of a kernel, and the same in all of its containers."""
 
 
 class _Process(NamedTuple):

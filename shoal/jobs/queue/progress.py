@@ -1,9 +1,9 @@
-"""Progress, speed and remaining time of a job, computed from the counts of the job and its waves.
+"""How far jobs are: their progress, speed and remaining time, and what waits.
 
-What a claim passes by: items that wait for another item, and jobs without claimable work.
-
-A claim that finds them notes it in the database, so that the next one does not look at them again. Each
-change that may end a wait wakes them (`wake`). So a claim costs the same however many items and jobs wait.
+Progress is computed from the counts of a job and its waves. A claim passes by items that wait for another
+item, and jobs without claimable work. If it finds them, it notes it in the database, so that the next one
+does not look at them again. Each change that may end a wait wakes them (`wake`). So a claim costs the same
+however many items and jobs wait.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ SAMPLE_SECONDS = 1.0
 """Shortest time between two samples of a job."""
 MAX_JOBS = 256
 """Number of jobs with samples; the least recently used ones are dropped."""
+MAX_WAITS = 200
+"""Waiting items and jobs that one look for work passes by, and one transaction parks: about 20 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +187,6 @@ def _estimate(fraction: float, fraction_gained: float, items: int, n_bytes: int,
         bytes_per_second=fraction_gained * n_bytes / seconds,
         seconds_left=(1 - fraction) * seconds / fraction_gained,
     )
-
-
-MAX_WAITS = 200
-"""Waiting items and jobs that one look for work passes by, and one transaction parks: about 20 ms."""
 
 
 class Parked(enum.IntEnum):

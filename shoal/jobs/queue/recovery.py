@@ -1,13 +1,11 @@
-"""Recover from interruptions: leases of dead owners, abandoned uploads, lost messages.
+"""Recover from interruptions: leases of dead owners, abandoned uploads, lost messages, and hanging processes.
 
-Every worker process runs this every `reconcile_seconds`. It is idempotent and safe to run anywhere at any
+Every worker process recovers every `reconcile_seconds`. It is idempotent and safe to run anywhere at any
 time: each step reads first, then changes only rows that are still in the state it read.
 
-Renew the leases of working processes and kill a process that exceeds its time limit.
-
 A process cannot watch itself: a single call into C, such as a regular expression match, may hold the
-interpreter and block every thread of the process. So a separate process watches, which never touches a
-document.
+interpreter and block every thread of the process. So a separate process, which never touches a document,
+renews the leases of working processes and kills a process that exceeds its time limit.
 """
 
 from __future__ import annotations
@@ -47,6 +45,14 @@ INTERRUPTION = 1
 but a document that kills its whole container must fail eventually."""
 
 log = logging.getLogger(__name__)
+ROUND_SECONDS = 1.0
+"""Longest time between two rounds; short leases shorten it."""
+RENEW_BELOW = 2 / 3
+"""A lease is renewed when less than this share of it is left, so two failed renewals do no harm."""
+FULL_TIME_BYTES = 32 * MIB
+"""Document size that gets the full `item_time_limit`. Larger documents get proportionally more."""
+MIN_TIME_SHARE = 0.2
+"""Share of `item_time_limit` for small documents: time to wait for a locked disk (`STORE_RETRY_SECONDS`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,18 +255,6 @@ def return_free_pages(database: Database, *, steps: int = ALL_STEPS) -> None:
         free = database.free_pages() - FREE_PAGES
         if free <= 0 or not database.return_pages(min(free, PAGES_PER_STEP)):
             return
-
-
-ROUND_SECONDS = 1.0
-"""Longest time between two rounds; short leases shorten it."""
-
-RENEW_BELOW = 2 / 3
-"""A lease is renewed when less than this share of it is left, so two failed renewals do no harm."""
-
-FULL_TIME_BYTES = 32 * MIB
-"""Document size that gets the full `item_time_limit`. Larger documents get proportionally more."""
-MIN_TIME_SHARE = 0.2
-"""Share of `item_time_limit` for small documents: time to wait for a locked disk (`STORE_RETRY_SECONDS`)."""
 
 
 @dataclass(slots=True)

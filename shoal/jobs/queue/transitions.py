@@ -1,14 +1,15 @@
-"""Record results: an item ends a stage; the last item of a wave opens the next stage or ends the job.
+"""Changes of items and jobs: an item ends a stage, and a job is canceled, retried or removed.
 
-All of this happens in the transaction that stores the result of the item, and only if the owner still holds
-the lease. So a result is stored once, and a wave passes from one stage to the next once.
-
-Changes of whole jobs: cancel, retry, and the removal of finished ones after `job_retention`.
+The last item of a wave opens the next stage or ends the job. All of this happens in the transaction that
+stores the result of the item, and only if the owner still holds the lease. So a result is stored once, and a
+wave passes from one stage to the next once.
 
 A retry puts the failed and canceled items through all stages again. They join new waves at the end of their
 job and start at its first stage. A wave that has learned is never reopened, so documents scored with its
 vocabulary version stay unchanged. The retried items are learned from and scored with the version of their new
 wave, as if they were uploaded now. Their texts are kept as long as the job.
+
+Finished jobs are removed after `job_retention`.
 """
 
 from __future__ import annotations
@@ -45,6 +46,27 @@ CANCELED_REASON = "the job was canceled"
 MAX_COPIES = 1000
 """Copies of the items of a batch that end with them in one transaction: about 50 ms. The first of the others
 is claimed, and ends with the next."""
+ITEMS = 1000
+"""Items canceled in one transaction: about 50 ms."""
+WAVE_ITEMS = 2000
+"""Largest number of items in a new wave, which one transaction creates: about a tenth of a second."""
+JOBS_PER_ROUND = 50
+"""Ended jobs checked per round, oldest first. Every worker runs a round every few seconds."""
+# Ordered by id, that is by creation: few old jobs are still open.
+OLDEST_ENDED_JOBS = """
+    SELECT id, finished_at FROM jobs
+    WHERE status IN ('succeeded', 'partial', 'failed', 'canceled') AND local_owner IS NULL
+    ORDER BY id LIMIT :limit
+"""
+# Repeats the conditions, because a retry may have reopened the job in the meantime.
+COUNTS = """
+    SELECT status, n_succeeded AS succeeded, n_failed AS failed, n_duplicate AS duplicate,
+           n_canceled AS canceled, bytes_done
+    FROM jobs
+    WHERE id = :job_id AND status IN ('succeeded', 'partial', 'failed', 'canceled') AND finished_at < :before
+"""
+# Hides the job. `remove_dropped` deletes its rows in slices.
+DROP_JOB = "UPDATE jobs SET status = 'dropped', idempotency_key = NULL WHERE id = :job_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,10 +374,6 @@ def _count_job(
     )
 
 
-ITEMS = 1000
-"""Items canceled in one transaction: about 50 ms."""
-
-
 def cancel(database: Database, job_id: int) -> Job:
     """Cancel the open items of a job and return the job. A job that has ended is unchanged.
 
@@ -370,10 +388,6 @@ def cancel(database: Database, job_id: int) -> Job:
         with database.write() as transaction:
             n = cancel_items(transaction, job_id, ITEMS)
     return get_job(database, job_id)
-
-
-WAVE_ITEMS = 2000
-"""Largest number of items in a new wave, which one transaction creates: about a tenth of a second."""
 
 
 def retry(database: Database, settings: Settings, job_id: int) -> Job:
@@ -468,26 +482,6 @@ def _requeue(transaction: Transaction, job_id: int, item_ids: Sequence[int]) -> 
     removed = {(metrics.REMOVED_ITEMS, status): n for status, n in reopened.items()}
     metrics.add(transaction, {**removed, (metrics.REMOVED_BYTES, ""): n_bytes})
     return len(rows)
-
-
-JOBS_PER_ROUND = 50
-"""Ended jobs checked per round, oldest first. Every worker runs a round every few seconds."""
-
-# Ordered by id, that is by creation: few old jobs are still open.
-OLDEST_ENDED_JOBS = """
-    SELECT id, finished_at FROM jobs
-    WHERE status IN ('succeeded', 'partial', 'failed', 'canceled') AND local_owner IS NULL
-    ORDER BY id LIMIT :limit
-"""
-# Repeats the conditions, because a retry may have reopened the job in the meantime.
-COUNTS = """
-    SELECT status, n_succeeded AS succeeded, n_failed AS failed, n_duplicate AS duplicate,
-           n_canceled AS canceled, bytes_done
-    FROM jobs
-    WHERE id = :job_id AND status IN ('succeeded', 'partial', 'failed', 'canceled') AND finished_at < :before
-"""
-# Hides the job. `remove_dropped` deletes its rows in slices.
-DROP_JOB = "UPDATE jobs SET status = 'dropped', idempotency_key = NULL WHERE id = :job_id"
 
 
 def drop_expired_jobs(database: Database, settings: Settings, now: float) -> int:

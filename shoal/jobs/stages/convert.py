@@ -1,11 +1,8 @@
 """The convert stage: URLs become files, and files become texts.
 
-It comes first in jobs that have any; texts pass through.
-
-The first step of the convert stage for items that name a URL: the page or file is fetched.
-
-The item then stays in the stage as a file like any other. A page that has not changed ends its item without
-a conversion.
+It comes first in jobs that have any; texts pass through. An item that names a URL takes two steps. The page
+or file is fetched first, and the item then stays in the stage as a file like any other. A page that has not
+changed ends its item without a conversion.
 """
 
 from __future__ import annotations
@@ -54,6 +51,13 @@ if TYPE_CHECKING:
 
 MAX_ANSWER_SHARE = 4
 """Bytes of a converter's answer per byte of the largest document: JSON with escapes, and locators."""
+FIRST_PAUSE = 2.0
+PAUSE_FACTOR = 4.0
+"""Seconds before the second try, and how much longer the pause before each further one is."""
+MAX_PAUSE = 120.0
+"""Longest pause, also of a server that asks for more: the other documents of the wave wait meanwhile."""
+Fetched: TypeAlias = "FetchedFile | Unchanged | Postponed"
+"""The result of one try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,13 +269,6 @@ def _document_of(
     return KnownFile(document_id, file_hash, kind, title, is_at_path=at_path is not None)
 
 
-FIRST_PAUSE = 2.0
-PAUSE_FACTOR = 4.0
-"""Seconds before the second try, and how much longer the pause before each further one is."""
-MAX_PAUSE = 120.0
-"""Longest pause, also of a server that asks for more: the other documents of the wave wait meanwhile."""
-
-
 @dataclass(frozen=True, slots=True)
 class Unchanged:
     """A page whose stored version is the present one. `title`: as submitted."""
@@ -285,10 +282,6 @@ class Postponed:
     """A fetch that failed for a time. `moment`: of the next try, seconds since 1970."""
 
     moment: float
-
-
-Fetched: TypeAlias = "FetchedFile | Unchanged | Postponed"
-"""The result of one try."""
 
 
 class Fetching:

@@ -1,10 +1,10 @@
 """Run a stage on a batch: prepare each item outside any transaction, then store many results in one.
 
 A handler does the work of its stage. This module adds the protocol: it turns errors into failed items, stores
-results only while the lease is held, and lets small documents share a transaction. `queue/watchdog.py` renews
-the leases.
+results only while the lease is held, and lets small documents share a transaction. A process beside this one
+renews the leases (`shoal.jobs.queue.recovery`).
 
-The dedup stage: compare a range of an owner's notes with others.
+The dedup stage is here: it compares a range of an owner's notes with others.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from shoal.encoders.encoder import Encoder
     from shoal.search.query_vectors import QueryVectors
 
-
 WRITE_BYTES = 512 * KIB
 WRITE_ITEMS = 128
 """Small documents that share a write transaction of about 60 ms: uploads get the write lock soon, and the
@@ -71,6 +70,8 @@ RELEASE_RETRY_SECONDS = 30.0
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+PAUSE_SECONDS = 60.0
+"""How long an endpoint that failed is not asked again: other items would meet the same failure."""
 
 
 def handlers_for(
@@ -401,10 +402,6 @@ def _failure(error: Exception, item: WorkItem) -> Outcome:
         extra={"trace_id": trace_id, "job_id": item.job_id, "seq": number},
     )
     return Outcome(ItemStatus.failed, error=f"internal error (trace {trace_id})", error_code=INTERNAL_ERROR)
-
-
-PAUSE_SECONDS = 60.0
-"""How long an endpoint that failed is not asked again: other items would meet the same failure."""
 
 
 class Deduplicating(ItemHandler):

@@ -3,13 +3,11 @@
 The database holds the truth: a message may be lost, repeated, late or out of order without harm. So sending
 gives up quickly, and the queue holds no more messages than needed.
 
-kombu's filesystem transport, made safe for several processes.
-
-kombu writes a message under its final name, so a consumer may read it while it is empty; the JSON error then
-ends the worker. kombu also moves received messages through the system's temporary folder, which may be on
-another file system, full, or shared with other users. Here a message appears complete or not at all, and a
-consumer takes it by one rename within its folder. Unreadable messages are discarded without loss, because the
-reconciler notifies workers again.
+kombu's filesystem transport is made safe for several processes. kombu writes a message under its final name,
+so a consumer may read it while it is empty; the JSON error then ends the worker. kombu also moves received
+messages through the system's temporary folder, which may be on another file system, full, or shared with
+other users. Here a message appears complete or not at all, and a consumer takes it by one rename within its
+folder. Unreadable messages are discarded without loss, because the reconciler notifies workers again.
 """
 
 from __future__ import annotations
@@ -56,6 +54,13 @@ HEARTBEAT_SECONDS = 10
 connection: the worker connects again, and RabbitMQ gives its unacknowledged message to another."""
 
 log = logging.getLogger(__name__)
+MESSAGE_SUFFIX = ".msg"
+"""Suffix after the queue name that kombu's own methods (`_size`, `_purge`) expect."""
+STALE_SECONDS = 60.0
+"""Age of temporary files that only a dead process can have left: longer than any step takes."""
+MAX_DRAIN_SECONDS = 0.1
+"""Longest wait for messages. A worker checks for shutdown between waits and needs two of them to end, so
+Celery's wait of two seconds would delay a Ctrl-C by four."""
 
 
 class WorkerNotifier(Protocol):
@@ -246,17 +251,6 @@ def _use_rabbitmq(app: Celery, settings: Settings, consumer: bool) -> None:
 def _one_attempt(url: str) -> dict[str, object]:
     """Return kombu's options for one attempt at each node of a cluster, whose URLs a `;` separates."""
     return {"max_retries": url.count(";"), "interval_start": 0, "connect_retries_timeout": SEND_SECONDS}
-
-
-MESSAGE_SUFFIX = ".msg"
-"""Suffix after the queue name that kombu's own methods (`_size`, `_purge`) expect."""
-
-STALE_SECONDS = 60.0
-"""Age of temporary files that only a dead process can have left: longer than any step takes."""
-
-MAX_DRAIN_SECONDS = 0.1
-"""Longest wait for messages. A worker checks for shutdown between waits and needs two of them to end, so
-Celery's wait of two seconds would delay a Ctrl-C by four."""
 
 
 class Channel(filesystem.Channel):

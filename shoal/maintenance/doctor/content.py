@@ -1,10 +1,9 @@
-"""Checks of stored documents, totals and notes, and of every value.
+"""Checks of stored documents, learned words, totals and notes, and of every value.
 
 Text is authoritative; everything else can be derived from it. The chunks of a document hold its text, each
 its own and what stands before it. So a chunk that is gone cannot be rebuilt, nor can one whose text has
-changed. The totals that triggers maintain must equal a count.
-
-Checks of learned words: the evidence must match the observations it was summed from.
+changed. The totals that triggers maintain must equal a count, and the evidence of learned words must match
+the observations it was summed from.
 """
 
 from __future__ import annotations
@@ -55,6 +54,42 @@ SCORES = """
     FROM chunks c JOIN sections s ON s.id = c.section_id ORDER BY c.document_id
 """
 DELETE_CHUNKS = "DELETE FROM chunks WHERE document_id = :document_id"
+READ_TOGETHER = 500
+# Observed texts whose `stored` flag is wrong.
+WRONG_STORED = """
+    SELECT o.id FROM observed_documents o
+    WHERE o.state IN ('pending', 'learned')
+      AND (o.stored = 1) <> EXISTS (SELECT 1 FROM documents d WHERE d.content_hash = o.content_hash)
+"""
+SET_STORED = f"""
+    UPDATE observed_documents SET stored = 1 - stored WHERE id IN ({WRONG_STORED})
+"""
+# Observed texts that count in the evidence.
+IN_EVIDENCE = """
+    SELECT id FROM observed_documents WHERE state IN ('learned', 'withdrawn') AND basis = :basis ORDER BY id
+"""
+# The number of these whose observations were pruned: their share of the evidence is unknown.
+PRUNED = f"""
+    SELECT COUNT(*) FROM observed_documents o WHERE o.id IN ({IN_EVIDENCE})
+      AND NOT EXISTS (SELECT 1 FROM observed_words w WHERE w.observed_id = o.id)
+"""
+WORDS = "SELECT DISTINCT word FROM word_evidence WHERE revision <= :revision ORDER BY word"
+N_LEARNING = "SELECT COUNT(*) FROM learning"
+RESET_LEARNING = (
+    "DELETE FROM learning",
+    """INSERT INTO learning (id, revision, basis, learner)
+       SELECT 1, COALESCE(MAX(revision), 0), NULL, NULL FROM word_evidence""",
+)
+# Invalidates the evidence, so that everything is learned again.
+INVALIDATE_EVIDENCE = (
+    "UPDATE learning SET basis = NULL, learner = NULL",
+    "UPDATE observed_documents SET state = 'removed' WHERE state = 'withdrawn'",
+    # Their observations were pruned: a rescore observes their documents again.
+    """UPDATE observed_documents SET state = 'removed' WHERE state = 'learned'
+       AND NOT EXISTS (SELECT 1 FROM observed_words w WHERE w.observed_id = observed_documents.id)""",
+    "UPDATE observed_documents SET state = 'pending' WHERE state = 'learned'",
+)
+SET_N_WORDS = "UPDATE vocabulary_versions SET n_words = :n WHERE version = :version"
 
 
 def _texts(context: CheckContext) -> Sequence[Finding]:
@@ -307,9 +342,6 @@ def _values(context: CheckContext) -> Sequence[Finding]:
     ]
 
 
-READ_TOGETHER = 500
-
-
 def _notes(context: CheckContext) -> Sequence[Finding]:
     with context.database.snapshot() as snapshot:
         damaged = list(_damaged(snapshot, context))
@@ -402,53 +434,12 @@ TEXT_CHECKS = (
     Check("staleness", "passages that are out of date", _staleness),
     Check("totals", "kept totals", _totals, _count_again, reads_all=True),
 )
-
 NOTE_CHECKS = (
     Check("notes", "words and profiles of notes", _notes, _rebuild, reads_all=True),
     Check("note changes", "numbers of changes of notes", _changes, _repair_changes),
     Check("note owners", "owners of shown notes", _owners, _repair_owners, reads_all=True),
 )
-
 VALUE_CHECKS = (Check("values", "the type, range and format of every value", _values, reads_all=True),)
-
-
-# Observed texts whose `stored` flag is wrong.
-WRONG_STORED = """
-    SELECT o.id FROM observed_documents o
-    WHERE o.state IN ('pending', 'learned')
-      AND (o.stored = 1) <> EXISTS (SELECT 1 FROM documents d WHERE d.content_hash = o.content_hash)
-"""
-SET_STORED = f"""
-    UPDATE observed_documents SET stored = 1 - stored WHERE id IN ({WRONG_STORED})
-"""
-# Observed texts that count in the evidence.
-IN_EVIDENCE = """
-    SELECT id FROM observed_documents WHERE state IN ('learned', 'withdrawn') AND basis = :basis ORDER BY id
-"""
-# The number of these whose observations were pruned: their share of the evidence is unknown.
-PRUNED = f"""
-    SELECT COUNT(*) FROM observed_documents o WHERE o.id IN ({IN_EVIDENCE})
-      AND NOT EXISTS (SELECT 1 FROM observed_words w WHERE w.observed_id = o.id)
-"""
-WORDS = "SELECT DISTINCT word FROM word_evidence WHERE revision <= :revision ORDER BY word"
-N_LEARNING = "SELECT COUNT(*) FROM learning"
-RESET_LEARNING = (
-    "DELETE FROM learning",
-    """INSERT INTO learning (id, revision, basis, learner)
-       SELECT 1, COALESCE(MAX(revision), 0), NULL, NULL FROM word_evidence""",
-)
-
-# Invalidates the evidence, so that everything is learned again.
-INVALIDATE_EVIDENCE = (
-    "UPDATE learning SET basis = NULL, learner = NULL",
-    "UPDATE observed_documents SET state = 'removed' WHERE state = 'withdrawn'",
-    # Their observations were pruned: a rescore observes their documents again.
-    """UPDATE observed_documents SET state = 'removed' WHERE state = 'learned'
-       AND NOT EXISTS (SELECT 1 FROM observed_words w WHERE w.observed_id = observed_documents.id)""",
-    "UPDATE observed_documents SET state = 'pending' WHERE state = 'learned'",
-)
-
-SET_N_WORDS = "UPDATE vocabulary_versions SET n_words = :n WHERE version = :version"
 
 
 def _stored(context: CheckContext) -> Sequence[Finding]:

@@ -1,8 +1,8 @@
-"""Checks of the database file: readable, intact, and with the schema of this version.
+"""Checks of the database file, of the search index, and of the vectors of passages.
 
-On PostgreSQL, the server checks pages as it reads them (`initdb --data-checksums`) and keeps foreign keys.
-
-Checks of the search index, which is derived from the passages, and of the vectors of passages.
+The file must be readable, intact, and have the schema of this version. On PostgreSQL, the server checks pages
+as it reads them (`initdb --data-checksums`) and keeps foreign keys. The index and the vectors are derived
+from the passages, and must match them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,38 @@ from shoal.storage.schema import missing_parts, tables_with_content
 
 HAS_REVISION = "SELECT EXISTS (SELECT revision FROM index_state)"
 ALL_CHUNKS = "SELECT id FROM chunks ORDER BY id"
+CHUNKS_OF = "SELECT id FROM chunks WHERE document_id IN ({ids})"
+VECTORS_TOGETHER = 5_000
+# Each vector with the text that it should be of.
+WITH_TEXTS = """
+    SELECT v.chunk_id, v.text_hash, v.vector, d.title, c.text
+    FROM chunk_vectors v JOIN chunks c ON c.id = v.chunk_id JOIN documents d ON d.id = c.document_id
+    WHERE v.chunk_id > :after ORDER BY v.chunk_id LIMIT :limit
+"""
+EMBEDDED = "SELECT chunk_id FROM chunk_vectors ORDER BY chunk_id"
+SAVE_FIRST = "First save what can be read with `shoal backup` and `shoal export`"
+INDEX_DAMAGE = re.compile(
+    r"(missing from index|wrong # of entries in index|non-unique entry in index|values differ from index)"
+    r" (\S+)"
+)
+"""Messages of SQLite about an index that differs from its table. An index can be rebuilt."""
+INTEGRITY = "PRAGMA integrity_check(100)"
+FOREIGN_KEYS = "PRAGMA foreign_key_check"
+DELETE_ORPHANS = {
+    "document_tags": "DELETE FROM document_tags WHERE document_id NOT IN (SELECT id FROM documents)",
+    "sections": "DELETE FROM sections WHERE document_id NOT IN (SELECT id FROM documents)",
+    "word_reefs": """
+        DELETE FROM word_reefs WHERE custom_word_id NOT IN (SELECT id FROM custom_words)""",
+    "waves": "DELETE FROM waves WHERE job_id NOT IN (SELECT id FROM jobs)",
+    "job_item_cuts": "DELETE FROM job_item_cuts WHERE item_id NOT IN (SELECT id FROM job_items)",
+    "observed_words": """
+        DELETE FROM observed_words WHERE observed_id NOT IN (SELECT id FROM observed_documents)""",
+}
+"""Deletes rows whose parent row is missing, by table. These rows are unreachable and hold derived data.
+Chunks, which hold texts, and job items are not listed: a repair never removes accepted documents."""
+CHECKED_ELSEWHERE = {("chunks", "sections"), ("job_items", "jobs")}
+"""References that other checks cover: a chunk without its section and an item without its job still have
+their text."""
 
 
 def _files(context: CheckContext) -> Sequence[Finding]:
@@ -81,9 +113,6 @@ def _passages(context: CheckContext) -> Sequence[Finding]:
     return []
 
 
-CHUNKS_OF = "SELECT id FROM chunks WHERE document_id IN ({ids})"
-
-
 def _chunks_of_open(view: IndexView) -> np.ndarray:
     found: list[int] = []
     opened = [change.document_id for change in view.open_changes()]
@@ -125,16 +154,6 @@ def _repair(context: CheckContext) -> None:
         rebuild_index(context.database)
     else:
         update_index(context.database)
-
-
-VECTORS_TOGETHER = 5_000
-# Each vector with the text that it should be of.
-WITH_TEXTS = """
-    SELECT v.chunk_id, v.text_hash, v.vector, d.title, c.text
-    FROM chunk_vectors v JOIN chunks c ON c.id = v.chunk_id JOIN documents d ON d.id = c.document_id
-    WHERE v.chunk_id > :after ORDER BY v.chunk_id LIMIT :limit
-"""
-EMBEDDED = "SELECT chunk_id FROM chunk_vectors ORDER BY chunk_id"
 
 
 def _vectors(context: CheckContext) -> Sequence[Finding]:
@@ -244,34 +263,6 @@ INDEX_CHECKS = (
     Check("vectors", "vectors of passages", _vectors, _delete_damaged, reads_all=True),
     Check("vector files", "vectors in the search index", _vector_files, _write_files, reads_all=True),
 )
-
-
-SAVE_FIRST = "First save what can be read with `shoal backup` and `shoal export`"
-INDEX_DAMAGE = re.compile(
-    r"(missing from index|wrong # of entries in index|non-unique entry in index|values differ from index)"
-    r" (\S+)"
-)
-"""Messages of SQLite about an index that differs from its table. An index can be rebuilt."""
-
-INTEGRITY = "PRAGMA integrity_check(100)"
-FOREIGN_KEYS = "PRAGMA foreign_key_check"
-
-DELETE_ORPHANS = {
-    "document_tags": "DELETE FROM document_tags WHERE document_id NOT IN (SELECT id FROM documents)",
-    "sections": "DELETE FROM sections WHERE document_id NOT IN (SELECT id FROM documents)",
-    "word_reefs": """
-        DELETE FROM word_reefs WHERE custom_word_id NOT IN (SELECT id FROM custom_words)""",
-    "waves": "DELETE FROM waves WHERE job_id NOT IN (SELECT id FROM jobs)",
-    "job_item_cuts": "DELETE FROM job_item_cuts WHERE item_id NOT IN (SELECT id FROM job_items)",
-    "observed_words": """
-        DELETE FROM observed_words WHERE observed_id NOT IN (SELECT id FROM observed_documents)""",
-}
-"""Deletes rows whose parent row is missing, by table. These rows are unreachable and hold derived data.
-Chunks, which hold texts, and job items are not listed: a repair never removes accepted documents."""
-
-CHECKED_ELSEWHERE = {("chunks", "sections"), ("job_items", "jobs")}
-"""References that other checks cover: a chunk without its section and an item without its job still have
-their text."""
 
 
 class Orphans(NamedTuple):

@@ -1,11 +1,11 @@
-"""Statements as PostgreSQL understands them.
+"""Statements as PostgreSQL understands them, and its errors as those of Shoal.
 
 Shoal has one text of a statement for both stores wherever both can say it. This module translates what
 differs in form only: parameters, the hints of SQLite's planner, the empty list, and LIKE, which SQLite
 compares without regard to the case of ASCII letters. Functions of SQLite that PostgreSQL lacks are functions
 of the schema (`schema/functions.sql`).
 
-Translation of PostgreSQL's errors by SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+Errors are translated by SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html).
 """
 
 from __future__ import annotations
@@ -33,6 +33,92 @@ from shoal.errors import (
 
 ESCAPE = "\U0010fffe"
 """A code point that Unicode reserves for the internal use of programs; text seldom has it."""
+_TOKEN = re.compile(
+    r"""
+    '(?:[^']|'')*'                      # a literal
+    | --[^\n]*                          # a comment
+    | ::
+    | :(?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<position>\?)
+    | (?P<percent>%)
+    | (?P<hint>\bINDEXED\ BY\ \w+|\bNOT\ INDEXED\b)
+    | \b(?P<before_plus>WHERE|AND|ON|OR)\ \+(?=[a-z])
+    | (?P<not_in>\bNOT\ IN\ \(\))
+    | (?P<in>\bIN\ \(\))
+    | \bLIMIT\ :(?P<limit>\w+)
+    | (?P<like>\bLIKE\b)
+    | \bIS\ NOT\ :(?P<differs>\w+)
+    | \bIS\ :(?P<same>\w+)
+    """,
+    re.VERBOSE,
+)
+_INSERTED = re.compile(
+    r"\s*INSERT\s+INTO\s+\w+\s*\([^()]*\)\s*VALUES\s*"
+    r"(?P<values>\((?:[^()]|\([^()]*\))*\))\s*(?:ON\s+CONFLICT\s*(?:\([^()]*\)\s*)?DO\s+NOTHING\s*)?$"
+)
+_COPIED = re.compile(
+    r"\s*INSERT\s+INTO\s+(?P<table>\w+)\s*\((?P<columns>[^()]*)\)\s*"
+    r"VALUES\s*\((?P<values>(?:\s*(?::\w+|\?)\s*,)*\s*(?::\w+|\?)\s*)\)\s*$"
+)
+MAX_CACHED = 4_000
+ROWS_COPIED = 32
+"""From so many rows on, they are copied: COPY takes a round trip more."""
+STATEMENT_BYTES = 1 << 20
+"""Rows that one statement writes, as text."""
+ROWS_TOGETHER = 1_000
+"""Rows that one statement writes."""
+Connection = psycopg.Connection[Any]
+Cursor = psycopg.ClientCursor[Any]
+Rows = Sequence[Mapping[str, Any] | Sequence[Any]]
+TOO_MANY_CONNECTIONS = "53300"
+READ_ONLY = "25006"
+IN_RECOVERY = ("0A000", "55000")
+"""feature_not_supported, object_not_in_prerequisite_state: what a standby answers to a transaction that is to
+write, and to a question about its own log."""
+STARTING = ("57P01", "57P02", "57P03")
+"""The server stops or starts: admin_shutdown, crash_shutdown, cannot_connect_now."""
+ENDED = (*STARTING, "57P04", "57P05", "25P03", "25P04")
+"""The server ended the connection; also database_dropped, idle_session_timeout,
+idle_in_transaction_session_timeout, transaction_timeout."""
+CANCELED = "57014"
+BUSY = ("55P03", "40P01", "40001")
+"""lock_not_available, deadlock_detected, serialization_failure"""
+UNPREPARED = ("42P01", "42703", "42883", "3F000")
+"""undefined_table, undefined_column, undefined_function, invalid_schema_name"""
+NO_DATABASE = "3D000"
+REFUSED_USER = ("28000", "28P01", "42501")
+DISK_ERROR = ("58000", "58030", "58P01")
+"""system_error, io_error, undefined_file"""
+DISK_FULL = ("53100", "53400")
+DAMAGE = ("XX001", "XX002", "22P02", "22P05")
+"""data_corrupted, index_corrupted; a stored value that is no JSON or number"""
+_TEXTS = (
+    (TOO_MANY_CONNECTIONS, ("too many clients", "connection slots", "too many connections")),
+    (NO_DATABASE, ('database "', "does not exist")),
+    ("28P01", ("password authentication failed", "no password supplied", "pg_hba.conf", 'role "')),
+    ("57P03", ("is starting up", "is shutting down", "in recovery mode", "not yet accepting connections")),
+)
+"""libpq reports a failed connection without a code: words of its messages."""
+log = logging.getLogger(__name__)
+_UNAVAILABLE = {
+    TOO_MANY_CONNECTIONS: (
+        "the database server has no free connection: raise its max_connections, or run fewer processes"
+    ),
+    NO_DATABASE: (
+        "the database server has no database of this name: create it with `createdb`, or correct "
+        "SHOAL_DATABASE_URL"
+    ),
+    **dict.fromkeys(
+        REFUSED_USER,
+        "the database server refuses the user of SHOAL_DATABASE_URL: correct user and password, or grant the "
+        "user the right to create and use the schema",
+    ),
+    **dict.fromkeys(STARTING, "the database server is stopping or starting; try again soon"),
+    **dict.fromkeys(BUSY, "the database is busy; try again"),
+    **dict.fromkeys(DISK_ERROR, "the disk of the database server fails; see the server's log"),
+    CANCELED: "the database server was asked to stop a statement, and nothing of it was stored; try again",
+}
+"""Messages by SQLSTATE."""
 
 
 def escaped(text: str) -> str:
@@ -116,36 +202,6 @@ def row_class(names: tuple[str, ...]) -> Callable[[Sequence[Any]], NamedRow]:
     return type("NamedRow", (NamedRow,), {"__slots__": (), "_places": places})
 
 
-_TOKEN = re.compile(
-    r"""
-    '(?:[^']|'')*'                      # a literal
-    | --[^\n]*                          # a comment
-    | ::
-    | :(?P<name>[A-Za-z_][A-Za-z0-9_]*)
-    | (?P<position>\?)
-    | (?P<percent>%)
-    | (?P<hint>\bINDEXED\ BY\ \w+|\bNOT\ INDEXED\b)
-    | \b(?P<before_plus>WHERE|AND|ON|OR)\ \+(?=[a-z])
-    | (?P<not_in>\bNOT\ IN\ \(\))
-    | (?P<in>\bIN\ \(\))
-    | \bLIMIT\ :(?P<limit>\w+)
-    | (?P<like>\bLIKE\b)
-    | \bIS\ NOT\ :(?P<differs>\w+)
-    | \bIS\ :(?P<same>\w+)
-    """,
-    re.VERBOSE,
-)
-_INSERTED = re.compile(
-    r"\s*INSERT\s+INTO\s+\w+\s*\([^()]*\)\s*VALUES\s*"
-    r"(?P<values>\((?:[^()]|\([^()]*\))*\))\s*(?:ON\s+CONFLICT\s*(?:\([^()]*\)\s*)?DO\s+NOTHING\s*)?$"
-)
-_COPIED = re.compile(
-    r"\s*INSERT\s+INTO\s+(?P<table>\w+)\s*\((?P<columns>[^()]*)\)\s*"
-    r"VALUES\s*\((?P<values>(?:\s*(?::\w+|\?)\s*,)*\s*(?::\w+|\?)\s*)\)\s*$"
-)
-MAX_CACHED = 4_000
-
-
 @functools.lru_cache(maxsize=MAX_CACHED)
 def translated(statement: str) -> str:
     """Return a statement with parameters in the form of psycopg."""
@@ -200,18 +256,6 @@ def _replacement(match: re.Match[str]) -> str:
     return {"hint": "", "not_in": "<> ALL ('{}')", "in": "= ANY ('{}')", "like": "ILIKE"}[kind]
 
 
-ROWS_COPIED = 32
-"""From so many rows on, they are copied: COPY takes a round trip more."""
-STATEMENT_BYTES = 1 << 20
-"""Rows that one statement writes, as text."""
-ROWS_TOGETHER = 1_000
-"""Rows that one statement writes."""
-
-Connection = psycopg.Connection[Any]
-Cursor = psycopg.ClientCursor[Any]
-Rows = Sequence[Mapping[str, Any] | Sequence[Any]]
-
-
 def write_rows(connection: Connection, statement: str, rows: Rows) -> int:
     """Run a statement once per row, as `Transaction.write_many`; return the number of changed rows."""
     if not rows:
@@ -259,40 +303,6 @@ def _changed(cursor: Cursor, statements: str) -> int:
     return n_changed
 
 
-TOO_MANY_CONNECTIONS = "53300"
-READ_ONLY = "25006"
-IN_RECOVERY = ("0A000", "55000")
-"""feature_not_supported, object_not_in_prerequisite_state: what a standby answers to a transaction that is to
-write, and to a question about its own log."""
-STARTING = ("57P01", "57P02", "57P03")
-"""The server stops or starts: admin_shutdown, crash_shutdown, cannot_connect_now."""
-ENDED = (*STARTING, "57P04", "57P05", "25P03", "25P04")
-"""The server ended the connection; also database_dropped, idle_session_timeout,
-idle_in_transaction_session_timeout, transaction_timeout."""
-CANCELED = "57014"
-BUSY = ("55P03", "40P01", "40001")
-"""lock_not_available, deadlock_detected, serialization_failure"""
-UNPREPARED = ("42P01", "42703", "42883", "3F000")
-"""undefined_table, undefined_column, undefined_function, invalid_schema_name"""
-NO_DATABASE = "3D000"
-REFUSED_USER = ("28000", "28P01", "42501")
-DISK_ERROR = ("58000", "58030", "58P01")
-"""system_error, io_error, undefined_file"""
-DISK_FULL = ("53100", "53400")
-DAMAGE = ("XX001", "XX002", "22P02", "22P05")
-"""data_corrupted, index_corrupted; a stored value that is no JSON or number"""
-
-_TEXTS = (
-    (TOO_MANY_CONNECTIONS, ("too many clients", "connection slots", "too many connections")),
-    (NO_DATABASE, ('database "', "does not exist")),
-    ("28P01", ("password authentication failed", "no password supplied", "pg_hba.conf", 'role "')),
-    ("57P03", ("is starting up", "is shutting down", "in recovery mode", "not yet accepting connections")),
-)
-"""libpq reports a failed connection without a code: words of its messages."""
-
-log = logging.getLogger(__name__)
-
-
 def is_connection_lost(error: psycopg.Error) -> bool:
     """Whether the connection of the error ended, or was never made."""
     if error.sqlstate is None:
@@ -321,27 +331,6 @@ def state_of(error: psycopg.Error) -> str:
         if all(found) if state == NO_DATABASE else any(found):
             return state
     return "08000"
-
-
-_UNAVAILABLE = {
-    TOO_MANY_CONNECTIONS: (
-        "the database server has no free connection: raise its max_connections, or run fewer processes"
-    ),
-    NO_DATABASE: (
-        "the database server has no database of this name: create it with `createdb`, or correct "
-        "SHOAL_DATABASE_URL"
-    ),
-    **dict.fromkeys(
-        REFUSED_USER,
-        "the database server refuses the user of SHOAL_DATABASE_URL: correct user and password, or grant the "
-        "user the right to create and use the schema",
-    ),
-    **dict.fromkeys(STARTING, "the database server is stopping or starting; try again soon"),
-    **dict.fromkeys(BUSY, "the database is busy; try again"),
-    **dict.fromkeys(DISK_ERROR, "the disk of the database server fails; see the server's log"),
-    CANCELED: "the database server was asked to stop a statement, and nothing of it was stored; try again",
-}
-"""Messages by SQLSTATE."""
 
 
 def translate_error(error: psycopg.Error, name: str) -> StorageError:

@@ -1,10 +1,9 @@
-"""Transactions of a library on PostgreSQL: messages of statements, streams of rows, the time of reads.
+"""Transactions of a library on PostgreSQL: messages of statements, streams of rows, time of reads, and locks.
 
-Advisory locks of a schema: their keys, and how a transaction sees that its thread still holds its locks.
-
-The server frees a lock when the connection that holds it ends, and tells nobody. So every write transaction
-of a thread looks first whether the thread still holds its locks, and a new holder waits for the transaction
-that may have looked before: no two holders of a lock store anything side by side.
+Locks are advisory locks of a schema. The server frees one when the connection that holds it ends, and tells
+nobody. So every write transaction of a thread looks first whether the thread still holds its locks, and a new
+holder waits for the transaction that may have looked before: no two holders of a lock store anything side by
+side.
 """
 
 from __future__ import annotations
@@ -42,6 +41,16 @@ Cursor = psycopg.ClientCursor[Any]
 Parameters = Mapping[str, Any] | None
 Rows = Callable[[psycopg.Cursor[Any]], Callable[[Sequence[Any]], Any]]
 Renew = Callable[[Connection], Connection]
+_IS_HELD = """
+    SELECT 1 FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND pid = %(pid)s AND objsubid = 1
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND (classid::bigint << 32) | objid::bigint = %(key)s
+"""
+CHANNEL = "shoal_{schema}"
+"""The triggers of revision 0030 notify it; the payload says what has changed."""
+RECONNECT_SECONDS = 5.0
+CONNECT_SECONDS = 5
 
 
 def _named(cursor: psycopg.Cursor[Any]) -> Callable[[Sequence[Any]], Any]:
@@ -221,14 +230,6 @@ def _time_left(seconds: float) -> str:
     return _TIME_LEFT.format(milliseconds=round(1000 * seconds))
 
 
-_IS_HELD = """
-    SELECT 1 FROM pg_locks
-    WHERE locktype = 'advisory' AND granted AND pid = %(pid)s AND objsubid = 1
-      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND (classid::bigint << 32) | objid::bigint = %(key)s
-"""
-
-
 def lock_key(schema: str, what: str) -> int:
     """The key of an advisory lock: 64 bits, signed."""
     digest = hashlib.blake2b(f"shoal/{schema}/{what}".encode(), digest_size=8).digest()
@@ -260,12 +261,6 @@ class ThreadLocks(threading.local):
             row = {"key": lock_key(self._schema, what), "pid": pid}
             if connection.execute(_IS_HELD, row).fetchone() is None:
                 raise lock_lost(what)
-
-
-CHANNEL = "shoal_{schema}"
-"""The triggers of revision 0030 notify it; the payload says what has changed."""
-RECONNECT_SECONDS = 5.0
-CONNECT_SECONDS = 5
 
 
 class PostgresListener:

@@ -1,16 +1,14 @@
-"""A database in one file: connections, transactions, and translation of driver errors.
+"""A database in one file: its connections, transactions and files, and translation of SQLite's errors.
 
-A write takes the lock at the start (BEGIN IMMEDIATE), so that it
-never fails half-way because it cannot get the lock. With WAL, readers do not wait for writers.
-`synchronous=FULL` makes a commit survive a power failure, as a 202 response promises.
-
-Translation of SQLite's errors by result code (https://www.sqlite.org/rescode.html).
-
-The files of a database on SQLite: their lock, and the detection that they were removed or replaced.
+A write takes the lock at the start (BEGIN IMMEDIATE), so that it never fails half-way because it cannot get
+the lock. With WAL, readers do not wait for writers. `synchronous=FULL` makes a commit survive a power
+failure, as a 202 response promises.
 
 While a process is connected, SQLite replaces neither the file nor its `-wal` and `-shm`. If something else
 removes or replaces one of them, every connected process keeps writing to an unlinked file, and its changes
-end with the process. SQLite does not detect this.
+end with the process. SQLite does not detect this; this module does.
+
+Errors are translated by result code (https://www.sqlite.org/rescode.html).
 """
 
 from __future__ import annotations
@@ -79,6 +77,20 @@ _PRAGMAS = (
     # What is deleted is overwritten: a forgotten text must not stay in free parts of the file.
     "PRAGMA secure_delete = ON",
 )
+PRIMARY = 0xFF
+"""The bits of an extended result code that hold the primary code."""
+BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_MISMATCH}
+"""Includes `datatype mismatch`."""
+UNREADABLE = {
+    sqlite3.SQLITE_IOERR_READ,
+    sqlite3.SQLITE_IOERR_SHORT_READ,
+    sqlite3.SQLITE_IOERR_FSTAT,
+}
+"""I/O errors that are not caused by a full disk."""
+SUFFIXES = ("", "-wal", "-shm")
+Identity = tuple[int, int] | None
+"""Device and inode of a file; None if the file does not exist."""
 
 
 class SqliteSnapshot(Snapshot):
@@ -411,19 +423,6 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
         time.sleep(_WAL_RETRY_S)
 
 
-PRIMARY = 0xFF
-"""The bits of an extended result code that hold the primary code."""
-BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
-DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_MISMATCH}
-"""Includes `datatype mismatch`."""
-UNREADABLE = {
-    sqlite3.SQLITE_IOERR_READ,
-    sqlite3.SQLITE_IOERR_SHORT_READ,
-    sqlite3.SQLITE_IOERR_FSTAT,
-}
-"""I/O errors that are not caused by a full disk."""
-
-
 def is_busy(error: sqlite3.Error) -> bool:
     """Whether another connection holds a lock that the operation needs."""
     return _primary_code(error) in BUSY
@@ -489,12 +488,6 @@ def _of_module(error: sqlite3.Error) -> StorageError:
 
 def _refused(error: sqlite3.Error) -> StorageError:
     return StorageError(f"the database refused an operation ({type(error).__name__})")
-
-
-SUFFIXES = ("", "-wal", "-shm")
-
-Identity = tuple[int, int] | None
-"""Device and inode of a file; None if the file does not exist."""
 
 
 class DatabaseFiles:

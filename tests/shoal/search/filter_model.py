@@ -14,9 +14,9 @@ from generated_libraries import SCORER
 from hypothesis import strategies as st
 from scored_documents import make_scored
 
-from shoal.filters.conditions import All, Condition, Field, Kind, Node, Not, Op, Scalar, Some, span_of
 from shoal.filters.evaluation import FilterState
 from shoal.filters.parsing import ReefNames
+from shoal.filters.tree import All, Condition, Field, Kind, Node, Not, Op, Scalar, Some, span_of
 from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache
 from shoal.storage import document_writer

@@ -30,8 +30,8 @@ from shoal.declared.search import MAX_FACETS
 from shoal.errors import QueryError
 from shoal.facets.counting import toggled
 from shoal.facets.requests import MAX_FIELD_CHARS, FacetRequest, Interval, make_facets
-from shoal.filters.conditions import All, Condition, Field, Node, Op, conditions_of, span_of, text_of
 from shoal.filters.parsing import make_filter
+from shoal.filters.tree import All, Condition, Field, Node, Op, conditions_of, span_of, text_of
 from shoal.models.documents import DocFormat
 from shoal.models.search import Facet, FacetValue, SearchMode, TagsMatch
 from shoal.search.filters import CompiledFilters, compile_filters, facet_counter

@@ -16,9 +16,9 @@ from waiting import until
 
 from shoal.errors import ReadTimeoutError
 from shoal.filters import columns, evaluation
-from shoal.filters.conditions import Field, Node, text_of
 from shoal.filters.evaluation import FilterState
 from shoal.filters.parsing import make_filter
+from shoal.filters.tree import Field, Node, text_of
 from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache
 from shoal.storage import document_writer

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import FilterError
-from shoal.filters.conditions import MAX_CONDITIONS, MAX_SEARCHES, MAX_VALUES, text_of
 from shoal.filters.parsing import MAX_DEPTH, make_filter
+from shoal.filters.tree import MAX_CONDITIONS, MAX_SEARCHES, MAX_VALUES, text_of
 
 
 @pytest.mark.parametrize(

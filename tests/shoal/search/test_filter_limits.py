@@ -20,9 +20,9 @@ from shoal import Engine
 from shoal.errors import ReadTimeoutError
 from shoal.filters import evaluation
 from shoal.filters.columns import Column
-from shoal.filters.conditions import Condition, Field, Node, Op, span_of
 from shoal.filters.evaluation import ENTRY_BYTES, DocumentTable, DocumentTables, FilterState, RecentlyUsed
 from shoal.filters.parsing import make_filter
+from shoal.filters.tree import Condition, Field, Node, Op, span_of
 from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache, LibraryView
 from shoal.search.searcher import Searcher

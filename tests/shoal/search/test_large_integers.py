@@ -13,7 +13,7 @@ from postgres_schemas import new_schema, url_of
 
 from shoal import Engine
 from shoal.errors import FilterError, QueryError
-from shoal.filters.conditions import MAX_DIGITS
+from shoal.filters.tree import MAX_DIGITS
 from shoal.settings import Settings
 
 TWO_64 = 2**64

@@ -1,4 +1,4 @@
-"""The conditions of filters: fields, the tree of a filter with its text, and the checks of values.
+"""The tree of a filter: its conditions, the fields that they compare, and the checks of their values.
 
 A condition compares the values of one field. It is met or not, never unknown: a document without the field
 does not meet it, so it meets its negation.
