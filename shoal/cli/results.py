@@ -95,7 +95,7 @@ def print_search(
     limit: int | None = None,
     folds_weak: bool = False,
 ) -> None:
-    """Print the first `limit` results of a search, best first, and how the query was analyzed.
+    """Print the first `limit` results of a search, best first; with scores, the reefs of the query, too.
 
     `folds_weak`: those that hardly answer the query get a line each, after the others, unless all are so.
     """
@@ -125,7 +125,8 @@ def print_search(
     left_out = (answer.get("tokens") or {}).get("n_left_out")
     if not results:
         console.print("No result fits." if left_out else f"Nothing found for “{one_line(query)}”.")
-    print_query_info(console, answer["query_info"])
+    if with_scores:
+        print_query_info(console, answer["query_info"])
     if rerank := reranked_by(answer.get("rerank")):
         console.print(rerank, style="dim")
     if "took_ms" in answer:
@@ -258,19 +259,13 @@ def _shown_chunk(chunk: Mapping[str, Any]) -> ShownChunk:
 
 
 def print_query_info(console: Console, info: Mapping[str, Any]) -> None:
-    """Print the reefs of the query with z-scores, the feedback documents, and missing or unknown words."""
+    """Print the reefs of the query with z-scores, and the documents of its feedback."""
     if reefs := info.get("top_reefs"):
         names = " · ".join(f"{one_line(reef['reef_name'])} {reef['z_score']:.1f}" for reef in reefs[:4])
         console.print(Text(f"Reefs searched for: {names}", style="dim"))
     if info.get("feedback"):
         titles = ", ".join(dict.fromkeys(one_line(chunk["document_title"]) for chunk in info["feedback"]))
         console.print(Text(f"from its words, and the passages that match them best: {titles}", style="dim"))
-    if info.get("missing_terms"):
-        terms = ", ".join(one_line(term) for term in info["missing_terms"])
-        console.print(Text(f"In no passage of this library: {terms}", style="dim"))
-    if info.get("unknown_words"):
-        words = ", ".join(one_line(word) for word in info["unknown_words"])
-        console.print(Text(f"Not in the vocabulary: {words}", style="dim"))
 
 
 def reranked_by(info: Mapping[str, Any] | None) -> str:
