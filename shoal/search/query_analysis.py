@@ -622,7 +622,7 @@ def _only_in_missing_terms(words: Iterable[str], term_statistics: TermStatistics
     """The words that occur only in missing terms."""
     present, missing = set[str](), set[str]()
     for term, count in term_statistics.counts.items():
-        (present if count else missing).update(stems_of(term.tokens))
+        (present if count else missing).update(stems_of(tokens_of(term.text)))
     stems = {word: set(stems_of(_tokens_of_word(word))) for word in words}
     return [word for word in words if stems[word] & missing and not stems[word] & present]
 

@@ -47,6 +47,12 @@ def test_missing_words_are_the_first_warning(engine: Engine) -> None:
     )
 
 
+def test_parts_of_a_missing_identifier_are_not_said_to_be_found(engine: Engine) -> None:
+    warnings = engine.search("rain qx1234-77").warnings
+    assert warnings[0] == "in no passage of this library: qx1234-77"
+    assert not any("spelling" in warning for warning in warnings)
+
+
 def test_query_without_any_word_of_the_library_gets_a_warning(engine: Engine) -> None:
     by_reefs = engine.search("flower crater")
     assert by_reefs.results
