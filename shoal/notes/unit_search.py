@@ -172,7 +172,9 @@ def _with_notes(passages: LibraryIndex, notes: NoteIndex) -> LibraryIndex:
     """The index of a library and of notes. The places of passages stay, and those of notes follow."""
     parts = [part for own in notes.parts for part in _index_parts(own, notes)]
     index = Index.of_parts([*passages.index.parts, *parts])
-    return LibraryIndex(index, passages.n_missing, passages.fields, passages.vectors, passages.encoder)
+    both = LibraryIndex(index, passages.n_missing, passages.fields, passages.vectors, passages.encoder)
+    both.other_data = passages.other_data
+    return both
 
 
 def _is_pinned(passages: LibraryIndex, notes: NoteIndex) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
@@ -35,6 +36,7 @@ from shoal.storage import access_settings, field_values
 from shoal.storage import vectors as stored_vectors
 from shoal.storage.database import Database, Query, Snapshot
 from shoal.storage.index_records import IndexView, Lag, Version, open_records
+from shoal.storage.staleness import find_other_data
 from shoal.storage.statistics import MainReef
 from shoal.storage.vectors import AGAIN, StoredEncoder
 from shoal.words.analysis import stems_of, tokens_of
@@ -49,10 +51,27 @@ CHUNKS_TO_COMPILE = 20_000
 
 MAX_VIEW_BYTES = 64 << 20
 """Memory of what viewers see of one state. Beyond, it is made again, which takes milliseconds."""
+MAX_OTHER_DATA_BYTES, MAX_CHECKSUMS = 64 << 20, 4
+"""Memory of what is kept of chunks scored with other data, and builds of the data that it is kept for."""
 VIEW_BYTES_PER_PLACE = 8
 """Of a view: which chunks are live, and the factors of lengths."""
 
 log = logging.getLogger(__name__)
+
+
+class _OtherData:
+    """The chunks that were scored with other data than that of a checksum. `ids`: of all, ascending."""
+
+    def __init__(self, ids: NDArray[np.int64]) -> None:
+        self.ids = ids
+        self._masks: weakref.WeakKeyDictionary[Segment, Mask] = weakref.WeakKeyDictionary()
+
+    def among(self, segment: Segment) -> Mask:
+        """Return whether each chunk of a segment is one of them."""
+        mask = self._masks.get(segment)
+        if mask is None:
+            mask = self._masks[segment] = np.isin(segment.chunk_ids, self.ids)
+        return mask
 
 
 class LibraryIndex:
@@ -66,6 +85,8 @@ class LibraryIndex:
     changed    packed profiles of chunks that are not as the database has them, by their ids
     viewer     who sees this part of the library; None: it is the whole library
     views      of the whole library: what viewers see of it, the least recently used first
+    other_data the chunks that were scored with other data of lagoon, by its checksum; shared by everything
+               that is made of one state
     """
 
     def __init__(
@@ -88,6 +109,7 @@ class LibraryIndex:
         self.changed: Mapping[int, bytes] = {}
         self.viewer: Viewer | None = None
         self.views: RecentlyUsed[Hashable, LibraryIndex] = RecentlyUsed(MAX_VIEW_BYTES)
+        self.other_data: RecentlyUsed[str, _OtherData] = RecentlyUsed(MAX_OTHER_DATA_BYTES, MAX_CHECKSUMS)
 
     def seen_by(
         self, viewer: Viewer, table: DocumentTable, is_visible: Mask, database: Database
@@ -103,8 +125,28 @@ class LibraryIndex:
             self.encoder,
             self.revision,
         )
-        seen.viewer, seen.main_reefs = viewer, self.main_reefs
+        seen.viewer, seen.main_reefs, seen.other_data = viewer, self.main_reefs, self.other_data
         return seen
+
+    def has_other_data(self, snapshot: Snapshot, data_checksum: str) -> Mask:
+        """Return, for each place, whether its chunk was scored with other data of lagoon, bool (n,). The
+        `snapshot` is one of this state."""
+        other = self._of_other_data(snapshot, data_checksum)
+        masks = [other.among(part.segment) for part in self.index.parts]
+        return np.concatenate(masks) if masks else np.zeros(0, dtype=np.bool_)
+
+    def count_other_data(self, snapshot: Snapshot, data_checksum: str) -> int:
+        """Count the chunks that were scored with other data of lagoon, for a viewer the visible ones."""
+        if self.viewer is None:
+            return len(self._of_other_data(snapshot, data_checksum).ids)
+        return int(np.count_nonzero(self.has_other_data(snapshot, data_checksum) & self.index.live()))
+
+    def _of_other_data(self, snapshot: Snapshot, data_checksum: str) -> _OtherData:
+        found = self.other_data.get(data_checksum)
+        if found is None:
+            found = _OtherData(find_other_data(snapshot, data_checksum))
+            self.other_data.put(data_checksum, found, found.ids.nbytes + len(self))
+        return found
 
     def sees_document(self, snapshot: Snapshot, document_id: int) -> bool:
         """Whether a document is stored and, for a viewer, may be seen."""
@@ -142,7 +184,7 @@ class LibraryIndex:
             self.encoder,
             self.revision,
         )
-        library.changed = {chunk_id: changed.profile}
+        library.changed, library.other_data = {chunk_id: changed.profile}, self.other_data
         library.viewer, library.index.count_form = self.viewer, self.index.count_form
         return library
 

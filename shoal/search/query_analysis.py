@@ -32,7 +32,6 @@ from shoal.models.queries import ExcludedTerm, NearWord, QueryInfo, QueryReef, U
 from shoal.models.search import Fusion, Pins, Preset, SearchMode, Synonyms, Typos, Weights, all_presets
 from shoal.scorer import Scorer
 from shoal.search import pins as stored_pins
-from shoal.search import signals
 from shoal.search import synonyms as stored_synonyms
 from shoal.search.library_index import LibraryIndex, LibraryView
 from shoal.search.matched_terms import (
@@ -83,7 +82,7 @@ from shoal.search.synonyms import (
 )
 from shoal.settings import Settings
 from shoal.storage.database import Query, Snapshot
-from shoal.storage.staleness import ANY_OTHER_DATA, any_other_data, count_other_data
+from shoal.storage.staleness import ANY_OTHER_DATA, any_other_data
 from shoal.words.analysis import folded, stems_of, tokens_of, words_of
 from shoal.words.terms import HYPHENS
 
@@ -397,7 +396,7 @@ def analyze_query(
     by_reefs = request.mode.uses("reef")
     n_other = 0
     if by_reefs and any_other_data(snapshot, scorer.data_checksum):
-        n_other = _count_other_data(snapshot, library, scorer.data_checksum)
+        n_other = library.count_other_data(snapshot, scorer.data_checksum)
     other_data = scorer.data_checksum if n_other else None
     parsed, uses = add_synonyms(snapshot, parsed) if request.synonyms is Synonyms.on else (parsed, ())
     parsed = with_joined_words(library, parsed)
@@ -459,14 +458,6 @@ def analyze_query(
         names=names,
         topical=topical,
     )
-
-
-def _count_other_data(snapshot: Snapshot, library: LibraryIndex, checksum: str) -> int:
-    """Count the passages that were scored with other data, for a viewer the visible ones."""
-    if library.viewer is None:
-        return count_other_data(snapshot, checksum)
-    is_other = library.index.of_chunks(signals.other_data(snapshot, checksum))
-    return int(np.count_nonzero(is_other & library.index.live()))
 
 
 def with_near_words(

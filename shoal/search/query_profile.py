@@ -25,7 +25,6 @@ from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import LibraryIndex
 from shoal.search.ordering import best_places
 from shoal.search.query_language import ParsedQuery
-from shoal.search.signals import other_data
 from shoal.storage.chunk_queries import as_profiles
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.profiles import names_by_data
@@ -227,7 +226,7 @@ def _eligible(
     if conditions:
         scores = scores * conditions.met_by(snapshot, library)
     if other_data_than is not None:
-        scores = scores * ~library.index.of_chunks(other_data(snapshot, other_data_than))
+        scores = scores * ~library.has_other_data(snapshot, other_data_than)
     return scores
 
 

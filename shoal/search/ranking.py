@@ -57,7 +57,6 @@ from shoal.search.signals import (
     dense_signal,
     estimate_factor,
     field_counts,
-    other_data,
     overlaps,
     score_chunks,
     signal,
@@ -431,7 +430,7 @@ def rank(
         reef_raw, n_shared = overlaps(library, analyzed_query.reefs)
         if analyzed_query.other_data is not None:
             # Their reefs cannot be compared with the query's.
-            is_comparable = ~library.index.of_chunks(other_data(snapshot, analyzed_query.other_data))
+            is_comparable = ~library.has_other_data(snapshot, analyzed_query.other_data)
             reef_raw, n_shared = reef_raw * is_comparable, n_shared * is_comparable
     if mode.uses("lexical"):
         scores = analyzed_query.lexical_scores

@@ -76,10 +76,6 @@ Mean nDCG@10 of four collections is 0.669 with it and a dense weight of 0.4, and
 weight and 0.5; any three of them choose it for the fourth (benchmarks/dense_blend.py)."""
 OVERLAP_UNIT = scoring.OVERLAP_UNIT
 """Overlaps are whole multiples of 1 / OVERLAP_UNIT."""
-OTHER_DATA = """
-    SELECT id FROM chunks WHERE data_checksum < :data_checksum
-    UNION ALL SELECT id FROM chunks WHERE data_checksum > :data_checksum
-"""
 COSINE_UNIT = 1_000_000
 """Cosines are whole multiples of 1 / COSINE_UNIT."""
 ESTIMATE = 1.0
@@ -180,11 +176,6 @@ def _by_rank(in_order: NDArray[np.int64], raw: NDArray[np.int64]) -> NDArray[np.
 def overlaps(library: LibraryIndex, reefs: Iterable[QueryReef]) -> Overlaps:
     """Return the overlap of the chunk at each place; 0 for one that shares no reef."""
     return scoring.find_overlaps(library.index, {reef.reef_id: reef.z_score for reef in reefs})
-
-
-def other_data(snapshot: Snapshot, data_checksum: str) -> NDArray[np.int64]:
-    """Return the ids of the chunks that were scored with other lagoon data."""
-    return packed_ids(snapshot, OTHER_DATA, {"data_checksum": data_checksum})
 
 
 class DenseCosines(NamedTuple):

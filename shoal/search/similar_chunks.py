@@ -13,7 +13,7 @@ from shoal.errors import NotFoundError
 from shoal.models.queries import QueryReef
 from shoal.search.filters import CompiledFilters
 from shoal.search.ordering import Order
-from shoal.search.signals import OVERLAP_UNIT, other_data, overlaps
+from shoal.search.signals import OVERLAP_UNIT, overlaps
 from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.staleness import any_other_data
@@ -74,7 +74,7 @@ def similar(
         is_result = found.n_shared > 0
         is_result[library.index.places_of_document(chunk["document_id"])] = False
         if any_other_data(snapshot, chunk["data_checksum"]):
-            is_result &= ~library.index.of_chunks(other_data(snapshot, chunk["data_checksum"]))
+            is_result &= ~library.has_other_data(snapshot, chunk["data_checksum"])
         if filters:
             is_result &= filters.met_by(snapshot, library)
         places = Order(library.index, found.overlaps, is_result).first(top_k, 1).places

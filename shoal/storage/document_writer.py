@@ -87,7 +87,7 @@ TOUCH_DOCUMENT = "UPDATE documents SET updated_at = :now WHERE id = :document_id
 CHUNK_IDS = "SELECT id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
 # Chunks that were not scored with the given version or a later one.
 OLDER_AMONG = """
-    SELECT id FROM chunks
+    SELECT id, data_checksum FROM chunks
     WHERE id IN ({ids}) AND (data_checksum <> :data_checksum OR vocabulary_version < :vocabulary_version)
 """
 UPDATE_SCORES = """
@@ -317,7 +317,7 @@ def rescore_chunks(
     write_reefs(transaction, [scored])
     ids, parameters = listed("id", (chunk_id for chunk_id, _, _ in chunks))
     version = {"vocabulary_version": vocabulary_version, "data_checksum": data_checksum}
-    older = {row[0] for row in transaction.tuples(OLDER_AMONG.format(ids=ids), {**parameters, **version})}
+    older = dict(transaction.tuples(OLDER_AMONG.format(ids=ids), {**parameters, **version}))
     changed = [
         (chunk_id, chunk) for chunk_id, chunk, has_changed in chunks if has_changed and chunk_id in older
     ]
@@ -325,8 +325,6 @@ def rescore_chunks(
     transaction.write_many(
         UPDATE_VERSION, [(vocabulary_version, data_checksum, chunk_id) for chunk_id in unchanged]
     )
-    if not changed:
-        return
     transaction.write_many(
         UPDATE_SCORES,
         [
@@ -340,7 +338,9 @@ def rescore_chunks(
             for chunk_id, chunk in changed
         ],
     )
-    note_changes(transaction, [document_id])
+    # Searches by reefs find only chunks that were scored with the data of the query.
+    if changed or any(before != data_checksum for before in older.values()):
+        note_changes(transaction, [document_id])
 
 
 def finish_rescore(transaction: Transaction, document_id: int, scored: ScoredDocument) -> None:

@@ -35,6 +35,10 @@ COUNT_OTHER_DATA = """
     SELECT (SELECT COUNT(*) FROM chunks WHERE data_checksum < :data_checksum)
          + (SELECT COUNT(*) FROM chunks WHERE data_checksum > :data_checksum)
 """
+OTHER_DATA = """
+    SELECT id FROM chunks WHERE data_checksum < :data_checksum
+    UNION ALL SELECT id FROM chunks WHERE data_checksum > :data_checksum
+"""
 # Marks count for the data that the newest words were learned with.
 COUNT_MARKED = f"""
     SELECT n_chunks FROM stale_totals
@@ -110,6 +114,13 @@ def count_other_data(snapshot: Snapshot, data_checksum: str) -> int:
         return 0
     count: int = snapshot.value(COUNT_OTHER_DATA, {"data_checksum": data_checksum})
     return count
+
+
+def find_other_data(snapshot: Snapshot, data_checksum: str) -> NDArray[np.int64]:
+    """Return the ids of the chunks that were scored with other data of lagoon, ascending."""
+    from shoal.storage.column_values import packed_ids
+
+    return packed_ids(snapshot, OTHER_DATA, {"data_checksum": data_checksum})
 
 
 def has_stale_chunks(snapshot: Snapshot, document_id: int, data_checksum: str) -> bool:

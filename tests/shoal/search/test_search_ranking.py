@@ -34,8 +34,9 @@ from shoal.index.upkeep import update_index
 from shoal.models.documents import DocFormat
 from shoal.models.queries import QueryReef
 from shoal.models.search import Fusion, SearchMode, TagsMatch, Weights
-from shoal.search import ordering, results, signals
+from shoal.search import library_index, ordering, results, signals
 from shoal.search.filters import compile_filters
+from shoal.search.library_index import IndexCache
 from shoal.search.ranking import Ranked
 from shoal.storage import document_writer, staleness
 from shoal.storage.chunk_queries import TEXT_TYPES
@@ -237,7 +238,7 @@ def test_chunks_of_other_data_are_detected_and_left_out(database: Database) -> N
     with database.snapshot() as snapshot:
         assert staleness.any_other_data(snapshot, CHECKSUM)
         assert staleness.count_other_data(snapshot, CHECKSUM) == 2
-        assert signals.other_data(snapshot, CHECKSUM).tolist() == [2, 3]
+        assert staleness.find_other_data(snapshot, CHECKSUM).tolist() == [2, 3]
         index = index_of(database, snapshot)
         everything = rank_query(snapshot, index, "", [QueryReef(1, "r", 1.0)], mode=SearchMode.reef)
         ours = rank_query(
@@ -245,6 +246,40 @@ def test_chunks_of_other_data_are_detected_and_left_out(database: Database) -> N
         )
     assert [chunk.chunk_id for chunk in everything.first(9, None)] == [1, 2, 3]
     assert [chunk.chunk_id for chunk in ours.first(9, None)] == [1]
+
+
+def test_chunks_of_other_data_are_read_once_for_a_state(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.write() as transaction:
+        for text, checksum in (("ours", CHECKSUM), ("theirs", "0" * 64)):
+            scored = dataclasses.replace(make_scored([text]), data_checksum=checksum)
+            document_writer.insert_document(transaction, scored, now=timestamp())
+    reads = []
+
+    def counted(*arguments: Any) -> Any:
+        reads.append(arguments)
+        return staleness.find_other_data(*arguments)
+
+    monkeypatch.setattr(library_index, "find_other_data", counted)
+    cache = IndexCache(database)
+
+    def found() -> list[int]:
+        reefs = [QueryReef(1, "r", 1.0)]
+        with database.snapshot() as snapshot:
+            library = cache.of(snapshot)
+            ranking = rank_query(snapshot, library, "", reefs, mode=SearchMode.reef, other_data=CHECKSUM)
+            assert library.count_other_data(snapshot, CHECKSUM) == 2 - len(ranking.first(9, None))
+            return [chunk.chunk_id for chunk in ranking.first(9, None)]
+
+    assert [found(), found()] == [[1], [1]]
+    assert len(reads) == 1
+    # The new data give the same profile, so only the checksum is written.
+    with database.write() as transaction:
+        scored = make_scored(["theirs"])
+        document_writer.rescore_chunks(transaction, 2, scored, [(2, scored.chunks[0], False)])
+    assert found() == [1, 2]
+    assert len(reads) == 2
 
 
 @sqlite_only

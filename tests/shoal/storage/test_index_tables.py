@@ -86,6 +86,15 @@ def test_writes_that_searches_do_not_see_note_nothing(stored: Database) -> None:
     assert (revision(stored), noted(stored)) == before
 
 
+def test_chunk_that_has_the_same_scores_by_other_data_is_noted(stored: Database) -> None:
+    before, scored = revision(stored), make_scored(["Rain."])
+    with stored.write() as transaction:
+        [chunk_id, _] = document_writer.chunk_ids(transaction, 1)
+        transaction.execute("UPDATE chunks SET data_checksum = 'other' WHERE id = :id", {"id": chunk_id})
+        document_writer.rescore_chunks(transaction, 1, scored, [(chunk_id, scored.chunks[0], False)])
+    assert revision(stored) > before
+
+
 def test_change_that_is_rolled_back_is_not_noted(stored: Database) -> None:
     before = revision(stored), noted(stored)
 
