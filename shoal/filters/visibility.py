@@ -7,6 +7,7 @@ rights: what is kept for a viewer is a set of bits.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,11 @@ from shoal.models.rights import Visibility
 from shoal.storage import field_values
 from shoal.storage.database import Snapshot
 from shoal.support.principals import EVERYONE
+
+
+MODALITY = "modality"
+MADE_OF = {"date": "date", "file_type": MODALITY}
+"""Fields that a key of the metadata decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,15 @@ def visible_documents(
     return table, is_visible
 
 
+def state_of(snapshot: Snapshot, table: DocumentTable, is_visible: Mask) -> int:
+    """Return a digest of the visible documents and of when each changed last; nothing else is in it."""
+    updated = table.column(snapshot, Field("updated"))
+    is_shown = is_visible[updated.rows]
+    digest = hashlib.blake2b(table.ids[updated.rows[is_shown]].tobytes(), digest_size=8)
+    digest.update(updated.numbers[is_shown].tobytes())
+    return int.from_bytes(digest.digest(), "little")
+
+
 def _is_unknown(table: DocumentTable, snapshot: Snapshot, field: Field) -> bool:
     return bool(field.path) and not table.is_alive[table.column(snapshot, field).rows].any()
 
@@ -108,6 +123,8 @@ class VisibleTable(DocumentTable):
     def _check(self, field: Field) -> None:
         if field.path and field.path[0] in self._hidden:
             raise FilterError(f"this token may not use the key {field.text[:60]} of the metadata")
+        if not field.path and MADE_OF.get(field.name) in self._hidden:
+            raise FilterError(f"this token may not use {field.name}, which is made of a hidden key")
 
 
 class _OneTable(DocumentTables):

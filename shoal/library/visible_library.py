@@ -13,19 +13,31 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from shoal.declared.arguments import MAX_ID
-from shoal.errors import NotFoundError, RestrictedError
+from shoal.errors import NotFoundError, QueryError, RestrictedError
 from shoal.filters.evaluation import FilterState, check_of_documents
 from shoal.filters.parsing import ReefNames
+from shoal.filters.visibility import MODALITY
 from shoal.index.index import Index
 from shoal.library.documents import Documents
 from shoal.search.library_index import VisibleIndex
+from shoal.storage.chunk_queries import modality_of
+from shoal.storage.document_queries import VERSION_CHARS
+from shoal.support.sha256 import sha256_of
 
 if TYPE_CHECKING:
     from shoal.filters.tree import Node
     from shoal.filters.visibility import Viewer
     from shoal.library.library import Library
     from shoal.models.queries import Suggestions
-    from shoal.models.stored import ChunkDetail, DocumentDetail, DocumentPage, NamedDocument, StoredDocument
+    from shoal.models.stored import (
+        ChunkDetail,
+        ChunkPage,
+        DocumentDetail,
+        DocumentPage,
+        NamedDocument,
+        StoredChunk,
+        StoredDocument,
+    )
     from shoal.search.library_index import LibraryIndex
     from shoal.storage.database import Snapshot
 
@@ -98,8 +110,10 @@ class VisibleDocuments(Documents):
         ids: list[int] = table.ids[is_listed].tolist()
         return ids
 
-    def list(self, **arguments: Any) -> DocumentPage:
-        page = super().list(**arguments)
+    def list(self, *, file_type: str | None = None, **arguments: Any) -> DocumentPage:
+        if file_type is not None and self._hides_modality:
+            raise QueryError("file_type", "is made of a hidden key of the metadata")
+        page = super().list(file_type=file_type, **arguments)
         return dataclasses.replace(page, documents=tuple(map(self._shown, page.documents)))
 
     def get(self, document_id: int) -> DocumentDetail:
@@ -111,9 +125,27 @@ class VisibleDocuments(Documents):
             attachments=self._seen(detail.attachments),
         )
 
+    def version(self, document_id: int) -> str:
+        """A digest of what is shown: the number of a change says how many others there were."""
+        return sha256_of(repr(self.get(document_id).document))[:VERSION_CHARS]
+
+    def chunks(self, document_id: int, **arguments: Any) -> ChunkPage:
+        page = super().chunks(document_id, **arguments)
+        return dataclasses.replace(page, chunks=tuple(map(self._shown_chunk, page.chunks)))
+
     def chunk(self, chunk_id: int, *, context: int = 0) -> ChunkDetail:
         detail = super().chunk(chunk_id, context=context)
-        return dataclasses.replace(detail, document=self._shown(detail.document))
+        document = self._shown(detail.document)
+        return dataclasses.replace(detail, chunk=self._shown_chunk(detail.chunk), document=document)
+
+    @property
+    def _hides_modality(self) -> bool:
+        return MODALITY in self._visible.index.viewer.hidden
+
+    def _shown_chunk(self, chunk: StoredChunk) -> StoredChunk:
+        if not self._hides_modality:
+            return chunk
+        return dataclasses.replace(chunk, modality=modality_of(chunk.place, chunk.section_path, {}, None))
 
     def _shown(self, document: StoredDocument) -> StoredDocument:
         metadata = self._visible.index.viewer.shown(document.metadata)

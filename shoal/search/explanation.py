@@ -96,7 +96,8 @@ def explain_words(
     near_words: Sequence[NearWord] = (),
 ) -> tuple[Word, ...]:
     """Explain every word of a query, in order. `scorer` knows its learned words. A word with a near word that
-    takes its place gets no suggestions."""
+    takes its place gets no suggestions. A viewer is not shown what a word was learned from: the counts are of
+    the whole library."""
     searched_as = {folded(near.typed): near.word for near in near_words if near.replaces}
     names = {reef.id: reef.name for reef in scorer.reefs}
     matches = scorer.explain_words(query)
@@ -124,7 +125,7 @@ def explain_words(
                 ]
                 if match.word not in names_of_library
             ),
-            learned=learned.get(match.word or ""),
+            learned=learned.get(match.word or "") if library.viewer is None else None,
             n_chunks=counts.get(match.token) if match.status != "stop" else None,
             suggestions=suggestions.get(match.token, ()) if match.status == "unknown" else (),
             searched_as=searched_as.get(folded(match.token)),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from shoal.errors import DamagedIndexError, EncoderError, EncoderMismatchError, StorageError
 from shoal.filters.columns import Mask
 from shoal.filters.evaluation import DocumentTable, Fields, RecentlyUsed
-from shoal.filters.visibility import Viewer, VisibleFields, VisibleTable, visible_documents
+from shoal.filters.visibility import Viewer, VisibleFields, VisibleTable, state_of, visible_documents
 from shoal.index.building import segment_bytes
 from shoal.index.files import IndexFiles
 from shoal.index.index import Index, Part
@@ -80,7 +80,7 @@ class LibraryIndex:
     n_missing  documents that are in no segment and were too many to be indexed in memory
     fields     what filters compare, shared by the states of one library
     encoder    of the vectors; None if no chunk has one
-    revision   of the library
+    revision   of the library; of what a viewer sees, a digest that no hidden document changes
     main_reefs those of documents that were read in this state, by document and label threshold
     changed    packed profiles of chunks that are not as the database has them, by their ids
     viewer     who sees this part of the library; None: it is the whole library
@@ -112,9 +112,10 @@ class LibraryIndex:
         self.other_data: RecentlyUsed[str, _OtherData] = RecentlyUsed(MAX_OTHER_DATA_BYTES, MAX_CHECKSUMS)
 
     def seen_by(
-        self, viewer: Viewer, table: DocumentTable, is_visible: Mask, database: Database
+        self, viewer: Viewer, table: DocumentTable, is_visible: Mask, state: int, database: Database
     ) -> LibraryIndex:
-        """Return what a viewer sees: a library of the visible documents of a table, bool (n,), alone."""
+        """Return what a viewer sees: a library of the visible documents of a table, bool (n,), alone, with
+        their state as its revision."""
         is_visible_row = is_visible if len(is_visible) else np.zeros(1, dtype=np.bool_)
         documents = [is_visible_row[table.rows_of(part.segment)] for part in self.index.parts]
         seen = LibraryIndex(
@@ -123,7 +124,7 @@ class LibraryIndex:
             VisibleFields(self.fields, VisibleTable(table, is_visible, viewer.hidden)),
             self.vectors,
             self.encoder,
-            self.revision,
+            state,
         )
         seen.viewer, seen.main_reefs, seen.other_data = viewer, self.main_reefs, self.other_data
         return seen
@@ -465,7 +466,8 @@ class VisibleIndex:
         seen = library.views.get(key)
         if seen is None:
             table, is_visible = visible_documents(snapshot, library.fields, self.viewer, without_rights)
-            seen = library.seen_by(self.viewer, table, is_visible, self._database)
+            state = state_of(snapshot, table, is_visible)
+            seen = library.seen_by(self.viewer, table, is_visible, state, self._database)
             library.views.put(key, seen, VIEW_BYTES_PER_PLACE * len(library) + len(is_visible))
         return seen
 

@@ -7,7 +7,8 @@ nothing that a filter, a phrase or an excluded word keeps out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -277,10 +278,13 @@ class AppliedPins:
     hidden_by: dict[int, int]
 
 
-def find_pins(snapshot: Snapshot, *texts: str) -> tuple[PinRule, ...]:
+def find_pins(
+    snapshot: Snapshot, *texts: str, is_seen: Callable[[int], bool] | None = None
+) -> tuple[PinRule, ...]:
     """Return the pins for a query, given without operators: exact ones first, then those with most words.
 
     `texts`: the query as typed, then as it was corrected; later ones count if earlier ones have no pin.
+    `is_seen`: whether a viewer sees a document. A pin is for what the viewer sees, or for nothing.
     """
     if not any_pins(snapshot):
         return ()
@@ -288,9 +292,21 @@ def find_pins(snapshot: Snapshot, *texts: str) -> tuple[PinRule, ...]:
         words = whole.split(" ")[:MAX_QUERY_WORDS]
         parts = list(dict.fromkeys(_runs(words)))
         rules = of_words(snapshot, whole, parts) if whole else []
+        if is_seen is not None:
+            seen = (_restricted(rule, is_seen) for rule in rules)
+            rules = [rule for rule in seen if rule.pinned or rule.hidden]
         if rules:
             return tuple(sorted(rules, key=_order))
     return ()
+
+
+def _restricted(rule: PinRule, is_seen: Callable[[int], bool]) -> PinRule:
+    """A pin of those of its targets that a viewer sees."""
+    pinned, hidden = (
+        tuple(target for target in targets if is_seen(target.document_id))
+        for targets in (rule.pinned, rule.hidden)
+    )
+    return dataclasses.replace(rule, pinned=pinned, hidden=hidden)
 
 
 def used_pins(rules: Sequence[PinRule]) -> tuple[UsedPin, ...]:

@@ -14,6 +14,7 @@ letter must match only if the library writes it as a name, too: with a capital l
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import re
@@ -368,7 +369,9 @@ def analyze_query(
     """Analyze a query in the state of the library that will be searched. `embedded`: its vector, if any."""
     snapshot, library, scorer, settings = view
     typed = parsed = parse_query(request.query, max_words=settings.max_query_terms, syntax=request.syntax)
-    is_seen = None if library.viewer is None else library.has_word
+    is_seen = sees = None
+    if library.viewer is not None:
+        is_seen, sees = library.has_word, functools.partial(library.sees_document, snapshot)
     query_scorer = scorer_for(parsed.about, snapshot, scorer, is_seen)
     profile = make_profile(parsed.about, query_scorer, reefs_per_query=settings.reefs_per_query)
     matches = find_matches(library, parsed.terms)
@@ -453,7 +456,7 @@ def analyze_query(
         near_words,
         typed.about,
         used,
-        find_pins(snapshot, typed.about, parsed.about) if request.pins is Pins.on else (),
+        find_pins(snapshot, typed.about, parsed.about, is_seen=sees) if request.pins is Pins.on else (),
         find_must_match(library, parsed, term_statistics),
         names=names,
         topical=topical,

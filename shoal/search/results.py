@@ -129,7 +129,7 @@ def build_results(
             strict=True,
         )
     ]
-    anchors = [_anchor(row) for row in in_order]
+    anchors = [_anchor(row, library) for row in in_order]
     bundles = find_evidence_bundles(snapshot, anchors) if request.expand is Expand.time else {}
     return [
         _result(
@@ -147,7 +147,7 @@ def build_results(
             spans,
             anchor,
             bundles.get(chunk.chunk_id),
-            library.shown(anchor.metadata),
+            anchor.metadata,
             request,
             analyzed_query,
             scorer.data_checksum,
@@ -174,9 +174,9 @@ def _document_ids(ranked: Sequence[Ranked]) -> list[int]:
     return sorted({chunk.document_id for chunk in ranked})
 
 
-def _anchor(row: Any) -> Anchor:
+def _anchor(row: Any, library: LibraryIndex) -> Anchor:
     """What the place, the modality and the evidence of a result follow from."""
-    place, metadata = place_from_json(row["locator"]), json.loads(row["metadata"])
+    place, metadata = place_from_json(row["locator"]), library.shown(json.loads(row["metadata"]))
     modality = modality_of(place, json.loads(row["section_path"]), metadata, row["source_path"])
     return Anchor(row["id"], row["document_id"], place, modality, metadata, row["source_path"])
 

@@ -247,7 +247,8 @@ def terms_with_synonyms(snapshot: Snapshot, library: LibraryIndex, parsed: Parse
 def unite_forms(
     library: LibraryIndex, parsed: ParsedQuery, matches: dict[Term, Matches], uses: Sequence[Use]
 ) -> tuple[dict[Term, Matches], tuple[UsedSynonym, ...]]:
-    """Return the matches of the terms with those of their synonyms, and what was used."""
+    """Return the matches of the terms with those of their synonyms, and what was used; for a viewer, of that
+    what is in visible passages: an acronym may stand in hidden ones alone."""
     forms = itertools.chain.from_iterable(parsed.synonyms.values())
     found = find_matches(library, list(dict.fromkeys([*forms, *(use.form for use in uses)])))
     united = {
@@ -255,7 +256,9 @@ def unite_forms(
         for term, own in matches.items()
     }
     used = tuple(
-        UsedSynonym(use.typed, use.form.text, use.synonym_id, found[use.form].n_chunks) for use in uses
+        UsedSynonym(use.typed, use.form.text, use.synonym_id, found[use.form].n_chunks)
+        for use in uses
+        if library.viewer is None or found[use.form].n_chunks
     )
     return united, used
 

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 from fake_scorer import FakeScorer
+from teaching_texts import about
 
 from shoal.engine import Engine
-from shoal.errors import FilterError, NotFoundError, RestrictedError
+from shoal.errors import FilterError, NotFoundError, QueryError, RestrictedError
 from shoal.filters.parsing import make_filter
 from shoal.filters.visibility import Viewer
 from shoal.search import library_index, visible_forms
+from shoal.search.request import CHANGED
+from shoal.search.suggesting import count_compounds
 from shoal.settings import Settings
 
 LAVA = "The volcano throws lava and ash over the valley of the crater."
@@ -223,3 +226,107 @@ def test_viewers_share_what_was_read(engine: Engine, monkeypatch: pytest.MonkeyP
 
 def test_a_word_counts_where_it_stands_alone() -> None:
     assert visible_forms._count_words("lava lavas Lava 1lava lava, lava", "lava") == 3
+
+
+def test_pins_of_hidden_documents_are_not_shown(engine: Engine) -> None:
+    secret = engine.ingest(content=LAVA, allow=["group:a"]).id
+    shown = engine.ingest(content=BASALT).id
+    assert secret is not None
+    assert shown is not None
+    engine.pins.add("lava", [secret])
+    engine.pins.add("volcano", [secret, shown], match="contains")
+    engine.pins.add("crater", hidden=[secret])
+    seen = engine.seen_by(viewer())
+    for query in ("lava", "crater"):
+        assert engine.search(query).query_info.pins
+        assert seen.search(query).query_info.pins == ()
+        assert seen.explain(query).query_info.pins == ()
+    response = seen.search("volcano")
+    (pin,) = response.query_info.pins
+    assert (pin.query, pin.n_pinned, pin.n_hidden) == ("volcano", 1, 0)
+    assert [(result.document_id, result.pinned) for result in response.results] == [(shown, True)]
+    assert engine.seen_by(viewer("group:a")).search("volcano").query_info.pins[0].n_pinned == 2
+
+
+def test_synonyms_that_only_hidden_passages_have_are_not_shown(engine: Engine) -> None:
+    engine.ingest(content="Project Zebra is about lava.", allow=["group:a"])
+    engine.ingest(content=BASALT)
+    engine.vocabulary.synonyms.add(["volcano", "zebra", "crater"])
+    assert {each.synonym for each in engine.search("volcano").query_info.synonyms} == {"zebra", "crater"}
+    seen = engine.seen_by(viewer())
+    assert {each.synonym for each in seen.search("volcano").query_info.synonyms} == {"crater"}
+    assert "zebra" not in str(seen.explain("volcano"))
+
+
+def test_cursors_and_versions_say_nothing_of_hidden_documents(engine: Engine) -> None:
+    ids = [engine.ingest(content=f"{LAVA} {n}").id for n in range(3)]
+    first_id = ids[0]
+    assert first_id is not None
+    seen = engine.seen_by(viewer())
+    first = seen.search("lava", top_k=1)
+    version = seen.documents.version(first_id)
+    other = engine.ingest(content="Nothing of it.", allow=["group:a"]).id
+    assert other is not None
+    engine.documents.change(other, title="Another")
+    again = seen.search("lava", top_k=1)
+    assert again.next_cursor == first.next_cursor
+    assert CHANGED not in seen.search("lava", top_k=1, cursor=first.next_cursor).warnings
+    assert CHANGED in engine.search("lava", top_k=1, cursor=first.next_cursor).warnings
+    assert seen.documents.version(first_id) == version
+    assert engine.search("lava", top_k=1).next_cursor != first.next_cursor
+    # Its number counts the changes of the library.
+    number = engine.documents.version(first_id).rpartition("-")[2]
+    assert number.isdecimal()
+    assert "-" not in version
+    engine.documents.change(first_id, title="A new title")
+    assert seen.documents.version(first_id) != version
+    assert CHANGED in seen.search("lava", top_k=1, cursor=first.next_cursor).warnings
+
+
+def test_where_a_word_was_learned_is_not_shown(tmp_path: Path) -> None:
+    settings = Settings(
+        database_url=f"sqlite:///{tmp_path / 'shoal.db'}", min_occurrences_short=2, association_min=0.2
+    )
+    with Engine(settings=settings) as engine:
+        texts = [f"{about('fire', 'zorblat')} {n}" for n in range(4)]
+        engine.ingest_many([{"content": text, "allow": ["group:a"]} for text in texts[1:]])
+        engine.ingest(content=texts[0])
+        (word,) = engine.explain("zorblat").words
+        assert word.learned is not None
+        assert word.learned.n_documents > 1
+        (shown,) = engine.seen_by(viewer()).explain("zorblat").words
+        assert (shown.status, shown.learned) == ("learned", None)
+
+
+def test_compounds_are_counted_in_visible_passages(engine: Engine) -> None:
+    pairs = ("bee hive", "bee colony", "bee wing", "bee nectar", "bee larva")
+    engine.ingest_many({"content": f"{pair} {n}", "allow": ["group:a"]} for pair in pairs[1:] for n in "12")
+    engine.ingest(content="The bee hive and the bee colony.")
+    view = engine.seen_by(viewer())
+    with view._visible.reading() as (_, library):  # type: ignore[attr-defined]
+        assert count_compounds(library, pairs) == [("bee colony", 1), ("bee hive", 1)]
+
+
+def test_fields_that_are_made_of_hidden_keys_are_hidden(engine: Engine) -> None:
+    document_id = engine.ingest(content=LAVA, metadata={"date": "2019-05-01", "modality": "ocr"}).id
+    assert document_id is not None
+    (result,) = engine.search("lava").results
+    assert result.modality == "ocr"
+    seen = engine.seen_by(viewer(hidden=("date", "modality")))
+    (result,) = seen.search("lava").results
+    assert result.modality == "text"
+    assert seen.documents.chunk(result.chunk_id).chunk.modality == "text"
+    assert seen.documents.chunks(document_id).chunks[0].modality == "text"
+    for use in (
+        lambda: seen.search("lava", filter="date < 2020"),
+        lambda: seen.search("lava", sort=["date"]),
+        lambda: seen.search("lava", decay={"field": "date", "half_life_days": 3, "weight": 1}),
+        lambda: seen.facets(["date:year"]),
+        lambda: seen.facets(["file_type"]),
+        lambda: seen.documents.list(filter="date < 2020"),
+        lambda: seen.documents.list(file_type="image"),
+        lambda: seen.search("lava", filters={"file_type": "image"}),
+    ):
+        with pytest.raises(QueryError, match="made of a hidden key"):
+            use()
+    assert engine.seen_by(viewer(hidden=("year",))).search("lava", filter="date < 2020").results
