@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from shoal.models.search import BatchAnswer, BatchResponse, LibraryFacets
     from shoal.models.verdicts import Verification
     from shoal.notes.notes import Notes
+    from shoal.notes.visible_notes import VisibleNotes
     from shoal.query_log.query_log import QueryLog
     from shoal.saved_searches.saved_searches import SavedSearches
     from shoal.search.request import SearchRequest
@@ -102,7 +103,8 @@ class Engine:
 
     def seen_by(self, viewer: Viewer) -> Engine:
         """This library as the bearer of a search token sees it: searches, suggestions, explanations, facets
-        and documents, of what the viewer may see. Anything else raises RestrictedError."""
+        and documents, of what the viewer may see, and the notes of its owner, to be read. Anything else
+        raises RestrictedError."""
         from shoal.library.visible_library import VisibleLibrary
 
         return _VisibleEngine(self, VisibleLibrary(self._library, viewer))
@@ -625,6 +627,7 @@ class _VisibleEngine(Engine):
         self.settings = whole.settings
         self._library = library  # type: ignore[assignment]
         self._visible = library
+        self._whole = whole
         # What says nothing of documents.
         self._log_query = whole._log_query  # type: ignore[method-assign]
         self.await_written, self.check_index = whole.await_written, whole.check_index  # type: ignore[method-assign]
@@ -638,6 +641,10 @@ class _VisibleEngine(Engine):
         from shoal.library.visible_library import VisibleDocuments
 
         return VisibleDocuments(self._visible)
+
+    @functools.cached_property
+    def notes(self) -> VisibleNotes:  # type: ignore[override]
+        return self._whole.notes.seen_by(self._visible.index.viewer.owner)
 
     def suggest(self, q: str, *, limit: int = 8) -> Suggestions:
         return self._visible.suggest(q, limit)

@@ -276,6 +276,8 @@ def foreign_owner(access: Access, reason: str) -> ProblemError:
     """Return the 403 problem of a request about an owner of notes that its key may not name; count it."""
     gate().on_refused(OWNER_REFUSED)
     own = ", ".join(map(shown, (access.owners or ())[:SHOWN_OWNERS]))
+    if access.viewer is not None:
+        reason, own = "this search token may not name this owner of notes", own or "none: it has no `owner`"
     return ProblemError(403, f"{reason}; it is bound to {own}")
 
 

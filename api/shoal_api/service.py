@@ -221,6 +221,7 @@ def _is_search() -> bool:
 
 def _is_write() -> bool:
     request = flask.request
-    if request.blueprint is None or _is_search():
+    if request.blueprint is None or _is_search() or access.viewer() is not None:
+        # A search token writes nothing, and what others wrote is not for it.
         return False
     return request.method not in ("GET", "HEAD", "OPTIONS") or request.blueprint in ANSWERED

@@ -207,7 +207,9 @@ class Authenticator:
         claims = search_tokens.read_claims(token, stored.public_key, self._token_seconds)
         if claims.owner is not None and stored.owners is not None and claims.owner not in stored.owners:
             raise TokenError("its key may not name this owner of notes")
-        viewer = Viewer(frozenset(claims.principals), make_filter(claims.filter), frozenset(claims.hidden))
+        viewer = Viewer(
+            frozenset(claims.principals), make_filter(claims.filter), frozenset(claims.hidden), claims.owner
+        )
         of_key = stored.access()
         ids = self._read(lambda: self.store.ids_of(claims.collections)).values()
         access = replace(

@@ -7,6 +7,7 @@ rights: what is kept for a viewer is a set of bits.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +28,6 @@ from shoal.storage import field_values
 from shoal.storage.database import Snapshot
 from shoal.support.principals import EVERYONE
 
-
 MODALITY = "modality"
 MADE_OF = {"date": "date", "file_type": MODALITY}
 """Fields that a key of the metadata decides."""
@@ -40,11 +40,14 @@ class Viewer:
     principals  besides everyone
     filter      that documents must meet, too; over fields of documents
     hidden      keys of the metadata that are not shown, searched or counted
+    owner       of notes that may be read, if any; it says nothing of documents, so that viewers who differ in
+                it alone are equal
     """
 
     principals: frozenset[str] = frozenset()
     filter: Node | None = None
     hidden: frozenset[str] = frozenset()
+    owner: str | None = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Raises FilterError for a filter over passages."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,13 +23,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NoteContext:
-    """`get_scorer` loads lagoon's data on first use; `get_vectors` opens the encoder, if there is one."""
+    """`get_scorer` loads lagoon's data on first use; `get_vectors` opens the encoder, if there is one.
+
+    knows_learned  whether queries know the words that the library has learned
+    """
 
     database: Database
     settings: Settings
     get_scorer: Callable[[], Scorer]
     indexes: NoteIndexes
     get_vectors: GetVectors = lambda: None
+    knows_learned: bool = True
+
+    def without_learned(self) -> NoteContext:
+        """Return the context of queries that know no learned words, which may be of hidden documents."""
+        context = dataclasses.replace(self, knows_learned=False)
+        # One thread makes the vectors for all.
+        vars(context)["embedder"] = self.embedder
+        return context
 
     def index_of(self, rows: NoteRows) -> NoteIndex:
         """Return the index of an owner's notes in the snapshot of `rows`."""

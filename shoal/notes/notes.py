@@ -69,6 +69,7 @@ from shoal.support.clock import timestamp
 if TYPE_CHECKING:
     from shoal.notes.extraction import Extracted
     from shoal.notes.unit_search import NoteSearchSteps
+    from shoal.notes.visible_notes import VisibleNotes
     from shoal.search.request import SearchRequest
     from shoal.search.searcher import Searcher
 
@@ -95,6 +96,12 @@ class Notes:
     def of(self, owner: str) -> OwnerNotes:
         """The notes of an owner, who need not have any yet. Raises NoteError for an invalid name."""
         return OwnerNotes(self._context, drafts.checked_owner(owner))
+
+    def seen_by(self, owner: str | None) -> VisibleNotes:
+        """What the bearer of a search token may read: the notes of the owner that it names, if any."""
+        from shoal.notes.visible_notes import VisibleNotes
+
+        return VisibleNotes(self._context, owner)
 
     def embed(self) -> int:
         """Embed the active notes of all owners that lack a vector of the encoder, and return their number; 0

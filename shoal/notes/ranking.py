@@ -326,9 +326,13 @@ class NoteRanking:
         )
 
 
-def analyze(snapshot: Snapshot, scorer: Scorer, settings: Settings, text: str) -> NoteQuery:
-    """Analyze a query with the words that the library knows in this snapshot. `scorer` has none of them."""
-    profile = make_profile(text, scorer_for(text, snapshot, scorer), reefs_per_query=settings.reefs_per_query)
+def analyze(
+    snapshot: Snapshot, scorer: Scorer, settings: Settings, text: str, *, knows_learned: bool = True
+) -> NoteQuery:
+    """Analyze a query with the words that the library knows in this snapshot, unless it shall know none of
+    them. `scorer` has none of them."""
+    with_learned = scorer_for(text, snapshot, scorer) if knows_learned else scorer
+    profile = make_profile(text, with_learned, reefs_per_query=settings.reefs_per_query)
     return NoteQuery(
         text,
         query_terms(text, settings.max_query_terms),

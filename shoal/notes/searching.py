@@ -174,7 +174,9 @@ class FoundNotes:
         self._context = context
         self.scorer: Scorer = context.get_scorer()
         self.rows = NoteRows(snapshot, owner)
-        self.query: NoteQuery = analyze(snapshot, self.scorer, context.settings, request.query)
+        self.query: NoteQuery = analyze(
+            snapshot, self.scorer, context.settings, request.query, knows_learned=context.knows_learned
+        )
         self.index = context.index_of(self.rows)
         shown = SessionRows(snapshot, owner).shown(request.session_id) if request.session_id else ()
         filters = dataclasses.replace(request.filters, shown=tuple(shown))

@@ -27,7 +27,7 @@ from lagoon.tokens import is_stop_word
 from shoal.errors import QueryError
 from shoal.filters.tree import check_characters
 from shoal.formats.headings import without_title_label
-from shoal.index.index import Index, Part
+from shoal.index.index import Part
 from shoal.index.matching import IN_TEXT, IndexTerm, count_roughly, find, forms_starting_with
 from shoal.index.segment import Segment
 from shoal.models.queries import MAX_QUERY_CHARS, MAX_SUGGESTIONS, SUGGESTIONS, Suggestion, Suggestions

@@ -156,7 +156,7 @@ def test_a_foreign_document_is_like_a_missing_one(world: World, address: str) ->
 
 def test_an_operation_is_refused_unless_it_is_declared_for_tokens(world: World) -> None:
     """By default: routes that are not declared to be for tokens get 403 before their view."""
-    token = world.token("group:red")
+    token = world.token("group:red", owner="1")
     n = 0
     for rule in world.app.url_map.iter_rules():
         for method in (rule.methods or set()) - {"OPTIONS"}:
@@ -177,13 +177,15 @@ def test_an_operation_is_refused_unless_it_is_declared_for_tokens(world: World) 
                 assert response.status_code in (403, 404), (method, path, response.status_code)
                 assert "volcano" not in response.text
     # HEAD beside each GET.
-    assert n == 2 * 9 + 5
+    assert n == 2 * 14 + 9
     assert {each.path for each in operations.OPERATIONS if each.for_tokens} == {
         f"{API}/{path}"
         for path in (
             "documents", "documents/{document_id}", "documents/{document_id}/chunks", "chunks/{chunk_id}",
             "documents/{document_id}/content", "documents/{document_id}/file", "suggest", "retrieve", "search",
-            "search/batch", "facets", "explain",
+            "search/batch", "facets", "explain", "notes", "notes/categories", "notes/search", "notes/pinned",
+            "notes/{note_id}", "notes/{note_id}/history", "notes/{note_id}/feedback",
+            "notes/{note_id}/explain", "users/{user_id}/recall",
         )
     }  # fmt: skip
 
@@ -343,6 +345,52 @@ def test_a_key_may_not_be_bound_to_other_owners(world: World) -> None:
     assert world.ask(make("bob")).status_code == 401
     notes = world.ask(make("ann"), json={"query": "x", "units": ["chunk", "note"]})
     assert notes.status_code == 403
+
+
+def test_a_token_reads_the_notes_of_its_owner_alone(world: World) -> None:
+    own, other = (
+        world.engine.notes.of(owner).add(f"{owner} likes the volcano", categories=[owner]).note.id
+        for owner in ("ann", "bob")
+    )
+    token = world.token(owner="ann")
+    body = {"query": "volcano", "environment": {}}
+    reads: list[tuple[str, str, dict[str, Any]]] = [
+        ("GET", "/notes", {}),
+        ("GET", "/notes?owner=ann", {}),
+        ("GET", "/notes/categories", {}),
+        ("GET", f"/notes/{own}", {}),
+        ("GET", f"/notes/{own}/history", {}),
+        ("GET", f"/notes/{own}/feedback", {}),
+        ("POST", "/notes/search", {"json": {"query": "volcano"}}),
+        ("POST", "/notes/pinned", {"json": {}}),
+        ("POST", f"/notes/{own}/explain", {"json": body}),
+        ("POST", "/users/ann/recall", {"json": {"query": "volcano"}}),
+    ]
+    for method, path, request in reads:
+        response = world.ask(token, method, path, **request)
+        assert response.status_code == 200, (path, response.text)
+        assert "bob" not in response.text
+        assert "Shoal-Written" not in response.headers
+        without = world.ask(world.token(), method, path, **request)
+        assert (without.status_code, "volcano" in without.text) == (403, False)
+        assert "has no `owner`" in without.get_json()["detail"]
+    assert world.ask(token, "POST", "/notes/search", json={"query": "volcano"}).get_json()["results"]
+    foreign = [world.ask(token, "GET", f"/notes/{note_id}") for note_id in (other, 4_711)]
+    assert [each.status_code for each in foreign] == [404, 404]
+    recalled = world.ask(token, "POST", "/users/bob/recall", json={"query": "volcano"})
+    assert recalled.status_code == 403
+    for method, path in (
+        ("GET", "/notes?owner=bob"),
+        ("POST", "/notes"),
+        ("GET", "/notes/status"),
+        ("DELETE", f"/notes/{own}/pin"),
+        ("POST", f"/notes/{own}/forget"),
+        ("POST", "/hooks/prompt"),
+    ):
+        refused = world.ask(token, method, path, json={"query": "volcano", "text": "x", "input": {}})
+        assert refused.status_code == 403, (path, refused.text)
+    mixed = world.ask(token, json={"query": "volcano", "units": ["note"], "owner": "ann"})
+    assert (mixed.status_code, mixed.get_json()["code"]) == (403, "not_for_tokens")
 
 
 def test_public_keys_are_managed_over_http(world: World) -> None:

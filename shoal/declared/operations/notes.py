@@ -137,7 +137,7 @@ class NoteOperations:
         repeated request is not counted either; it returns 404 if the note was purged since.
         """
 
-    @get(NOTES, Needed.read, command="note list", tool="note_list")
+    @get(NOTES, Needed.read, for_tokens=True, command="note list", tool="note_list")
     def notes(
         self,
         *,
@@ -154,7 +154,9 @@ class NoteOperations:
     ) -> Iterable[Note]:
         """All notes of an owner that pass the filters, read page by page"""
 
-    @get(f"{NOTES}/categories", Needed.read, answer=NoteCategories, command="note categories")
+    @get(
+        f"{NOTES}/categories", Needed.read, for_tokens=True, answer=NoteCategories, command="note categories"
+    )
     def note_categories(self, *, owner: Owner = DEFAULT_OWNER) -> tuple[CategoryCount, ...]:
         """List categories with their numbers of notes"""
 
@@ -162,7 +164,14 @@ class NoteOperations:
     def note_status(self, *, owner: Owner = DEFAULT_OWNER) -> NoteStatus:
         """Count notes"""
 
-    @post(f"{NOTES}/search", Needed.read, fails=(503,), command="note search", tool="note_search")
+    @post(
+        f"{NOTES}/search",
+        Needed.read,
+        for_tokens=True,
+        fails=(503,),
+        command="note search",
+        tool="note_search",
+    )
     def search_notes(
         self, query: Query, *, owner: Owner = DEFAULT_OWNER, **given: Unpack[NoteSearchArguments]
     ) -> NoteResponse:
@@ -172,7 +181,7 @@ class NoteOperations:
         environment, or that were judged not applicable there, are left out.
         """
 
-    @post(f"{NOTES}/pinned", Needed.read, answer=NotePage, fills=False)
+    @post(f"{NOTES}/pinned", Needed.read, for_tokens=True, answer=NotePage, fills=False)
     def pinned_notes(
         self,
         environment: Annotated[
@@ -231,7 +240,7 @@ class NoteOperations:
     ) -> int:
         """Delete deprecated notes for good"""
 
-    @get(ONE, Needed.read, fails=(404,), command="note show")
+    @get(ONE, Needed.read, for_tokens=True, fails=(404,), command="note show")
     def note(self, note_id: int, *, owner: Owner = DEFAULT_OWNER) -> Note:
         """Get a note with its evidence"""
 
@@ -246,11 +255,11 @@ class NoteOperations:
     ) -> Note:
         """Change fields of a note"""
 
-    @get(f"{ONE}/history", Needed.read, answer=NoteHistory, fails=(404,))
+    @get(f"{ONE}/history", Needed.read, for_tokens=True, answer=NoteHistory, fails=(404,))
     def note_history(self, note_id: int, *, owner: Owner = DEFAULT_OWNER) -> tuple[HistoryEntry, ...]:
         """List the changes of a note"""
 
-    @get(f"{ONE}/feedback", Needed.read, answer=NoteFeedback, fails=(404,))
+    @get(f"{ONE}/feedback", Needed.read, for_tokens=True, answer=NoteFeedback, fails=(404,))
     def note_judgements(self, note_id: int, *, owner: Owner = DEFAULT_OWNER) -> tuple[Feedback, ...]:
         """List the judgements of a note"""
 
@@ -385,7 +394,9 @@ class NoteOperations:
     ) -> Note:
         """Add a note to categories, and remove it from others"""
 
-    @post(f"{ONE}/explain", Needed.read, fails=(404, 503), fills=False, command="note explain")
+    @post(
+        f"{ONE}/explain", Needed.read, for_tokens=True, fails=(404, 503), fills=False, command="note explain"
+    )
     def explain_note(
         self, note_id: int, query: Query, *, owner: Owner = DEFAULT_OWNER, environment: Session = None
     ) -> NoteExplanation:
@@ -600,7 +611,14 @@ class AgentOperations:
         outcome says why. One that says nearly the same as a stored note counts as another occurrence of it.
         """
 
-    @post("/users/{user_id}/recall", Needed.read, fails=(503,), command="note recall", tool="recall")
+    @post(
+        "/users/{user_id}/recall",
+        Needed.read,
+        for_tokens=True,
+        fails=(503,),
+        command="note recall",
+        tool="recall",
+    )
     def recall(
         self,
         user_id: str,

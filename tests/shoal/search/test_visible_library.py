@@ -194,6 +194,26 @@ def test_what_was_not_made_for_viewers_is_refused(engine: Engine) -> None:
     assert engine.documents.get(document_id).document.tags == ()
 
 
+def test_notes_of_the_owner_alone_may_be_read(engine: Engine) -> None:
+    note_id = engine.notes.of("ann").add("Ann likes the volcano.").note.id
+    seen = engine.seen_by(Viewer(owner="ann")).notes
+    assert [note.id for note in seen.of("ann").list().notes] == [note_id]
+    assert seen.of("ann").search("volcano").results
+    with pytest.raises(NotFoundError):
+        seen.of("ann").get(note_id + 1)
+    for use in (
+        lambda: seen.of("bob"),
+        lambda: engine.seen_by(Viewer()).notes.of("ann"),
+        lambda: seen.of("ann").add("Another."),
+        lambda: seen.of("ann").forget(note_id),
+        lambda: seen.of("ann").status(),
+        lambda: seen.of("ann").merges(),
+        seen.of("ann").purge,
+    ):
+        with pytest.raises(RestrictedError):
+            use()
+
+
 def test_views_are_bounded_and_made_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library_index, "MAX_VIEW_BYTES", 2_000)
     ids = [engine.ingest(content=f"{LAVA} {n}", allow=[f"group:{n}"]).id for n in range(6)]
