@@ -5,9 +5,9 @@ usage: python benchmarks/token_model.py [--requests 200000] [--documents 160] [-
 A library has documents of five tenants, some for several, for everyone or for nobody, of generated sentences.
 For each tenant, a copy of it loses what the tenant may not see, and is indexed anew. Random requests over all
 operations that tokens have then go to the library as the tenant sees it and to the copy. Answers are compared
-whole: results, order, scores, counts, facets, warnings, corrections, suggestions, explanations and errors;
-but not times, trace ids, cursors, and the rights of documents, which tokens do not see. Prints the
-differences.
+whole: results, order, scores, counts, facets, warnings, corrections, suggestions, pins, synonyms,
+explanations, pages and errors; but not times, trace ids, the text of cursors, and the rights of documents,
+which tokens do not see. Prints the differences.
 
 To count forms of words, a search with a token reads a bounded number of passages
 (`shoal.search.visible_forms`); here it may read all.
@@ -31,6 +31,7 @@ from shoal.errors import ShoalError
 from shoal.filters.parsing import make_filter
 from shoal.filters.visibility import Viewer
 from shoal.index.upkeep import rebuild_index
+from shoal.models.queries import UsedSynonym
 from shoal.search import visible_forms
 from shoal.settings import Settings
 
@@ -69,6 +70,7 @@ CODES = tuple(f"E{number}" for number in range(1040, 1060))
 RARE = tuple(f"{head}{tail}" for head in ("zorb", "quend", "mirth", "varn") for tail in ("lat", "lit", "ock"))
 """Words that no dictionary has, near to each other."""
 TAGS = ("sea", "fire", "law", "bees")
+NOW = "2026-06-01T00:00:00Z"
 NOT_COMPARED = frozenset({"took_ms", "trace_id", "next_cursor", "allow", "deny"})
 
 Request = tuple[str, dict[str, Any]]
@@ -109,6 +111,13 @@ def fill(engine: Engine, n: int, chance: random.Random) -> None:
             }
         )
     engine.ingest_many(documents)
+    for word in SUBJECTS:
+        targets = [chance.randint(1, n) for _ in range(3)]
+        engine.pins.add(word, targets[:2], hidden=targets[2:] if targets[2] not in targets[:2] else ())
+    for word in RARE[::2]:
+        engine.pins.add(word, [chance.randint(1, n)], match="contains")
+    for words in zip(SUBJECTS[:4], RARE[:4], RARE[4:8], strict=True):
+        engine.vocabulary.synonyms.add(words)
 
 
 @contextmanager
@@ -131,6 +140,9 @@ def libraries(n: int, seed: int, *, scorer: Any = None) -> Iterator[dict[str, tu
             for document in _all(copy):
                 if document.id not in visible:
                     copy.documents.delete(document.id)
+            for pin in copy.pins.list(limit=1_000).pins:
+                if not pin.pinned and not pin.hidden:
+                    copy.pins.delete(pin.id)
             rebuild_index(copy.database)
             pairs[tenant] = seen, copy
         yield pairs
@@ -182,7 +194,7 @@ def arguments(chance: random.Random) -> dict[str, Any]:
         (0.15, lambda: {"group_by": chance.choice(("document", "parent"))}),
         (0.1, lambda: {"sort": [chance.choice(("-year", "title", "kind", "nokey"))]}),
         (0.1, lambda: {"boosts": [{"filter": _filter(chance), "weight": 0.3}]}),
-        (0.1, lambda: {"decay": {"field": "created", "half_life_days": 30}}),
+        (0.1, lambda: {"decay": {"field": "created", "half_life_days": 30, "weight": 0.1, "now": NOW}}),
         (0.2, lambda: {"prefix": True}),
         (0.1, lambda: {"fold_similar": True}),
         (0.1, lambda: {"max_per_document": 1}),
@@ -214,6 +226,7 @@ def request(chance: random.Random) -> Request:
             "search_many",
             {"searches": [query(chance) for _ in range(3)], "fused": chance.random() < 0.5},
         ),
+        lambda: ("pages", {"query": query(chance), "top_k": chance.randint(1, 3)}),
         lambda: ("retrieve", {"query": query(chance), "top_k": 4}),
         lambda: (
             "facets",
@@ -240,6 +253,8 @@ def request(chance: random.Random) -> Request:
 def answer(engine: Engine, asked: Request) -> Any:
     """Return the answer of an engine as plain values; of an error its class and message."""
     name, given = asked
+    if name == "pages":
+        return plain(list(pages(engine, given)))
     target: Any = engine
     for part in name.split("."):
         target = getattr(target, part)
@@ -249,8 +264,19 @@ def answer(engine: Engine, asked: Request) -> Any:
         return type(error).__name__, str(error)
 
 
+def pages(engine: Engine, given: dict[str, Any]) -> Iterator[Any]:
+    """Yield the first pages of a search, by cursors."""
+    cursor = None
+    for _ in range(3):
+        response = engine.search(**given, cursor=cursor)
+        yield response
+        cursor = response.next_cursor
+        if cursor is None:
+            return
+
+
 def plain(value: Any) -> Any:
-    """Return a value without what is not compared."""
+    """Return a value without what is not compared: synonyms without passages are not for viewers."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: plain(getattr(value, field.name))
@@ -264,7 +290,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items() if key not in NOT_COMPARED}
     if isinstance(value, list | tuple | frozenset | set):
-        return [plain(each) for each in value]
+        return [plain(each) for each in value if not (isinstance(each, UsedSynonym) and not each.n_chunks)]
     return str(value) if isinstance(value, ShoalError) else value
 
 

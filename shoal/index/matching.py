@@ -196,7 +196,11 @@ def _look_up(index: Index, stem: str) -> NDArray[np.int64]:
 
 
 def count_roughly(index: Index, stem: str) -> int:
-    """Return in how many chunks' texts a stem occurs, without reading postings; deleted chunks count too."""
+    """Return in how many chunks' texts a stem occurs, without reading postings; deleted chunks count too. For
+    a viewer, the visible ones are counted."""
+    if index.count_form is not None:
+        (found,) = find(index, [IndexTerm((stem,), IN_TEXT)])
+        return found.n_chunks
     in_text = _look_up(index, stem)[:: len(FIELDS)]
     return int(np.sum(in_text[:, 2] - in_text[:, 1]))
 

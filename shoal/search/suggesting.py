@@ -27,7 +27,7 @@ from lagoon.tokens import is_stop_word
 from shoal.errors import QueryError
 from shoal.filters.tree import check_characters
 from shoal.formats.headings import without_title_label
-from shoal.index.index import Part
+from shoal.index.index import Index, Part
 from shoal.index.matching import IN_TEXT, IndexTerm, count_roughly, find, forms_starting_with
 from shoal.index.segment import Segment
 from shoal.models.queries import MAX_QUERY_CHARS, MAX_SUGGESTIONS, SUGGESTIONS, Suggestion, Suggestions
@@ -174,7 +174,7 @@ class DictionaryCompounds:
 def count_compounds(library: LibraryIndex, compounds: Iterable[str]) -> list[tuple[str, int]]:
     """Return the likeliest of some compounds that texts of passages have, each with the number of them."""
     terms = {compound: Term(tuple(tokens_of(compound))) for compound in compounds}
-    at_most = {compound: _rarest(library, term) for compound, term in terms.items()}
+    at_most = {compound: _rarest(library.index, term) for compound, term in terms.items()}
     likeliest = sorted((each for each in terms if at_most[each]), key=lambda each: (-at_most[each], each))
     counts: dict[str, int] = library.index.cached.setdefault(_PASSAGES, {})
     new = [each for each in likeliest[:MAX_VERIFIED] if each not in counts]
@@ -188,18 +188,13 @@ def is_compound(text: str) -> bool:
     return " " in key_of(text)
 
 
-def _rarest(library: LibraryIndex, term: Term) -> int:
-    """The number of passages of the rarest word of a compound: roughly, but for a viewer the visible ones."""
-    index = library.index
+def _rarest(index: Index, term: Term) -> int:
+    """Roughly, the number of passages of the rarest word of a compound."""
     counts: dict[str, int] = index.cached.setdefault(_COUNTS, {})
     least: int | None = None
     for stem in stems_of(term.tokens):
         if stem not in counts:
-            counts[stem] = (
-                count_roughly(index, stem)
-                if library.viewer is None
-                else find(index, [IndexTerm((stem,), IN_TEXT)])[0].n_chunks
-            )
+            counts[stem] = count_roughly(index, stem)
         least = counts[stem] if least is None else min(least, counts[stem])
         if not least:
             return 0

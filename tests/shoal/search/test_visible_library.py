@@ -14,6 +14,7 @@ from shoal.engine import Engine
 from shoal.errors import FilterError, NotFoundError, QueryError, RestrictedError
 from shoal.filters.parsing import make_filter
 from shoal.filters.visibility import Viewer
+from shoal.index.matching import count_roughly
 from shoal.search import library_index, visible_forms
 from shoal.search.request import CHANGED
 from shoal.search.suggesting import count_compounds
@@ -208,7 +209,7 @@ def test_notes_of_the_owner_alone_may_be_read(engine: Engine) -> None:
         lambda: seen.of("ann").forget(note_id),
         lambda: seen.of("ann").status(),
         lambda: seen.of("ann").merges(),
-        seen.of("ann").purge,
+        lambda: seen.of("ann").purge(),
     ):
         with pytest.raises(RestrictedError):
             use()
@@ -350,3 +351,14 @@ def test_fields_that_are_made_of_hidden_keys_are_hidden(engine: Engine) -> None:
         with pytest.raises(QueryError, match="made of a hidden key"):
             use()
     assert engine.seen_by(viewer(hidden=("year",))).search("lava", filter="date < 2020").results
+
+
+def test_words_of_explanations_are_as_rare_as_in_visible_passages(engine: Engine) -> None:
+    """Which words would bring a passage up depends on how rare they are."""
+    engine.ingest_many({"content": f"The basalt is dark {n}.", "allow": ["group:a"]} for n in range(9))
+    engine.ingest(content="The basalt and the crater are dark and the crater is deep, dark and wide.")
+    engine.ingest_many({"content": f"The crater is grey {n}."} for n in range(4))
+    with engine.seen_by(viewer())._visible.reading() as (_, library):  # type: ignore[attr-defined]
+        assert [count_roughly(library.index, stem) for stem in ("basalt", "crater")] == [1, 5]
+    with engine._library.index.searching(engine.database) as (_, library):
+        assert count_roughly(library.index, "basalt") == 10
