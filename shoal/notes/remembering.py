@@ -98,7 +98,8 @@ def note_fields(item: object) -> dict[str, Any]:
         raise NoteError("confidence", f"must be a number above {MIN_CONFIDENCE} and at most 1")
     topic = drafts.checked_line("topic", item.get("topic", ""), drafts.MAX_DOMAIN_CHARS)
     if topic.casefold() in MEANINGLESS_TOPICS:
-        raise NoteError("topic", f"{topic!r} says nothing; give the subject of the item")
+        what = f"{topic!r} says nothing" if topic else "is missing"
+        raise NoteError("topic", f"{what}; give the subject of the item, such as 'Python performance'")
     metadata = item.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise NoteError("metadata", "must be an object")
