@@ -1,6 +1,6 @@
 """Truth of similarities: paraphrases against opposites and other texts, and answers of questions.
 
-usage: python -m benchmarks.similarity [--fit] [--encoder FOLDER]
+usage: python -m benchmarks.similarity [--fit] [--encoder NAME]
 
 `judgements/similar_texts.jsonl` has 130 statements (`text`) of 13 domains, in the style of lessons of coding
 agents, facts about a user and general knowledge. To each belong texts that were written for it:
@@ -22,7 +22,7 @@ figures are of the half `report`. A text of one half is never compared with one 
 `opposites` were drawn up with the errors of both halves in view once, and refined on `choose` alone; so 24
 `fresh` statements of 8 other domains were written when rules and constants were fixed.
 
-With `--encoder`, a folder as `SHOAL_ENCODER=local:FOLDER` takes it, texts have vectors: `--fit` computes
+With `--encoder`, a name as `SHOAL_ENCODER` takes it, texts have vectors: `--fit` computes
 `SAME_BY_VECTORS`, and the figures are of texts with vectors. `OPPOSITE_AT_LEAST_BY_VECTORS` is the largest of
 0.3, 0.25, 0.2 and so on with which no more pairs of opposites in `choose` count as duplicates than without
 vectors.
@@ -77,10 +77,10 @@ class Pair:
 class Groups:
     """The labelled texts, and their features."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, encoder: str = "") -> None:
         self.rows = [json.loads(line) for line in TEXTS.read_text(encoding="utf-8").splitlines()]
         self.scorer = lagoon.load()
-        self._get_vectors = functools.cache(functools.partial(_text_vectors, folder))
+        self._get_vectors = functools.cache(functools.partial(_text_vectors, encoder))
         self.features = functools.cache(self._features)
 
     def _features(self, text: str) -> TextFeatures:
@@ -98,12 +98,9 @@ class Groups:
         return [row for row in self.rows if row["domain"] != domain and not row.get("fresh")]
 
 
-def _text_vectors(folder: Path | None) -> QueryVectors | None:
-    if folder is None:
-        return None
-    encoder = open_encoder(Settings.from_environment(encoder=f"local:{folder.absolute()}"))
-    assert encoder is not None, "a folder was given"
-    return QueryVectors(encoder, VectorCache())
+def _text_vectors(name: str) -> QueryVectors | None:
+    encoder = open_encoder(Settings.from_environment(encoder=name)) if name else None
+    return None if encoder is None else QueryVectors(encoder, VectorCache())
 
 
 def pairs(rows: Sequence[dict[str, str]]) -> Iterator[Pair]:
@@ -338,7 +335,7 @@ def measure(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fit", action="store_true", help="print the constants of the half `choose`")
-    parser.add_argument("--encoder", type=Path)
+    parser.add_argument("--encoder", default="")
     options = parser.parse_args()
     groups = Groups(options.encoder)
     if options.encoder:

@@ -37,7 +37,7 @@ def embed(
     it stopped. With SHOAL_EMBED=1, the workers of a service do this by themselves after each upload.
 
     \b
-        SHOAL_ENCODER=local:minilm shoal encoder embed
+        SHOAL_ENCODER=minilm shoal encoder embed
         shoal encoder embed --again
     """
     if server is not None:
@@ -101,7 +101,7 @@ def check(session: Session) -> None:
     vectors of the library are of this encoder.
 
     \b
-        SHOAL_ENCODER=local:minilm shoal encoder check
+        SHOAL_ENCODER=minilm shoal encoder check
     """
     from shoal.encoders.conversion import MIN_SEPARATION, check_encoder
     from shoal.encoders.encoder import open_encoder, open_pair_scorer
@@ -171,8 +171,8 @@ def convert(session: Session, output: Output, source: Source = None, int8: Int8 
     sentence-transformers.
 
     \b
-        shoal encoder convert minilm --int8
-        SHOAL_ENCODER=local:minilm shoal encoder check
+        shoal encoder convert bert --source FOLDER --int8
+        SHOAL_ENCODER=local:bert shoal encoder check
     """
     from shoal.encoders.conversion import convert as convert_model
 

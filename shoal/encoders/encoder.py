@@ -163,6 +163,7 @@ def cache_key(identity: EncoderIdentity, *parts: str) -> bytes:
 
 
 DISABLED = "disabled"
+PACKAGED = "minilm"
 LOCAL = "local:"
 
 
@@ -170,10 +171,10 @@ def open_encoder(settings: Settings) -> Encoder | None:
     """Return the encoder of `SHOAL_ENCODER`, or None if it is disabled. Loads no model yet."""
     if settings.encoder in ("", DISABLED):
         return None
-    if settings.encoder.startswith(LOCAL):
+    if settings.encoder == PACKAGED or settings.encoder.startswith(LOCAL):
         from shoal.encoders.local_model import LocalEncoder
 
-        return LocalEncoder(_folder(settings.encoder), settings)
+        return LocalEncoder(None if settings.encoder == PACKAGED else _folder(settings.encoder), settings)
     from shoal.encoders.http_endpoint import HttpEncoder
 
     return HttpEncoder(settings)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from shoal.encoders import encoder as texts_of_encoders
 from shoal.encoders.encoder import EncoderIdentity, Floats, TextKind, unit_vectors
 from shoal.encoders.model_folder import ModelFolder, Pooling, read_model_folder
+from shoal.encoders.packaged_model import find_packaged_model
 from shoal.errors import EncoderError, EncoderUnavailableError
 from shoal.settings import Settings
 
@@ -54,7 +55,8 @@ _log = logging.getLogger(__name__)
 class LocalEncoder:
     """An encoder from a folder; see `shoal.encoders.encoder.Encoder`. Loads the model on first use."""
 
-    def __init__(self, path: Path, settings: Settings) -> None:
+    def __init__(self, path: Path | None, settings: Settings) -> None:
+        """`path`: of the folder; None for the packaged model."""
         self._model = _LocalModel(path, settings)
         self._settings = settings
 
@@ -124,14 +126,14 @@ class LocalPairScorer:
 class _LocalModel:
     """A model with its tokenizer. Safe to use from several threads."""
 
-    def __init__(self, path: Path, settings: Settings) -> None:
+    def __init__(self, path: Path | None, settings: Settings) -> None:
         self._path = path
         self._settings = settings
         self._loading = threading.Lock()
 
     @functools.cached_property
     def folder(self) -> ModelFolder:
-        return read_model_folder(self._path)
+        return read_model_folder(find_packaged_model() if self._path is None else self._path)
 
     @property
     def max_tokens(self) -> int:
@@ -229,7 +231,7 @@ class _LocalModel:
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
         if not self.folder.model.exists():
-            raise EncoderUnavailableError(f"there is no model folder {self._path.name}")
+            raise EncoderUnavailableError(f"there is no model folder {self.folder.model.parent.name}")
         try:
             tokenizer = tokenizers.Tokenizer.from_file(str(self.folder.tokenizer))
             session = onnxruntime.InferenceSession(
@@ -239,7 +241,9 @@ class _LocalModel:
                 disabled_optimizers=SLOW_FUSIONS if self._is_on_cpu else None,
             )
         except Exception as error:  # neither package has a public base class of its errors
-            raise EncoderError(f"the model in {self._path} cannot be loaded: {_first_line(error)}") from error
+            raise EncoderError(
+                f"the model in {self.folder.model.parent} cannot be loaded: {_first_line(error)}"
+            ) from error
         if provider not in session.get_providers():
             raise EncoderError(
                 f"onnxruntime cannot use {self._settings.encoder_device}; see its messages above"

@@ -135,13 +135,14 @@ def check_http_url(value: str) -> str | None:
 
 
 def check_encoder(value: str) -> str | None:
-    if value in ("", "disabled"):
+    if value in ("", "disabled", "minilm"):
         return None
     if value.startswith("local:"):
         return check_model_folder(value)
     if check_http_url(value) is not None:
         return (
-            "must be disabled, local:FOLDER or the http(s) address of an endpoint without a user or a query"
+            "must be disabled, minilm, local:FOLDER or the http(s) address of an endpoint without a user or "
+            "a query"
         )
     return None
 

@@ -254,7 +254,8 @@ class ModelSettings:
     # Encoder, a neural model that turns texts into vectors
     encoder: str = setting(
         "disabled",
-        "`disabled`, `local:FOLDER` with an ONNX model and its tokenizer, or the address of an "
+        "`disabled`, `minilm` (the distribution shoal-minilm), `local:FOLDER` with an ONNX model and its "
+        "tokenizer, or the address of an "
         "OpenAI-compatible endpoint of embeddings, such as `http://127.0.0.1:11434/v1`, to which queries and "
         "passages are then sent (docs/encoder.md)",
         check_encoder,

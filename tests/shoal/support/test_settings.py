@@ -45,7 +45,7 @@ def test_a_blank_variable_is_not_empty(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
-        ("SHOAL_ENCODER", "minilm", "must be disabled, local:FOLDER or the http"),
+        ("SHOAL_ENCODER", "bert", "must be disabled, minilm, local:FOLDER or the http"),
         ("SHOAL_ENCODER", "https://me:secret@embeddings.example", "without a user"),
         ("SHOAL_ENCODER", "local:", "must name a folder"),
         ("SHOAL_ENCODER_KEY", "line\nbreak", "must be printable ASCII"),
