@@ -3,19 +3,24 @@
 `find_dates("I moved last Tuesday.", date(2025, 3, 12))` finds 4 March. Read are dates (`8 May 2023`, `May 8`,
 `2023-05-08`), months, seasons and years, days of the week behind a word such as *on* or *last*, and relative
 words (*yesterday*, *two weeks ago*, *next month*). Times of day and what is repeated (*on Tuesdays*) are no
-dates. Every word is looked at a bounded number of times.
+dates, and neither are days that no calendar has. The tense of the sentence says whether a day without a year,
+or a day of the week, is past or ahead. Every word is looked at a bounded number of times.
 """
 
 from __future__ import annotations
 
 import calendar
+import enum
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
 
 MAX_WORDS = 4_000
 """Words of a text that are read."""
+YEARS_AROUND = 8
+"""Years in which a day without a year is looked for: there are eight between the leap years around 1900."""
+SEASON_DAYS, DAYS_OF_WEEK = 92, 7
 FIRST_YEAR, LAST_YEAR = 1900, 2100
 """Years without another sign of a date are numbers outside of these."""
 
@@ -81,7 +86,22 @@ _BEFORE_MONTHS = _words("in since until till by of from during before after earl
 _BEFORE_WEEKDAYS = {"on", "since", "until", "till", "by", "from", "before", "after"}
 _BEFORE_YEARS = {"in", "since", "until", "till", "by", "from", "during", "before", "after", "of", "year"}
 _STARTS = {"since", "from", "starting", "effective"}
-_FUTURE = {"will", "shall", "going", "plan", "plans", "planned", "upcoming"}
+_FUTURE = _words("will shall going plan plans planned planning upcoming won't shan't gonna")
+_WILL = "'ll"
+_PRESENT = _words("am is are be due starts begins leaves ends expires need needs must should")
+_CONTRACTED = ("'m", "'re")
+_LIMITS = {"until", "till", "by"}
+PAST_VERBS = _words(
+    "left went became got had was were did took made sold bought began quit gave ran wrote knew grew drew "
+    "flew kept sang sat slept spoke spent stood taught told thought threw won wore broke brought built chose "
+    "drove ate fell felt found forgot heard held lost paid rode rose said saw sent met came caught swam been "
+    "born wasn't weren't didn't hadn't"
+)
+"""Irregular forms of verbs of the past."""
+_PAST_END, _NOT_PAST_END = "ed", "eed"
+_COPULAS = _words("am is are be get feel so very really i'm you're we're they're he's she's it's")
+"""Words behind which one with the ending of the past is an adjective: *I am excited*."""
+_SENTENCE_END = re.compile(r"[.!?;]\s|\n")
 _ORDINAL_ENDS = {"st", "nd", "rd", "th"}
 _AMBIGUOUS = {"may", "march", "mar", "sun", "sat", "second", "dec", "jan"}
 """Names of months that are words, too, so that they need a sign."""
@@ -94,11 +114,10 @@ def find_dates(text: str, said: date) -> list[FoundDate]:
         matches.append(match)
         if len(matches) == MAX_WORDS:
             break
-    words = [match.group().replace("’", "'") for match in matches]
-    reader = _Reader(words, said)
+    reader = _Reader(matches, text, said)
     found: list[FoundDate] = []
     at = 0
-    while at < len(words):
+    while at < len(matches):
         span = reader.read(at)
         if span is None:
             at += 1
@@ -111,42 +130,88 @@ def find_dates(text: str, said: date) -> list[FoundDate]:
     return found
 
 
+class _Tense(enum.Enum):
+    """When a sentence says that something happens."""
+
+    past = enum.auto()
+    future = enum.auto()
+    open = enum.auto()
+
+
+def _tense(words: Sequence[str]) -> _Tense:
+    if any(word in _FUTURE or word.endswith(_WILL) for word in words):
+        return _Tense.future
+    if any(map(_is_past, ("", *words), words)):
+        return _Tense.past
+    if any(word in _PRESENT or word.endswith(_CONTRACTED) for word in words):
+        return _Tense.future
+    return _Tense.open
+
+
+def _is_past(before: str, word: str) -> bool:
+    if word in PAST_VERBS:
+        return True
+    has_ending = len(word) > 3 and word.endswith(_PAST_END) and not word.endswith(_NOT_PAST_END)
+    return has_ending and before not in _COPULAS
+
+
+def _ends_sentence(text: str, left: re.Match[str], right: re.Match[str]) -> bool:
+    return _SENTENCE_END.search(text, left.end(), right.start()) is not None
+
+
 class _Reader:
-    def __init__(self, words: Sequence[str], said: date) -> None:
-        self.words = words
-        self.lower = [word.lower() for word in words]
+    def __init__(self, matches: Sequence[re.Match[str]], text: str, said: date) -> None:
+        self.words = [match.group().replace("’", "'") for match in matches]
+        self.lower = [word.lower() for word in self.words]
         self.said = said
-        self.is_future = not _FUTURE.isdisjoint(self.lower)
+        self.tenses: list[_Tense] = []
+        """That of the sentence of each word."""
+        first = 0
+        for at in range(1, len(matches) + 1):
+            if at == len(matches) or _ends_sentence(text, matches[at - 1], matches[at]):
+                self.tenses += [_tense(self.lower[first:at])] * (at - first)
+                first = at
 
     def read(self, at: int) -> _Span | None:
         """Return the days that the words from here on name, None if they name none."""
+        return self._first_of((_Reader.beside_date, *_PLAIN_RULES), at)
+
+    def _first_of(self, rules: Sequence[Callable[[_Reader, int], _Span | None]], at: int) -> _Span | None:
         try:
-            return next(filter(None, (rule(self, at) for rule in _RULES)), None)
-        except (ValueError, OverflowError):
+            return next(filter(None, (rule(self, at) for rule in rules)), None)
+        except (ValueError, OverflowError, IndexError, StopIteration):
             return None  # no such day
 
     def word(self, at: int) -> str:
         return self.lower[at] if 0 <= at < len(self.lower) else ""
 
-    def nearest(self, month: int, day: int | None, before: str) -> date:
-        """The day of the year that is nearest to the day on which it was said."""
-        if before in ("since", "last", "past"):
-            return self.latest(month, day)
-        years = [self.said.year + shift for shift in (0, -1, 1)]
-        if before == "next":
-            years = [self.said.year, self.said.year + 1]
-            return next(
-                each
-                for year in years
-                if (each := date(year, month, day or 1)) > self.said or year > self.said.year
-            )
-        days = [date(year, month, _in_month(year, month, day or 15)) for year in years]
-        best = min(days, key=lambda each: abs((each - self.said).days))
-        return best.replace(day=day or 1)
+    def of_year(self, at: int, month: int, day: int | None = None) -> date:
+        """The day without a year that the words at a place name; without `day`, the first of the month.
 
-    def latest(self, month: int, day: int | None) -> date:
-        this = date(self.said.year, month, day or 1)
-        return this if this <= self.said else date(self.said.year - 1, month, day or 1)
+        By the word before, else by the tense, else the nearest one. Raises ValueError if there is none.
+        """
+        before, tense = self.word(at - 1), self.tense(at)
+        days = _of_years(self.said.year, month, day or 1)
+        # A month may be the present one, which is neither past nor ahead.
+        now = self.said if day else self.said.replace(day=1)
+        if before == "this":
+            return next(each for each in days if each.year == self.said.year)
+        if before in ("last", "past", "previous"):
+            return [each for each in days if each < now][-1]
+        if before in ("next", "coming"):
+            return next(each for each in days if each > now)
+        if before == "since" or tense is _Tense.past:
+            return [each for each in days if each <= now][-1]
+        if tense is _Tense.future:
+            return next(each for each in days if each >= now)
+        middle = timedelta(0 if day else 14)
+        return min(days, key=lambda each: abs((each + middle - self.said).days))
+
+    def tense(self, at: int) -> _Tense:
+        """The tense of what the words at a place say."""
+        tense = self.tenses[at]
+        is_limit = tense is _Tense.open and self.word(at - 1) in _LIMITS
+        return _Tense.future if is_limit else tense
 
     # Rules: each looks at a few words from `at` on.
 
@@ -182,12 +247,12 @@ class _Reader:
         if day is not None and (is_clear or before in _BEFORE_MONTHS):
             return self._day(at, month, day, end)
         if (year := self._year(at + 1)) is not None:
-            return _month(year, month, 2)
+            return None if self._is_day_before(at) else _month(year, month, 2)
         if before not in _BEFORE_MONTHS or not self.words[at][0].isupper() or len(self.word(at)) < 3:
             return None
         if before == "of" and self.word(at - 2) not in ("end", "beginning", "middle", "start", "month"):
             return None
-        first = self.nearest(month, None, before)
+        first = self.of_year(at, month)
         return _month(first.year, month, 1)
 
     def weekday(self, at: int) -> _Span | None:
@@ -201,7 +266,8 @@ class _Reader:
             return None
         back = (self.said.weekday() - number) % 7
         is_ahead = shift == 1 or (shift is not None and shift == 0 and back > 0)
-        if is_ahead or (shift is None and self.is_future and self.word(at - 1) != "since"):
+        is_future = self.tense(at) is _Tense.future and self.word(at - 1) != "since"
+        if is_ahead or (shift is None and is_future):
             day = self.said + timedelta((number - self.said.weekday()) % 7 or (7 if shift == 1 else 0))
         elif shift == 0:
             day = self.said
@@ -229,8 +295,12 @@ class _Reader:
             return _days(self.said, shift, 2) if shift <= 0 else None
         if name in _SEASONS:
             month = _SEASONS[name]
-            start = self.latest(month, None) if shift <= 0 else self.nearest(month, None, "next")
-            if shift < 0 and (self.said - start).days < 92:
+            starts = _of_years(self.said.year, month, 1)
+            if shift > 0:
+                start = next(each for each in starts if each > self.said)
+            else:
+                start = [each for each in starts if each <= self.said][-1]
+            if shift < 0 and (self.said - start).days < SEASON_DAYS:
                 start = start.replace(year=start.year - 1)
             return _season(start, 2)
         if name not in _UNITS or name.endswith("s"):
@@ -254,13 +324,31 @@ class _Reader:
         if unit is None:
             return None
         if is_ahead:
-            if not (self.is_future or self.word(place + 1) in ("time", "")):
+            is_future = self.tense(at) is _Tense.future
+            if not (is_future or self.word(place + 1) in ("time", "")):
                 return None
             return _counted(self.said, unit, number, place + 1 - at)
         behind = self.word(place + 1)
         if behind not in ("ago", "earlier", "back"):
             return None
         return _counted(self.said, unit, -number, place + 2 - at)
+
+    def beside_date(self, at: int) -> _Span | None:
+        """*two days before Christmas*, *the week after 9 June*."""
+        number = 1 if self.word(at) == "the" else _NUMBERS.get(self.word(at))
+        unit = _UNITS.get(self.word(at + 1))
+        sign = {"before": -1, "after": 1}.get(self.word(at + 2))
+        if number is None or unit not in ("day", "week") or sign is None:
+            return None
+        named = self._first_of(_PLAIN_RULES, at + 3)
+        if named is None:
+            return None
+        shift = sign * number * (1 if unit == "day" else DAYS_OF_WEEK)
+        if unit == "week" and self.word(at) == "the":
+            days = sorted((shift, sign))
+            edge = named.first if sign < 0 else named.last
+            return _Span(edge + timedelta(days[0]), edge + timedelta(days[1]), named.n_words + 3)
+        return _Span(named.first + timedelta(shift), named.last + timedelta(shift), named.n_words + 3)
 
     def season(self, at: int) -> _Span | None:
         """*summer 2022*, *the summer of 2022*."""
@@ -281,11 +369,10 @@ class _Reader:
     def holiday(self, at: int) -> _Span | None:
         """*New Year's Day*, *Christmas*."""
         for size in (3, 2, 1):
-            day = _HOLIDAYS.get(tuple(self.lower[at : at + size]))
-            if day is not None:
-                first = date(self.said.year, *day)
-                if first > self.said and not self.is_future:
-                    first = first.replace(year=first.year - 1)
+            words = tuple(self.lower[at : at + size])
+            day = _HOLIDAYS.get(words)
+            if day is not None and len(words) == size:
+                first = self.of_year(at, *day)
                 return _Span(first, first, size)
         return None
 
@@ -294,7 +381,7 @@ class _Reader:
     def _day(self, at: int, month: int, day: int, behind: int) -> _Span:
         year = self._year(behind)
         if year is None:
-            named = self.nearest(month, day, self.word(at - 1))
+            named = self.of_year(at, month, day)
             return _Span(named, named, behind - at)
         named = date(year, month, day)
         return _Span(named, named, behind + 1 - at)
@@ -306,6 +393,12 @@ class _Reader:
             return None, at
         return int(word), at + 1 + (self.word(at + 1) in _ORDINAL_ENDS)
 
+    def _is_day_before(self, at: int) -> bool:
+        """Whether the number of a day is before the name of a month: *30 February*, which is no day."""
+        at -= self.word(at - 1) == "of"
+        at -= self.word(at - 1) in _ORDINAL_ENDS
+        return self._day_number(at - 1)[0] is not None
+
     def _year(self, at: int) -> int | None:
         word = self.word(at)
         if len(word) == 4 and word.isdecimal() and FIRST_YEAR <= int(word) <= LAST_YEAR:
@@ -313,7 +406,7 @@ class _Reader:
         return None
 
 
-_RULES = (
+_PLAIN_RULES = (
     _Reader.iso,
     _Reader.day_and_month,
     _Reader.month_and_day,
@@ -327,8 +420,14 @@ _RULES = (
 )
 
 
-def _in_month(year: int, month: int, day: int) -> int:
-    return min(day, calendar.monthrange(year, month)[1])
+def _of_years(year: int, month: int, day: int) -> list[date]:
+    """A day in each of the years around one that have it, ascending. Raises ValueError if none has."""
+    years = range(max(year - YEARS_AROUND, 1), min(year + YEARS_AROUND, date.max.year) + 1)
+    has_day = (each for each in years if day <= calendar.monthrange(each, month)[1])
+    days = [date(each, month, day) for each in has_day]
+    if not days:
+        raise ValueError(f"no year has the day {day} of the month {month}")
+    return days
 
 
 def _days(said: date, shift: int, n_words: int) -> _Span:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
-from shoal.notes.dates import find_dates
+from shoal.notes.dates import PAST_VERBS, find_dates
 from shoal.notes.index_cache import NUMBER_TERMS, STOP_TERMS, number_of
 from shoal.notes.opposites import antonyms_of
 from shoal.words.terms import TERMS
@@ -62,11 +62,7 @@ _PERSONS = _words(
 _COPULAS = _words("is are was were am be been became becomes become isn't aren't 's")
 _AUXILIARIES = _words("has have had will would can could shall should do does did now currently just")
 _PREPOSITIONS = _words("of at in on for to with by from as about into over under near")
-_PAST = _words(
-    "left went became got had was took made sold bought began quit gave ran wrote knew grew drew flew kept "
-    "sang sat slept spoke spent stood taught told thought threw won wore broke brought built chose drove ate "
-    "fell felt found forgot heard held hurt lost paid put read rode rose said saw sent"
-)
+_PAST = PAST_VERBS | _words("put read hurt")
 _CHANGE = _words(
     "now currently new newly nowadays anymore longer instead switched changed moved became promoted replaced "
     "stopped quit since raised lowered increased decreased started joined finally already today"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from shoal.notes.dates import find_dates
 
 WEDNESDAY = date(2025, 3, 12)
+DAYS_OF_WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def days(text: str, said: date = WEDNESDAY) -> list[tuple[str, str, str]]:
@@ -55,6 +56,88 @@ def test_day_and_its_words_are_found() -> None:
 )
 def test_forms_of_dates(text: str, first: str, last: str) -> None:
     assert [(each[0], each[1]) for each in days(text)] == [(first, last)]
+
+
+FRIDAY, LEAP_DAY, YEAR_END = date(2025, 3, 14), date(2024, 2, 29), date(2024, 12, 31)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "first", "last"),
+    [
+        # A day of the week said on that day.
+        ("I saw her last Friday.", FRIDAY, "2025-03-07", "2025-03-07"),
+        ("I saw her on Friday.", FRIDAY, "2025-03-07", "2025-03-07"),
+        ("We meet this Friday.", FRIDAY, "2025-03-14", "2025-03-14"),
+        ("We meet next Friday.", FRIDAY, "2025-03-21", "2025-03-21"),
+        ("It has hurt since Friday.", FRIDAY, "2025-03-07", "2025-03-07"),
+        # The tense decides.
+        ("The report is due by Friday.", WEDNESDAY, "2025-03-14", "2025-03-14"),
+        ("The shop is closed until Monday.", WEDNESDAY, "2025-03-17", "2025-03-17"),
+        ("I'll call her on Monday.", WEDNESDAY, "2025-03-17", "2025-03-17"),
+        ("I called her on Monday. I will write, too.", WEDNESDAY, "2025-03-10", "2025-03-10"),
+        ("I'm excited to see you on Monday.", WEDNESDAY, "2025-03-17", "2025-03-17"),
+        ("I visited Rome in May.", WEDNESDAY, "2024-05-01", "2024-05-31"),
+        ("I will visit Rome in January.", WEDNESDAY, "2026-01-01", "2026-01-31"),
+        ("We got married on 20 April.", WEDNESDAY, "2024-04-20", "2024-04-20"),
+        ("My birthday is on 20 February.", WEDNESDAY, "2026-02-20", "2026-02-20"),
+        ("We met in March.", WEDNESDAY, "2025-03-01", "2025-03-31"),
+        ("She came last March.", WEDNESDAY, "2024-03-01", "2024-03-31"),
+        ("This May I travel.", WEDNESDAY, "2025-05-01", "2025-05-31"),
+        ("We celebrated Christmas.", date(2025, 12, 20), "2024-12-25", "2024-12-25"),
+        ("We will celebrate Christmas.", date(2025, 12, 27), "2026-12-25", "2026-12-25"),
+        # Months of different lengths, leap years, turns of the year.
+        ("a month ago", date(2025, 3, 31), "2025-02-01", "2025-02-28"),
+        ("next month", date(2024, 1, 31), "2024-02-01", "2024-02-29"),
+        ("a year ago", LEAP_DAY, "2023-01-01", "2023-12-31"),
+        ("I was born on 29 February.", WEDNESDAY, "2024-02-29", "2024-02-29"),
+        ("tomorrow", YEAR_END, "2025-01-01", "2025-01-01"),
+        ("last month", date(2025, 1, 15), "2024-12-01", "2024-12-31"),
+        ("last week", date(2025, 1, 2), "2024-12-23", "2024-12-29"),
+        # Beside another date.
+        ("We left two days before Christmas.", date(2025, 1, 9), "2024-12-23", "2024-12-23"),
+        ("It was the day after 8 May 2023.", WEDNESDAY, "2023-05-09", "2023-05-09"),
+        ("It was the week before 9 June 2023.", WEDNESDAY, "2023-06-02", "2023-06-08"),
+    ],
+)  # fmt: skip
+def test_days_by_what_is_said_when(text: str, said: date, first: str, last: str) -> None:
+    assert [(each[0], each[1]) for each in days(text, said)] == [(first, last)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["30 February 2025", "on 31 April", "April 31st, 2024", "on the 31st of June 2024", "2025-02-29", "2025-13-01",
+     "in 2025-00"],
+)  # fmt: skip
+def test_days_that_no_calendar_has_are_no_dates(text: str) -> None:
+    assert days(text) == []
+
+
+@given(
+    said=st.dates(min_value=date(1900, 1, 1), max_value=date(2100, 1, 1)), day=st.sampled_from(DAYS_OF_WEEK)
+)
+@settings(max_examples=examples(300))
+def test_days_of_the_week_are_within_a_week_of_their_side(said: date, day: str) -> None:
+    for text, least, most in (
+        ("I ran last {}.", -7, -1),
+        ("I will run on {}.", 0, 6),
+        ("I run next {}.", 1, 7),
+    ):
+        [found] = find_dates(text.format(day), said)
+        assert found.first == found.last
+        assert found.first.strftime("%A") == day
+        assert least <= (found.first - said).days <= most
+
+
+@given(said=st.dates(min_value=date(1900, 1, 1), max_value=date(2100, 1, 1)), month=st.integers(1, 12))
+@settings(max_examples=examples(300))
+def test_months_without_a_year_are_of_the_tense(said: date, month: int) -> None:
+    name = date(2000, month, 1).strftime("%B")
+    [past] = find_dates(f"I moved in {name}.", said)
+    [ahead] = find_dates(f"I will move in {name}.", said)
+    assert past.first <= said <= ahead.last
+    assert past.first.month == ahead.first.month == month
+    assert (said - past.first).days <= 366
+    assert (ahead.last - said).days <= 397
 
 
 @pytest.mark.parametrize(
