@@ -91,6 +91,8 @@ _WILL = "'ll"
 _PRESENT = _words("am is are be due starts begins leaves ends expires need needs must should")
 _CONTRACTED = ("'m", "'re")
 _LIMITS = {"until", "till", "by"}
+_AIMS = {"to", "for"}
+"""Words before a day that may be ahead in any tense: *it was moved to 30 June*."""
 PAST_VERBS = _words(
     "left went became got had was were did took made sold bought began quit gave ran wrote knew grew drew "
     "flew kept sang sat slept spoke spent stood taught told thought threw won wore broke brought built chose "
@@ -135,20 +137,22 @@ class _Tense(enum.Enum):
 
     past = enum.auto()
     future = enum.auto()
-    open = enum.auto()
+    present = enum.auto()
+    unknown = enum.auto()
 
 
 def _tense(words: Sequence[str]) -> _Tense:
     if any(word in _FUTURE or word.endswith(_WILL) for word in words):
         return _Tense.future
-    if any(map(_is_past, ("", *words), words)):
+    if any(map(is_past, ("", *words), words)):
         return _Tense.past
     if any(word in _PRESENT or word.endswith(_CONTRACTED) for word in words):
-        return _Tense.future
-    return _Tense.open
+        return _Tense.present
+    return _Tense.unknown
 
 
-def _is_past(before: str, word: str) -> bool:
+def is_past(before: str, word: str) -> bool:
+    """Return whether a word is a verb of the past, given the word before it; both in lower case."""
     if word in PAST_VERBS:
         return True
     has_ending = len(word) > 3 and word.endswith(_PAST_END) and not word.endswith(_NOT_PAST_END)
@@ -210,7 +214,9 @@ class _Reader:
     def tense(self, at: int) -> _Tense:
         """The tense of what the words at a place say."""
         tense = self.tenses[at]
-        is_limit = tense is _Tense.open and self.word(at - 1) in _LIMITS
+        if self.word(at - 1) in _AIMS:
+            return _Tense.unknown
+        is_limit = tense is not _Tense.past and self.word(at - 1) in _LIMITS
         return _Tense.future if is_limit else tense
 
     # Rules: each looks at a few words from `at` on.
@@ -266,7 +272,7 @@ class _Reader:
             return None
         back = (self.said.weekday() - number) % 7
         is_ahead = shift == 1 or (shift is not None and shift == 0 and back > 0)
-        is_future = self.tense(at) is _Tense.future and self.word(at - 1) != "since"
+        is_future = self.tense(at) in (_Tense.future, _Tense.present) and self.word(at - 1) != "since"
         if is_ahead or (shift is None and is_future):
             day = self.said + timedelta((number - self.said.weekday()) % 7 or (7 if shift == 1 else 0))
         elif shift == 0:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
-from shoal.notes.dates import PAST_VERBS, find_dates
+from shoal.notes.dates import PAST_VERBS, find_dates, is_past
 from shoal.notes.index_cache import NUMBER_TERMS, STOP_TERMS, number_of
 from shoal.notes.opposites import antonyms_of
 from shoal.words.terms import TERMS
@@ -76,12 +76,15 @@ _MOVES = _words(
 _ENDS = _phrases(
     "switched from,moved from,changed from,went from,away from,instead of,rather than,no longer,replaced,"
     "stopped,quit,gave up,given up,gone off,finished,sold,closed,left,dropped,cancelled,canceled,ended,"
-    "used to,got rid of,broke up with,never,not,don't,doesn't,isn't,aren't,fired,resigned from,swapped,"
+    "got rid of,broke up with,fired,resigned from,swapped,"
     "traded,moved out of,deleted,retired,lost,divorced,done with"
 )
+_DENIES = _phrases("used to,never,not,don't,doesn't,isn't,aren't")
+"""What ends only what is said with the same words: *I never eat pork* does not end *I eat beef*."""
 _NEGATIONS = _words(
     "not never no without don't doesn't didn't isn't aren't won't can't cannot nobody nothing"
 )
+_FORMERLY = _words("used formerly previously")
 _LEAVES = _words("left quit resigned retired died stopped closed ended expired")
 _ENDED_BEHIND = _words("and but to with for because so while who")
 _NOT_ENDED = _words("at by in on off")
@@ -96,7 +99,7 @@ RELATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
         "live in,lives in,living in,live at,lives at,living at,moved to,move to,moves to,relocated to,"
         "resides in,reside in,based in,settled in,my home is,our home is,my address,bought a house in,"
         "bought a flat in,"
-        "rents a flat in,rents an apartment in,apartment in,house in,living on,lives on,live on"
+        "rents a flat in,rents an apartment in,living on,lives on,live on"
     ),
     "employer": _phrases(
         "work for,works for,working for,work at,works at,working at,employed by,employed at,hired by,"
@@ -135,6 +138,12 @@ _RELATION_NEEDS = {
     "school": _words("school schools college university academy attends attend enrolled studies"),
 }
 """Words of which a text must have one for its relation, where the phrases alone say too little."""
+_RELATION_REFUSES = {
+    "employer": _words("club team gym choir class group band league course church society shelter volunteer"),
+}
+"""Words with which the phrases of a relation say something else: *joined the chess club*."""
+_ONE_OF_SEVERAL = frozenset({"studies"})
+"""Relations that may have several values, so that a change needs a word of change."""
 
 
 class Change(NamedTuple):
@@ -194,6 +203,25 @@ class Statement:
         return tuple(dict.fromkeys(map(_subject, self.clauses)))
 
     @functools.cached_property
+    def named_persons(self) -> dict[str, str]:
+        """The name of each person who is named beside what they are to the owner: *my sister Eva*."""
+        return {
+            word: following.lower()
+            for clause in self.clauses
+            for word, following in itertools.pairwise(clause)
+            if word in _PERSONS and following[0].isupper()
+        }
+
+    @functools.cached_property
+    def is_past(self) -> bool:
+        """Whether it tells what happened, which a later statement does not change."""
+        return any(
+            is_past(before, word)
+            for clause in self.lower
+            for before, word in itertools.pairwise(("", *clause))
+        )
+
+    @functools.cached_property
     def has_change(self) -> bool:
         """Whether it has a word that says that something is new or has ended."""
         return not _CHANGE.isdisjoint(self.words) or any(
@@ -232,7 +260,8 @@ class Statement:
             for name, phrases in RELATIONS.items():
                 needs = _RELATION_NEEDS.get(name)
                 said = frozenset(phrase for phrase in phrases if _is_said_of_someone(clause, words, phrase))
-                if said and (needs is None or not needs.isdisjoint(self.words)):
+                is_refused = not _RELATION_REFUSES.get(name, frozenset()).isdisjoint(self.words)
+                if said and not is_refused and (needs is None or not needs.isdisjoint(self.words)):
                     found[_subject(clause), name] = said
         return found
 
@@ -244,9 +273,17 @@ class Statement:
     @functools.cached_property
     def ended(self) -> frozenset[str]:
         """Stems of what it says is no longer so."""
+        return self._behind(_ENDS)
+
+    @functools.cached_property
+    def denied(self) -> frozenset[str]:
+        """Stems of what it says is not so."""
+        return self._behind(_DENIES)
+
+    def _behind(self, phrases: Sequence[tuple[str, ...]]) -> frozenset[str]:
         found: set[str] = set()
         for words in self.lower:
-            for phrase in _ENDS:
+            for phrase in phrases:
                 for end in _places(words, phrase):
                     if (
                         words[end : end + 1]
@@ -279,13 +316,20 @@ def find_change(old: Statement, new: Statement) -> Change | None:
     """Return how a new statement changes an old one; None if it does not."""
     if new.adds or not old.content or not new.content:
         return None
-    if not set(old.subjects) & set(new.subjects):
+    if not any(_are_same(old, new, subject) for subject in set(old.subjects) & set(new.subjects)):
         return None
     reason = next((name for name, rule in _RULES if rule(old, new)), None)
     if reason is None:
         return None
-    is_certain = len(old.clauses) == 1 and (reason != "slot" or new.has_change)
+    is_new = new.has_change and not (old.is_past and new.is_past)
+    is_certain = len(old.clauses) == 1 and (reason != "slot" or is_new)
     return Change(reason, is_certain)
+
+
+def _are_same(old: Statement, new: Statement, subject: str) -> bool:
+    """Whether a subject of both is one person: *my sister Eva* and *my sister Ida* are two."""
+    names = {each.named_persons[subject] for each in (old, new) if subject in each.named_persons}
+    return len(names) < 2
 
 
 def _by_attribute(old: Statement, new: Statement) -> bool:
@@ -308,12 +352,15 @@ def _by_relation(old: Statement, new: Statement) -> bool:
         if key[1] in _STATES:
             if old.relations[key].isdisjoint(new.relations[key]):
                 return True
-        elif named - said and said - named:
+        elif named - said and said - named and (key[1] not in _ONE_OF_SEVERAL or new.has_change):
             return True
     return False
 
 
 def _by_ending(old: Statement, new: Statement) -> bool:
+    if new.denied and new.denied <= set(old.content) and not old.denied & new.denied:
+        is_predicate = old.content[0] in new.denied and not old.attributes
+        return is_predicate or set(old.content) <= set(new.content)
     ended = new.ended | (new.gone - {_stem(subject) for subject in old.subjects})
     shared = {stem for stem in ended & set(old.content) if not stem.isdecimal()}
     if not shared or old.ended & shared:
@@ -328,7 +375,8 @@ def _by_amount(old: Statement, new: Statement) -> bool:
         for unit, values in old.amounts.items()
         if unit in new.amounts and values.isdisjoint(new.amounts[unit])
     ]
-    if not units:
+    is_schedule = bool(units) and {"weekday", "clock"}.issuperset(units)
+    if not units or (not new.has_change and (is_schedule or (old.is_past and new.is_past))):
         return False
     values = set(itertools.chain(*old.amounts.values(), *new.amounts.values())) | set(units)
     values |= {
@@ -341,9 +389,7 @@ def _by_amount(old: Statement, new: Statement) -> bool:
     if not mine & other:
         return not mine and any(unit not in ("", "weekday", "clock") for unit in units)
     is_same = mine <= other or other <= mine
-    if units == [""]:
-        return is_same
-    return new.has_change or is_same or (len(mine - other) <= 1 and len(other - mine) <= 1)
+    return is_same or (units != [""] and new.has_change)
 
 
 def _by_polarity(old: Statement, new: Statement) -> bool:
@@ -404,14 +450,15 @@ _BRITISH = _words("favourite colour neighbour flavour behaviour harbour")
 
 def _is_said_of_someone(clause: Sequence[str], words: Sequence[str], phrase: tuple[str, ...]) -> bool:
     """Whether a clause has a phrase, and, of a verb that things have too, a person before it."""
-    ends = _places(words, phrase)
+    ends = [end for end in _places(words, phrase) if _FORMERLY.isdisjoint(words[: end - len(phrase)])]
     if not ends or phrase[0] not in _MOVED:
         return bool(ends)
     before = [word for word in words[: ends[0] - len(phrase)] if word not in _AUXILIARIES]
     if not before:
         return True
-    last = before[-1]
-    return last in _PRONOUNS or last in _PERSONS or (len(before) == 1 and clause[0][0].isupper())
+    if before[-1] in _PRONOUNS or not _PERSONS.isdisjoint(before[-2:]):
+        return True
+    return len(before) == 1 and clause[0][0].isupper()
 
 
 @functools.lru_cache(maxsize=8_192)
@@ -457,7 +504,12 @@ def _subject(clause: Sequence[str]) -> str:
         if word in ("my", "our", "his", "her", "their", "user's", "the"):
             following = lower[at + 1] if at + 1 < len(lower) else ""
             is_person = following.removesuffix("'s") in _PERSONS
-            if is_person and at + 2 < len(lower) and (following.endswith("'s") or _is_verb(lower[at + 2])):
+            behind = clause[at + 2 : at + 3]
+            if (
+                is_person
+                and behind
+                and (following.endswith("'s") or behind[0][0].isupper() or _is_verb(behind[0].lower()))
+            ):
                 return following.removesuffix("'s")
             if word != "the":
                 return SELF if word in _FIRST_PERSON else "other"
