@@ -10,8 +10,10 @@ with an index in memory and without, and the number of notes of other owners in 
 of random owners with queries of one or two words, and in 1,000 recalls of hostile owners. The random recalls
 run in `--processes` processes, each with its share of the owners; every one is a call of `OwnerNotes.recall`.
 A process goes through its owners in groups, so that their indexes stay in memory, and alternates between the
-owners of a group at random. The notes of these owners are stored as an import stores them. Each line has the
-target behind the number. Exits 1 if a foreign note was returned.
+owners of a group at random. The notes of these owners are stored as an import stores them. The times of
+recalls are those of the processor, so that other programs of the machine do not count. The number of random
+recalls that are done is printed as they go on. Each line has the target behind the number. Exits 1 if a
+foreign note was returned.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,8 @@ from shoal.notes.note_records import ImportedNote, checked_note, store_notes
 SEARCHES = 400
 ADDS = 300
 HOSTILE = 1_000
+RECALLED_IN_TURN = 10_000
+"""Random recalls after which their number is printed."""
 RECALLED_TOGETHER = 50
 """Owners between whom the random recalls alternate."""
 STORED_TOGETHER = 500
@@ -192,25 +196,25 @@ class Recalls:
             self._owners = dict(snapshot.tuples("SELECT id, owner FROM notes"))
 
     def run(self, owner: str, *, most_words: int = 8) -> float:
-        """Recall with a random query; return the seconds that it took."""
+        """Recall with a random query; return the processor seconds that it took."""
         words = query_of(self.generator.choice(self._sample), self.generator).split()[:most_words]
         notes = self._engine.notes.of(owner)
-        began = time.perf_counter()
+        began = time.process_time()
         found = notes.recall(" ".join(words), threshold=0.0)
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         self.n_notes += len(found.results)
         self.n_foreign += sum(self._owners[item.metadata["note_id"]] != owner for item in found.results)
         return seconds
 
 
 def recall_at_random(
-    database: Path, sample: Sequence[str], numbers: range, n_recalls: int
+    database: Path, sample: Sequence[str], numbers: range, n_recalls: int, turn: int
 ) -> tuple[list[float], int, int]:
     """Return the seconds of recalls of random owners among those with these numbers, and how many notes and
-    foreign notes they found."""
+    foreign notes they found. `turn`: another one has other recalls."""
     with Engine(database) as engine:
         _ = engine.scorer
-        recalls = Recalls(engine, numbers, sample)
+        recalls = Recalls(engine, (numbers, turn), sample)
         drawn = [recalls.generator.choice(numbers) for _ in range(n_recalls)]
         drawn.sort(key=lambda number: number // RECALLED_TOGETHER)
         seconds = [
@@ -245,7 +249,7 @@ def measure_owners(
             owners = [f"owner{number}" for number in chosen]
             for state in ("without", "with"):
                 seconds = [recalls.run(owner) for owner in owners]
-                line(f"{size}: recall {state} an index in memory", seconds, "target: p95 <= 30 ms")
+                line(f"{size}: recall {state} an index in memory", seconds, "target: p95 <= 8 ms")
             n_refused = hostile_recalls(recalls, n_owners)
             n_foreign = recalls.n_foreign
             print(
@@ -253,15 +257,20 @@ def measure_owners(
                 f"({n_refused} refused): {n_foreign}  target: 0",
                 flush=True,
             )
-        each, began = n_recalls // n_processes, time.perf_counter()
+        each, began = min(RECALLED_IN_TURN, max(1, n_recalls // n_processes)), time.perf_counter()
         jobs = [
-            pool.submit(recall_at_random, database, sample, range(first, end), each)
+            pool.submit(recall_at_random, database, sample, range(first, end), each, turn)
+            for turn in range(n_recalls // (each * n_processes))
             for first, end in itertools.pairwise(bounds)
         ]
-        done = [job.result() for job in jobs]
+        done = []
+        for job in as_completed(jobs):
+            done.append(job.result())
+            n_done, n_foreign_so_far = each * len(done), sum(foreign for _, _, foreign in done)
+            print(f"{n_done:,} random recalls done, {n_foreign_so_far} foreign notes", flush=True)
         minutes = (time.perf_counter() - began) / 60
     everyone = [second for seconds, _, _ in done for second in seconds]
-    line(f"{size}: {len(everyone):,} random recalls", everyone, "target: p95 <= 30 ms")
+    line(f"{size}: {len(everyone):,} random recalls", everyone, "target: p95 <= 8 ms")
     n_found, n_random = sum(n for _, n, _ in done), sum(n for _, _, n in done)
     print(
         f"foreign notes among {n_found:,} in {len(everyone):,} random recalls, in {minutes:.1f} minutes: "

@@ -189,6 +189,8 @@ class NoteRanking:
     words: Ints
     reefs: Ints
     words_part: Doubles
+    said_part: Doubles
+    names: frozenset[str]
     passage_part: Doubles
     reefs_part: Doubles
     vectors_part: Doubles
@@ -219,14 +221,14 @@ class NoteRanking:
 
     @functools.cached_property
     def support(self) -> float:
-        """How much more of the query the best turn of a named speaker holds than the best of another, without
-        turns that ask; 0 if the query names no speaker."""
-        if not self.is_named.any():
+        """How much more of the query the best turn of a named speaker holds than the best of another, -1..1,
+        without names of speakers and turns that ask; 0 if the query names no speaker, or nobody else
+        speaks."""
+        others = self.is_turn & ~self.is_named
+        if not (self.is_named.any() and others.any()):
             return 0.0
-        held = np.where(self.is_turn & ~self.is_question, self.words_part + self.reefs_part, 0.0)
-        held += np.where(held > 0, self.similarity_part, 0.0)
-        others = held[self.is_turn & ~self.is_named]
-        return float(held[self.is_named].max() - others.max(initial=0.0))
+        held = np.where(self.said_part > 0, self.said_part + self.reefs_part, 0.0) * ~self.is_question
+        return min(max(float(held[self.is_named].max() - held[others].max()), -1.0), 1.0)
 
     @functools.cached_property
     def own_signals(self) -> Doubles:
@@ -369,36 +371,52 @@ class WordScores(NamedTuple):
 
     words     of the note
     passages  of its passage; 0 where no note has a session
+    said      of the note, without words that name a speaker
     speakers  1 if a title has a word of the query, else 0
-    whole     that of a note of mean length with each term once
+    whole, whole_said   that of a note of mean length with each term once, and without names of speakers
+    names     terms of the query that name a speaker
     """
 
     words: Ints
     passages: Ints
+    said: Ints
     speakers: Ints
     whole: float
+    whole_said: float
+    names: frozenset[str]
 
 
-def score_words(index: NoteIndex, terms: Sequence[QueryTerm]) -> WordScores:
-    """Score the words of a query.
+def score_words(index: NoteIndex, terms: Sequence[QueryTerm], is_turn: Bools) -> WordScores:
+    """Score the words of a query. `is_turn`: (n,), of the notes.
 
     In a note, each term counts by its BM25, or by a share of that in a note near it in its session,
     whichever is largest; and each pair of neighbours of the query that are neighbours in the note, too. In a
     passage, each term counts by its BM25 in all of its notes together.
     """
-    totals, whole = np.zeros(len(index), dtype=np.int64), 0.0
+    totals, of_names = np.zeros(len(index), dtype=np.int64), np.zeros(len(index), dtype=np.int64)
     passages, speakers = np.zeros_like(totals), np.zeros_like(totals)
+    whole = whole_of_names = 0.0
+    names: set[str] = set()
     norms = _passage_norms(index)
     is_found = []
     for term in terms:
         found, weight = index.occurrences(term.term), math.sqrt(term.frequency)
-        whole += UNIT * weight * idf(index.n_active, len(found.places))
+        most = UNIT * weight * idf(index.n_active, len(found.places))
+        whole += most
         is_found.append(bool(len(found.places)))
-        if is_found[-1]:
-            totals += _with_context(index, found, _impacts(index, found, weight))
-            if index.sessions is not None:
-                passages += _in_passages(index, found, weight, norms)
-            speakers[found.places[found.in_title > 0]] = 1
+        if not is_found[-1]:
+            continue
+        added = _with_context(index, found, _impacts(index, found, weight))
+        totals += added
+        if index.sessions is not None:
+            passages += _in_passages(index, found, weight, norms)
+        titled = found.places[found.in_title > 0]
+        speakers[titled] = 1
+        if is_turn[titled].any():
+            names.add(term.term)
+            of_names += added
+            whole_of_names += most
+    said = totals - of_names
     for (first, second), are_found in zip(
         itertools.pairwise(terms), map(all, itertools.pairwise(is_found)), strict=True
     ):
@@ -406,7 +424,7 @@ def score_words(index: NoteIndex, terms: Sequence[QueryTerm]) -> WordScores:
             continue
         found = index.occurrences(first.term, second.term)
         totals[found.places] += _impacts(index, found, PAIR_SHARE)
-    return WordScores(totals, passages, speakers, whole)
+    return WordScores(totals, passages, said, speakers, whole, whole - whole_of_names, frozenset(names))
 
 
 def _passage_norms(index: NoteIndex) -> Doubles:
@@ -461,7 +479,9 @@ def rank_notes(
     cosines: NoteCosines | None = None,
 ) -> NoteRanking:
     """Rank the notes of an index by words and reefs, and with an encoder by vectors."""
-    scored, reefs = score_words(index, query.terms), index.overlaps(query.query_z)
+    every = _FacetValues(index, np.arange(len(index)))
+    scored = score_words(index, query.terms, every.meet("kind", lambda value: value == TURN))
+    reefs = index.overlaps(query.query_z)
     if cosines is None:
         cosines = NoteCosines(np.full(len(index), math.nan), 0.0)
     above = cosines.above_floor
@@ -485,6 +505,8 @@ def rank_notes(
         words=words,
         reefs=reefs,
         words_part=words / whole,
+        said_part=scored.said[places] / max(scored.whole_said, 1.0),
+        names=scored.names,
         passage_part=np.multiply(scored.passages[places], OF_PASSAGE / whole, dtype=np.float64),
         reefs_part=OF_REEFS * reefs / max(int(reefs.max(initial=0)), 1),
         vectors_part=OF_VECTORS * above / max(float(above.max(initial=0.0)), TINY),

@@ -43,7 +43,7 @@ from shoal.notes.ranking import (
 )
 from shoal.notes.reasons import note_reasons
 from shoal.notes.session_rows import SessionRows
-from shoal.notes.similarity import TextFeatures, recall_similarities, supported
+from shoal.notes.similarity import RecallSimilarities, TextFeatures, recall_similarities, turn_similarity
 from shoal.notes.texts import all_features
 from shoal.scorer import Scorer
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot
@@ -138,9 +138,7 @@ def explain(
         found = FoundNotes(context, snapshot, owner, request, vector)
         ordinal = found.ranking.ordinal_of(note_id) if note.is_active else None
         [packed] = found.rows.packed([note_id])
-        [similarity] = found.similarities([packed])
-        if ordinal is not None:
-            similarity = found.as_evidence(ordinal, similarity)
+        similarity = found.similarity(packed, note.kind == TURN)
         place = found.index.place_of(note_id)
         words = () if place is None else matched_words(found.index, found.query.terms, [place])[0]
         reefs = found.shared_reefs(packed)
@@ -183,8 +181,9 @@ class FoundNotes:
         cosines = None if vector is None else self._cosines(snapshot, owner, vector)
         ranking = rank_notes(self.index, self.query, filters, context.settings, cosines)
         ordinals = list(dict.fromkeys((*ranking.most(MAX_COMPARED), *ranking.first(MAX_COMPARED))))
+        self._names, self._support = ranking.names, ranking.support
         self._packed: dict[int, PackedNote] = {}
-        self._similarity = self._compared(ranking, ordinals)
+        self._similarity, self._matched = self._compared(ranking, ordinals)
         self.ranking = ranking.with_similarities(self._similarity)
 
     def _cosines(self, snapshot: Snapshot, owner: str, vector: QueryVector) -> NoteCosines:
@@ -202,34 +201,47 @@ class FoundNotes:
             return ("the query has only common words, which say nothing about a subject",)
         return ()
 
-    def similarities(self, notes: Sequence[PackedNote]) -> list[float]:
-        """The similarity of the query and each note."""
-        if not notes:
-            return []
-        question = TextFeatures.of(self.scorer, self.query.text)
-        values: list[float] = recall_similarities(question, all_features(notes, self.scorer)).tolist()
-        return values
+    def similarity(self, note: PackedNote, is_turn: bool) -> float:
+        """How well a note answers the query."""
+        found = self._similarities([note])
+        if is_turn:
+            return turn_similarity(float(found.matched[0]), self._support)
+        return float(found.values[0])
 
-    def _compared(self, ranking: NoteRanking, ordinals: Sequence[int]) -> dict[int, float]:
-        """The similarity of each of some ranked notes."""
+    def _similarities(self, notes: Sequence[PackedNote]) -> RecallSimilarities:
+        question = TextFeatures.of(self.scorer, self.query.text)
+        return recall_similarities(question, all_features(notes, self.scorer), self._names)
+
+    def _compared(
+        self, ranking: NoteRanking, ordinals: Sequence[int]
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        """The similarity of each of some ranked notes, and the share of the query that it matches."""
+        if not ordinals:
+            return {}, {}
         ids = ranking.note_ids[np.array(ordinals, dtype=np.int64)].tolist()
-        packed = self.rows.packed(ids) if ids else []
+        packed = self.rows.packed(ids)
         self._packed = {note.id: note for note in packed}
-        values = dict(zip(self._packed, self.similarities(packed), strict=True))
-        return {ordinal: values[note_id] for ordinal, note_id in zip(ordinals, ids, strict=True)}
+        found = self._similarities(packed)
+        values = dict(zip(self._packed, found.values.tolist(), strict=True))
+        matched = dict(zip(self._packed, found.matched.tolist(), strict=True))
+        places = dict(zip(ordinals, ids, strict=True))
+        return (
+            {ordinal: values[note_id] for ordinal, note_id in places.items()},
+            {ordinal: matched[note_id] for ordinal, note_id in places.items()},
+        )
 
     def _of_facts(self, ordinals: Sequence[int]) -> dict[int, float]:
-        """The similarity of each of some notes, or of the most similar note of its fact."""
+        """How well each of some notes answers; of a note, as well as the best of its fact."""
         values = np.zeros(len(self.ranking.places))
         for ordinal, value in self._similarity.items():
             values[ordinal] = value
         best = self.ranking.best_of_facts(values)
-        return {ordinal: self.as_evidence(ordinal, float(best[ordinal])) for ordinal in ordinals}
-
-    def as_evidence(self, ordinal: int, similarity: float) -> float:
-        """The similarity of a ranked note, less where the query names who has not said it."""
-        is_turn = self.ranking.is_turn[ordinal]
-        return supported(similarity, self.ranking.support) if is_turn and self.ranking.support else similarity
+        return {
+            ordinal: turn_similarity(self._matched[ordinal], self._support)
+            if self.ranking.is_turn[ordinal]
+            else float(best[ordinal])
+            for ordinal in ordinals
+        }
 
     def results(self, request: NoteSearch, *, include_scores: bool = False) -> list[NoteResult]:
         """The best results that are similar enough, best first."""

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -106,12 +105,11 @@ LENIENCE = 2.5
 answers nine of ten questions of a conversation, and one of twelve of another's (`benchmarks/locomo.py`)."""
 
 
-OF_SUPPORT = 15.0
-"""What `supported` adds to the log-odds of an answer for a support of 1. Chosen on three conversations, with
-the limit of the support, so that it separates questions without an answer (`benchmarks/locomo.py`)."""
-LEAST_SUPPORT = -0.5
-ODDS_AT_MOST = 0.999
-"""Probability from which log-odds no longer grow."""
+TURN_ANSWERS = Weights(-1.03, (3.26, 6.5))
+"""The same of a turn, by the share of the question that it matches, without names of speakers, and by
+`NoteRanking.support`. Fitted on three conversations, and shifted so that 0.7 answers nine of ten of their
+questions; those of another conversation have a fifth of the weight of those without an answer
+(`benchmarks/locomo.py`)."""
 
 
 class Embedded(NamedTuple):
@@ -244,26 +242,34 @@ def _cosines(text: TextFeatures, others: Sequence[TextFeatures]) -> Doubles:
     return scaled
 
 
-def recall_similarities(question: TextFeatures, notes: Sequence[TextFeatures]) -> Doubles:
-    """Return how well each of n notes answers a question, (n,), 0..1.
+class RecallSimilarities(NamedTuple):
+    """Of a question and n notes, each (n,), 0..1: how well each answers it, and the share of the question
+    that it matches, without names of speakers."""
 
-    Unlike `similarities`, it does not matter what a note says beyond the question.
+    values: Doubles
+    matched: Doubles
+
+
+def recall_similarities(
+    question: TextFeatures, notes: Sequence[TextFeatures], names: frozenset[str] = frozenset()
+) -> RecallSimilarities:
+    """Return how well each of n notes answers a question. `names`: its terms that name speakers.
+
+    Unlike in `similarities`, it does not matter what a note says beyond the question.
     """
     lenient = ANSWERS._replace(bias=ANSWERS.bias + LENIENCE)
-    return _with_equal(question, notes, lenient.probabilities(_recall_measures(question, notes)))
+    found = _compare(question, notes, names)
+    measures = _recall_columns(found)
+    return RecallSimilarities(_with_equal(question, notes, lenient.probabilities(measures)), found.matched)
 
 
-def supported(similarity: float, support: float) -> float:
-    """Return the similarity of a question and a turn, given how much better the best turn of the speaker that
-    the question names fits than the best of another (`support`, -1..1).
+def turn_similarity(matched: float, support: float) -> float:
+    """Return how well a turn answers a question of which it matches a share, without names of speakers.
 
-    What another said is no evidence, and lowers the similarity. That the named person speaks is none either.
+    `support`, -1..1: how much better what the named speaker said fits than what others said. That the named
+    person speaks is no evidence.
     """
-    if not similarity > 0 or support >= 0:
-        return similarity
-    probability = min(similarity, ODDS_AT_MOST)
-    odds = math.log(probability / (1 - probability)) + OF_SUPPORT * max(support, LEAST_SUPPORT)
-    return round(1 / (1 + math.exp(-odds)), DIGITS)
+    return round(float(TURN_ANSWERS.probabilities(np.array([[matched, support]]))[0]), DIGITS)
 
 
 def _with_equal(text: TextFeatures, others: Sequence[TextFeatures], values: Doubles) -> Doubles:
@@ -283,7 +289,10 @@ def _measures(text: TextFeatures, others: Sequence[TextFeatures]) -> Doubles:
 
 def _recall_measures(question: TextFeatures, notes: Sequence[TextFeatures]) -> Doubles:
     """Return `RECALL_MEASURES` of a question and each note, (n, 4)."""
-    found = _compare(question, notes)
+    return _recall_columns(_compare(question, notes))
+
+
+def _recall_columns(found: _Comparison) -> Doubles:
     return np.stack((found.profile, found.other_share, found.share, found.gap), axis=1)
 
 
@@ -294,6 +303,7 @@ class _Comparison(NamedTuple):
     share    share of the weight of the text's terms that the other matches
     gap      weight of the heaviest term of the text that the other does not match
     other_share, other_gap  the same of the other's terms
+    matched  `share` without names of speakers; with them, if the text has no other terms
     """
 
     profile: Doubles
@@ -301,18 +311,21 @@ class _Comparison(NamedTuple):
     gap: Doubles
     other_share: Doubles
     other_gap: Doubles
+    matched: Doubles
 
 
-def _compare(text: TextFeatures, others: Sequence[TextFeatures]) -> _Comparison:
+def _compare(
+    text: TextFeatures, others: Sequence[TextFeatures], names: frozenset[str] = frozenset()
+) -> _Comparison:
     most_terms = max(1, BLOCK // len(text.subjects))
-    blocks = [_compare_block(text, block) for block in _blocks(others, most_terms)]
+    blocks = [_compare_block(text, block, names) for block in _blocks(others, most_terms)]
     return _Comparison(*map(np.concatenate, zip(*blocks, strict=True))) if blocks else _NOTHING
 
 
 _NOTHING = _Comparison(*[np.empty(0)] * len(_Comparison._fields))
 
 
-def _compare_block(text: TextFeatures, others: Sequence[TextFeatures]) -> _Comparison:
+def _compare_block(text: TextFeatures, others: Sequence[TextFeatures], names: frozenset[str]) -> _Comparison:
     table, mine = text.table, text.numbers
     lengths = np.fromiter((len(other.subjects) for other in others), np.int64, len(others))
     starts = np.cumsum(lengths) - lengths
@@ -322,6 +335,8 @@ def _compare_block(text: TextFeatures, others: Sequence[TextFeatures]) -> _Compa
     weights, other_weights = table.weights(mine), table.weights(theirs)
     matched = np.maximum.reduceat(related, starts, axis=1)
     other_matched = related.max(axis=0)
+    is_said = np.fromiter((term not in names for term in text.subjects), np.bool_, len(text.subjects))
+    said = weights * is_said if is_said.any() else weights
     return _Comparison(
         np.minimum(np.einsum("ij,j->i", np.stack([other.profile for other in others]), text.profile), 1.0),
         np.einsum("i,ij->j", weights, matched) / max(float(weights.sum()), TINY),
@@ -329,6 +344,7 @@ def _compare_block(text: TextFeatures, others: Sequence[TextFeatures]) -> _Compa
         np.add.reduceat(other_weights * other_matched, starts)
         / np.maximum(np.add.reduceat(other_weights, starts), TINY),
         np.maximum.reduceat(np.minimum(other_weights / FULL_WEIGHT, 1.0) * (1 - other_matched), starts),
+        np.einsum("i,ij->j", said, matched) / max(float(said.sum()), TINY),
     )
 
 

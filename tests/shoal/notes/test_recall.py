@@ -164,6 +164,21 @@ def test_name_of_a_speaker_is_no_evidence(notes: OwnerNotes, others: tuple[str, 
     assert notes.recall("Who is Ann's dentist?").results[0].content == said[1]
 
 
+def test_what_another_speaker_said_of_themselves_is_no_answer(notes: OwnerNotes) -> None:
+    said = (
+        ("Ann", "I am allergic to peanuts, so I bring my own cake."),
+        ("Bob", "Good to know, I will leave the nuts out."),
+        ("Bob", "The train to Porto was late again."),
+    )
+    notes.remember([{"speaker": name, "content": text, "session_id": "may"} for name, text in said])
+    found = notes.recall("What is Bob allergic to?")
+    assert found.count == 0
+    assert found.nearest is not None
+    assert found.nearest.similarity < 0.3
+    [first, *_] = notes.recall("What is Ann allergic to?").results
+    assert first.content == said[0][1]
+
+
 @pytest.mark.parametrize(
     ("limits", "n"),
     [
