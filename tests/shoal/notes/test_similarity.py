@@ -101,7 +101,7 @@ def test_similarity_is_symmetric_and_between_0_and_1(a: str, b: str, read: Read)
     result = similarity(left, right)
     assert result == similarity(right, left)
     assert 0 <= result.value <= 1
-    answers = recall_similarities(left, [right])
+    answers = recall_similarities(left, [right]).values
     assert (answers >= 0).all()
     assert (answers <= 1).all()
 
@@ -122,7 +122,7 @@ def test_many_texts_are_compared_like_each_alone(text: str, others: list[str], r
     found = similarities(read(text), features)
     each = [similarities(read(text), [other]) for other in features]
     assert np.allclose(found.values, [one.values[0] for one in each], atol=1e-3)
-    assert len(found.is_opposite) == len(recall_similarities(read(text), features)) == len(others)
+    assert len(found.is_opposite) == len(recall_similarities(read(text), features).values) == len(others)
 
 
 def test_parts_add_up_to_the_value(compare: Callable[[str, str], Similarity]) -> None:
