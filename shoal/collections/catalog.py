@@ -1,9 +1,9 @@
 """The catalog: which collections there are, which database each one means, and which may have work.
 
 A collection has an id that never changes, and a name that may. Creating, renaming, swapping and deleting are
-one transaction each. The database of a collection is made before its row and removed after the row is marked,
-so that a row with a name always has a database (`stores.py`). When collections exchange their names, the
-scopes of keys follow.
+one transaction each. The database of a collection (`shoal.collections.registry`) is made before its row and
+removed after the row is marked, so that a row with a name always has a database. When collections exchange
+their names, the scopes of keys follow.
 
 The catalog's own database is created when the first collection or key is. A service without one has the
 collection `main` and the keys of `SHOAL_API_KEYS`. `MIGRATIONS` are lists of statements, and a table of one

@@ -28,6 +28,17 @@ from shoal.settings import Settings, describe
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SAMPLE = ROOT / "shoal" / "sample_corpus"
+PACKAGES = {
+    "lagoon": "lagoon",
+    "shoal": "shoal",
+    "shoal_api": "api/shoal_api",
+    "shoal_worker": "worker/shoal_worker",
+    "benchmarks": "benchmarks",
+}
+"""The folder of each package."""
+ROOTS = PACKAGES.values()
+NO_CODE = frozenset({"shoal.db", "shoal.db.service"})
+"""Names of files that look like modules."""
 
 
 GROUPS = ("note", "encoder", "queries", "saved-search", "pin", "collection", "key")
@@ -125,6 +136,37 @@ def test_project_paths_in_the_pages_exist(page: Path) -> None:
     tops = "lagoon|shoal|api|worker|migrations|tests|docs|benchmarks"
     for path in re.findall(rf"`((?:{tops})/[\w./-]+)`", page.read_text()):
         assert (ROOT / path).exists(), f"{_name(page)}: {path}"
+
+
+CODE_AND_PAGES = sorted(
+    [
+        *(page for page in PAGES if page.name != "CHANGELOG.md"),
+        *(file for top in ROOTS for file in (ROOT / top).rglob("*.py")),
+    ]
+)
+
+
+def test_names_of_the_code_in_pages_and_docstrings_exist() -> None:
+    """`shoal.index.matching` or `shoal.index.matching.find`: in backticks, a module or what it defines."""
+    dotted = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)[`(]")
+    missing = [
+        f"{_name(file)}: {name}"
+        for file in CODE_AND_PAGES
+        for name in dotted.findall(file.read_text(encoding="utf-8"))
+        if not _is_defined(name) and name not in NO_CODE
+    ]
+    assert missing == []
+
+
+def _is_defined(name: str) -> bool:
+    """Whether the parts of a dotted name are packages and a module, and the next is a word in its text."""
+    package, *parts = name.split(".")
+    path = ROOT / PACKAGES[package]
+    while parts and path.is_dir() and ((path / parts[0]).is_dir() or (path / f"{parts[0]}.py").exists()):
+        part = parts.pop(0)
+        path = path / part if (path / part).is_dir() else path / f"{part}.py"
+    text = path if path.is_file() else path / "__init__.py"
+    return not parts or (text.exists() and re.search(rf"\b{parts[0]}\b", text.read_text()) is not None)
 
 
 def test_index_links_to_every_page() -> None:
