@@ -41,7 +41,6 @@ from shoal_api.schemas.documents import (
     ChangesSchema,
     DocumentInputSchema,
     NewContentSchema,
-    UploadQuerySchema,
 )
 from shoal_api.schemas.records import record_schema
 from shoal_api.service import Service, engine, library, preferred_wait
@@ -378,12 +377,12 @@ ADVICE = {
 """What to do with bodies of other types, by a part of the name of the type."""
 
 
-@uploads.serves(OtherDocumentOperations.upload, query=UploadQuerySchema, describe={"requestBody": BODY})
+@uploads.serves(OtherDocumentOperations.upload, describe={"requestBody": BODY})
 def add_documents(query: dict[str, Any]) -> Response:
     here = service.current()
     request = flask.request
     key = idempotency.key(request)
-    on_conflict = query["on_conflict"]
+    on_conflict = OnConflict(query["on_conflict"])
     read = _reader(request)
     with spooled(request, here.settings) as file:
         incoming = read(request, file, here.settings)

@@ -30,6 +30,7 @@ from werkzeug.sansio.multipart import (
 from shoal.conversion import archives
 from shoal.conversion.converted import draft_of_data, draft_of_fields, largest_file
 from shoal.conversion.inflating import READ_BYTES, Readable
+from shoal.declared.operations.documents import OtherDocumentOperations
 from shoal.errors import (
     INVALID_ARCHIVE_ENTRY,
     MALFORMED_JSON,
@@ -155,11 +156,11 @@ def _data(events: Iterator[Event]) -> Iterator[bytes]:
             return
 
 
-FIELDS = ("tags", "metadata", "format", "chunk_tokens", "allow", "deny")
-"""Fields that apply to all files of a form or an archive."""
-
 OF_ALL_BODIES = ("on_conflict",)
 """Query parameters of all uploads, which are no fields of a form."""
+
+FIELDS = tuple(name for name in OtherDocumentOperations.upload.arguments if name not in OF_ALL_BODIES)
+"""Fields that apply to all files of a form or an archive."""
 
 MAX_FIELDS = 1000
 """Limit for the parts of a form that are not documents: each tag can be a field, and each empty input sends

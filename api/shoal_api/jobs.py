@@ -17,7 +17,7 @@ from shoal.models.jobs import ItemStatus, JobKind, JobStatus
 from shoal_api import access, events, idempotency, service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import JOBS
-from shoal_api.schemas.documents import JobSchema, WaitQuerySchema
+from shoal_api.schemas.documents import JobSchema
 from shoal_api.service import Service, engine
 
 RETRY_SECONDS = 1
@@ -57,7 +57,6 @@ def list_jobs(query: dict[str, Any]) -> dict[str, Any]:
 
 @blueprint.serves(
     Others.job,
-    query=WaitQuerySchema,
     describe={"parameters": [IF_NONE_MATCH]},
     headers={"ETag": {"schema": {"type": "string"}}},
 )

@@ -27,7 +27,6 @@ from shoal_api.limits import MAX_JSON_BYTES, max_beside_content
 from shoal_api.openapi import Blueprint, check_charset
 from shoal_api.paths import NOTES
 from shoal_api.problems import ProblemError, field_problem
-from shoal_api.schemas.arguments import OwnerQuerySchema
 from shoal_api.schemas.common import StrictFloat, between
 from shoal_api.schemas.examples import ADDED_NOTE_EXAMPLES, NOTE_EXAMPLES, NOTE_SEARCH_EXAMPLES
 from shoal_api.schemas.records import record_schema
@@ -166,7 +165,7 @@ merges.serves_all(
 )
 
 
-@bulk.serves(Others.add_notes, query=OwnerQuerySchema, describe={"requestBody": BODY})
+@bulk.serves(Others.add_notes, describe={"requestBody": BODY})
 def add_notes(query: dict[str, Any]) -> NoteOutcomes:
     notes, items = notes_of(query), _items(flask.request)
     key = idempotency.key(flask.request)

@@ -175,6 +175,17 @@ def path_parameter(name: str, kind: Text, about: str) -> dict[str, Any]:
     return {"in": "path", "name": name, "required": True, "schema": schema, "description": about}
 
 
+HEADERS = "headers"
+"""What `_apidoc` of a view calls the headers of its requests."""
+
+
+def _add_headers(doc: Json, doc_info: Json, **_: Any) -> Json:
+    """Add the headers of an operation to its parameters, which follow from its arguments."""
+    if headers := doc_info.get(HEADERS):
+        doc["parameters"] = [*doc.get("parameters", ()), *headers]
+    return doc
+
+
 _TAKERS: dict[str, list[str]] = {}
 """The operations that declare each query parameter."""
 
@@ -221,6 +232,10 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
 
     ARGUMENTS_PARSER = StrictParser()
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._prepare_doc_cbks.append(_add_headers)
+
     def serves(
         self,
         operation: Operation[..., Any],
@@ -237,7 +252,8 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         what the path has; what it returns is serialized as the record of the operation.
 
         `query`, `body`: schemas in place of those that follow from the arguments; `special`: what makes some
-        fields of the body, and `named` the name of its schema; `describe`: members of the operation object;
+        fields of the body, and `named` the name of its schema; `describe`: members of the operation object,
+        and as `parameters` its headers;
         `schema`: that of the response. `options` are those of the documented response.
         """
         terms = operation.terms
@@ -250,10 +266,13 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
                 view = self.body(body)(view)
             if query is not None:
                 view = self.parameters(query)(view)
-            headers = describe.get("parameters", ())
+            headers = [*describe.get("parameters", ())]
             if terms.key:
-                headers = [*headers, {**idempotency.PARAMETER, "description": terms.key}]
-            view = self.describe(**{**describe, **({"parameters": headers} if headers else {})})(view)
+                headers.append({**idempotency.PARAMETER, "description": terms.key})
+            view = self.describe(**{name: each for name, each in describe.items() if name != "parameters"})(
+                view
+            )
+            view._apidoc[HEADERS] = headers  # type: ignore[attr-defined]
             if terms.conflict:
                 view = self.conflicts(terms.conflict)(view)
             about = {"description": terms.about} if terms.about else {}

@@ -32,7 +32,6 @@ from shoal.search.answer_texts import SelectedFields
 from shoal_api import access, service
 from shoal_api.openapi import Blueprint
 from shoal_api.problems import field_problem, for_error, unexpected_problem
-from shoal_api.schemas.arguments import OwnerQuerySchema
 from shoal_api.schemas.examples import SEARCH_EXAMPLES
 from shoal_api.schemas.search import (
     DEFAULTS,
@@ -152,7 +151,6 @@ similarity = Blueprint("similarity", __name__, description="How similar two shor
 
 @blueprint.serves(
     Others.search,
-    query=OwnerQuerySchema,
     special={"filters": FILTERS_FIELD},
     named="Search",
     examples=SEARCH_EXAMPLES,

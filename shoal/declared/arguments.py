@@ -170,10 +170,11 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A list of at most `most` values of one kind; if `or_one`, also one text without the list."""
+    """A list of at most `most` values of one kind, or without a limit of its own; if `or_one`, also one text
+    without the list."""
 
     kind: "Kind" = Text()
-    most: int = MAX_IDS
+    most: int | None = MAX_IDS
     or_one: bool = False
 
 

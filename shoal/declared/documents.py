@@ -2,12 +2,52 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Required, TypedDict
 
-from shoal.declared.arguments import Argument, TextForm, Value, arguments_of
+from shoal.declared.arguments import Argument, Many, Members, Text, TextForm, Value, Whole, arguments_of
 from shoal.models.documents import DocFormat
 
+MAX_HEADINGS = 6
+"""Headings above a passage, as many as levels of Markdown."""
 _TEXT = Value({"type": "string"})
+
+
+class Passage(TypedDict, total=False):
+    """A passage that the caller has cut. It is stored as it is, without the white space at its ends."""
+
+    text: Required[Annotated[str, Argument(kind=Text(), about="up to `SHOAL_MAX_CHUNK_CHARS` characters")]]
+    heading: Annotated[
+        str | Sequence[str],
+        Argument(
+            kind=Value({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+            about=f"the headings above it: a text, or a list of up to {MAX_HEADINGS} texts from the "
+            "outermost on",
+        ),
+    ]
+    start: Annotated[
+        int | None,
+        Argument(
+            kind=Whole(0),
+            may_be_null=True,
+            about="offset of `text` in `content`, in code points; without it, the passage is found after the "
+            "one before",
+        ),
+    ]
+    page: Annotated[
+        int | None, Argument(kind=Whole(1), may_be_null=True, about="the page that it begins on, from 1")
+    ]
+    page_end: Annotated[
+        int | None,
+        Argument(kind=Whole(1), may_be_null=True, about="the page that it ends on; default: `page`"),
+    ]
+    line: Annotated[
+        int | None,
+        Argument(kind=Whole(1), may_be_null=True, about="the line of its source that it begins on, from 1"),
+    ]
+    line_end: Annotated[
+        int | None,
+        Argument(kind=Whole(1), may_be_null=True, about="the line that it ends on; default: `line`"),
+    ]
 
 
 class DocumentFields(TypedDict, total=False):
@@ -70,7 +110,7 @@ class DocumentFields(TypedDict, total=False):
     chunks: Annotated[
         Sequence[Mapping[str, Any]] | None,
         Argument(
-            kind=Value({"type": "array", "items": {"type": "object"}}, None),
+            kind=Many(Members(Passage), most=None),
             about="passages that are cut already, in order and without overlap, each with `text` and perhaps "
             "places; they are stored as they are, and without `content` they are the text",
         ),

@@ -1,14 +1,6 @@
 """Passages that the caller of an upload has cut: checked, found in the text, and kept as they are.
 
-Each is an object with these fields; all but `text` are optional:
-
-    text      the passage, stored without the white space at its ends
-    heading   the headings above it: a text, or a list of texts from the outermost on
-    start     offset of `text` in the `content` of the upload, in code points; without it, the passage is
-              found in the content after the one before
-    page      the page that it begins on, from 1; `page_end`: that it ends on, if it is another
-    line      the line that it begins on in the caller's source, from 1; `line_end` likewise
-
+Each is an object with the fields of `shoal.declared.documents.Passage`. All but `text` may be missing.
 An upload without `content` is stored as its passages with a blank line between them. Passages do not overlap:
 the passages of a document are its text, which is stored once.
 """
@@ -22,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from shoal.declared.documents import MAX_HEADINGS
+from shoal.declared.documents import Passage as PassageFields
 from shoal.errors import DocumentTooLargeError, InvalidFieldError
 from shoal.formats.decoding import clean
 from shoal.formats.headings import MAX_HEADING_CHARS
@@ -30,11 +24,9 @@ from shoal.settings import Settings
 
 MAX_PASSAGES = 65_536
 """Limit for one document; a chunk takes 12 KiB of memory while it is scored."""
-MAX_HEADINGS = 6
-"""Headings above a passage, as many as levels of Markdown."""
 MAX_PLACE = 2**31 - 1
 UNITS = ("page", "line")
-FIELDS = ("text", "heading", "start", *(name for unit in UNITS for name in (unit, f"{unit}_end")))
+FIELDS = tuple(PassageFields.__annotations__)
 NO_PASSAGE = "no passage"
 """Why the text between two passages is in no chunk."""
 SEPARATOR = "\n\n"

@@ -490,3 +490,15 @@ def test_a_form_may_say_how_its_files_are_cut(client: FlaskClient, worker: Worke
     assert [document["chunk_tokens"] for document in documents] == ["300-800"] * 2
     wrong = client.post(BULK, data={"files": files(a__txt=b"text"), "chunk_tokens": "many"})
     assert_problem(wrong, 422)
+
+
+def test_an_archive_says_in_its_address_how_its_files_are_cut(client: FlaskClient, worker: Worker) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a.txt", VOLCANO)
+    address = f"{BULK}?chunk_tokens=300-800"
+    response = client.post(address, data=packed.getvalue(), content_type="application/zip")
+    worker.work()
+    assert {item["status"] for item in items(client, response)} == {"succeeded"}
+    documents = client.get(f"{API}/documents").get_json()["documents"]
+    assert [document["chunk_tokens"] for document in documents] == ["300-800"]

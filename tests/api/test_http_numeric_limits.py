@@ -31,8 +31,8 @@ BESIDE: Mapping[str, dict[str, Any]] = {
     "rerank": {},
 }
 """What stands beside a number in its object."""
-WITHOUT_MAXIMUM = {"min_confidence"}
-"""A z-score has no largest value."""
+WITHOUT_MAXIMUM = {"min_confidence", "wait"}
+"""A z-score has no largest value, and a longer wait ends at its limit."""
 ID_OF_A_NOTE = "supersedes"
 """A number that must also be the id of a stored note."""
 CHECKED_LATER = {"changeSavedSearch"}

@@ -9,6 +9,9 @@ import pytest
 from flask.testing import FlaskClient
 from surface import API, VOLCANO, Store
 
+from shoal.access.operations import DECLARED
+from shoal.declared.operations.operation import operations_of
+
 OPERATIONS = {
     "addDocument", "listDocuments", "deleteDocuments", "getDocument", "deleteDocument", "replaceDocument",
     "getDocumentChunks", "getDocumentContent", "getDocumentFile", "setDocumentTags", "addDocuments", "getChunk", "listJobs", "addJob",
@@ -107,6 +110,21 @@ def test_request_headers_are_documented_where_they_are_used(spec: dict[str, Any]
         ("getJob", "If-None-Match"),
         ("getJobEvents", "Last-Event-ID"),
     }
+
+
+def test_arguments_outside_of_a_body_are_documented(spec: dict[str, Any]) -> None:
+    documented = {
+        name: {each["name"] for each in operation.get("parameters", ()) if each.get("in") == "query"}
+        for name, operation in operations(spec)
+    }
+    for operation in operations_of(*DECLARED):
+        name = f"{operation.terms.method} {operation.address}"
+        in_address = {
+            argument
+            for argument, declared in operation.arguments.items()
+            if declared.is_anywhere or not operation.has_body
+        }
+        assert in_address - {"filters"} <= documented[name], name
 
 
 def test_conflict_of_a_replacement_is_described_by_its_content(spec: dict[str, Any]) -> None:

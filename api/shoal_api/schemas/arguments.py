@@ -119,6 +119,8 @@ def _composite(name: str, kind: Numbers | Many | Members, given: dict[str, Any])
             listed = OneOrMany if or_one else BoundedList
             element = body_field("", Argument(kind=inner, about=""), required=True)
             element.metadata, element.required = {}, False
+            if most is None:
+                return fields.List(element, **given)
             return listed(element, max_items=most, **given)
         case Members(of, example, is_checked):
             return (fields.Nested if is_checked else Unchecked)(_members(of, example), **given)
@@ -131,7 +133,8 @@ def _address_field(argument: Argument, *, required: bool) -> fields.Field[Any]:
         case Flag():
             return fields.Boolean(metadata={"description": about}, **given)
         case Number(low, high):
-            return fields.Float(metadata=stated(low, high, about), validate=_within(low, high), **given)
+            limits = _within(low, high) or validate.Range(low, error=f"must be {low:,} or more")
+            return fields.Float(metadata=stated(low, high, about), validate=limits, **given)
         case Ids(low):
             whole = fields.Integer(validate=between(low, MAX_ID))
             return CommaList(whole, metadata={"description": about}, **given)
@@ -149,7 +152,10 @@ def _address_field(argument: Argument, *, required: bool) -> fields.Field[Any]:
             element = _address_field(Argument(kind=inner, about=""), required=False)
             element.metadata = {}
             return CommaList(element, metadata={"description": about}, **given)
-        case Value() | Numbers():
+        case Value(schema):
+            enum_of = {"enum": [each for each in schema["enum"] if each]} if "enum" in schema else {}
+            return fields.String(metadata={**enum_of, "description": about}, **given)
+        case Numbers():
             return fields.String(metadata={"description": about}, **given)
     return _scalar(argument, about, **given)
 

@@ -6,11 +6,9 @@ import functools
 from typing import Any
 
 import marshmallow as ma
-from marshmallow import fields, validate
+from marshmallow import fields
 
 from shoal.declared.documents import DOCUMENT
-from shoal.models.documents import DocFormat
-from shoal.models.jobs import OnConflict
 from shoal.models.responses import (
     Document,
     Job,
@@ -20,54 +18,8 @@ from shoal.models.stored import (
 )
 from shoal.models.vocabulary import IslandScore, ReefScore
 from shoal_api.schemas.arguments import body_fields, schema_of
-from shoal_api.schemas.common import CommaList, Record, Schema
+from shoal_api.schemas.common import Record, Schema
 from shoal_api.schemas.records import record_schema
-
-FORMATS = [doc_format.value for doc_format in DocFormat]
-
-
-class PassageSchema(Schema):
-    """A passage that the caller has cut. It is stored as it is, without the white space at its ends."""
-
-    text = fields.String(required=True, metadata={"description": "up to `SHOAL_MAX_CHUNK_CHARS` characters"})
-    heading = fields.Raw(
-        metadata={
-            "description": "the headings above it: a text, or a list of up to 6 texts from the outermost on",
-            "oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
-        }
-    )
-    start = fields.Integer(
-        allow_none=True,
-        strict=True,
-        metadata={
-            "description": "offset of `text` in `content`, in code points; without it, the passage is found "
-            "after the one before"
-        },
-    )
-    page = fields.Integer(
-        allow_none=True, strict=True, metadata={"description": "the page that it begins on, from 1"}
-    )
-    page_end = fields.Integer(
-        allow_none=True, strict=True, metadata={"description": "the page that it ends on; default: `page`"}
-    )
-    line = fields.Integer(
-        allow_none=True,
-        strict=True,
-        metadata={"description": "the line of its source that it begins on, from 1"},
-    )
-    line_end = fields.Integer(
-        allow_none=True, strict=True, metadata={"description": "the line that it ends on; default: `line`"}
-    )
-
-
-PASSAGES = {
-    "chunks": fields.List(
-        fields.Nested(PassageSchema),
-        allow_none=True,
-        load_default=None,
-        metadata={"description": DOCUMENT["chunks"].about},
-    )
-}
 
 
 class _CheckedDocument(Schema):
@@ -89,7 +41,6 @@ DocumentInputSchema = schema_of(
     "DocumentInput",
     {
         **body_fields(DOCUMENT),
-        **PASSAGES,
         "content": fields.String(
             metadata={"description": "up to 32 MiB of UTF-8; required without `url` and `chunks`"}
         ),
@@ -117,7 +68,6 @@ NewContentSchema = schema_of(
     "NewContent",
     {
         **body_fields(DOCUMENT),
-        **PASSAGES,
         "content": fields.String(
             metadata={"description": "up to 32 MiB of UTF-8; required without `chunks`"}
         ),
@@ -155,47 +105,10 @@ record_schema(IslandScore, "ChunkIsland")
 record_schema(Document, "DocumentDetail", links=functools.partial(Record, LinksSchema))
 
 
-class UploadQuerySchema(Schema):
-    """`on_conflict` applies to every upload; the others are fields of a form, and parameters for an
-    archive, which has no fields."""
-
-    on_conflict = fields.Enum(
-        OnConflict,
-        by_value=True,
-        load_default=OnConflict.keep,
-        metadata={
-            "description": "`replace`: a document replaces the content of the stored one with its "
-            "`source_path`"
-        },
-    )
-    tags = CommaList(
-        fields.String(), metadata={"description": "comma-separated; for all files; for archives only"}
-    )
-    metadata = fields.String(
-        metadata={"description": "a JSON object; for all files; for archives only"},
-    )
-    allow = CommaList(fields.String(), metadata={"description": "who may see all files; for archives only"})
-    deny = CommaList(fields.String(), metadata={"description": "who may not see them; for archives only"})
-    format = fields.String(
-        metadata={
-            "enum": [each.value for each in DocFormat],
-            "description": "for all files; default: from the name of each file; for archives only",
-        }
-    )
-
-
 class JobLinksSchema(Schema):
     self = fields.String(required=True)
     items = fields.String(required=True, metadata={"description": "URL of its items"})
     events = fields.String(required=True, metadata={"description": "URL of its events"})
-
-
-class WaitQuerySchema(Schema):
-    wait = fields.Float(
-        load_default=0.0,
-        validate=validate.Range(min=0, error="must not be negative"),
-        metadata={"description": "seconds to wait for a change, at most 60"},
-    )
 
 
 JobSchema = record_schema(Job, links=functools.partial(Record, JobLinksSchema))

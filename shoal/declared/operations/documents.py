@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, TypedDict, Unpack
 
-from shoal.declared.arguments import Argument, Choice, Flag, Many, Text, Whole
+from shoal.declared.arguments import Argument, Choice, Flag, Many, Number, Text, Whole
+from shoal.declared.documents import DOCUMENT as OF_DOCUMENT
 from shoal.declared.filters import FILTERS
 from shoal.declared.operations.operation import SAME_JOB, Limit, Offset, delete, each, get, patch, post, put
 from shoal.declared.search import ABOUT_FILTER, MAX_CONTEXT
 from shoal.models.documents import DocumentSort
-from shoal.models.jobs import Item, ItemStatus, JobKind, JobStatus
+from shoal.models.jobs import Item, ItemStatus, JobKind, JobStatus, OnConflict
 from shoal.models.keys import Needed
 from shoal.models.responses import (
     Accepted,
@@ -53,6 +55,35 @@ OfDocuments = Annotated[
         about=ABOUT_FILTER.replace("result", "document") + ", over fields of documents",
     ),
 ]
+
+
+FOR_ARCHIVES = ". For all files, of archives only: a form has fields instead"
+
+
+def _of_archive(name: str) -> Argument:
+    return dataclasses.replace(OF_DOCUMENT[name], address=FOR_ARCHIVES)
+
+
+class UploadArguments(TypedDict, total=False):
+    """What an upload has besides its documents."""
+
+    on_conflict: Annotated[
+        OnConflict,
+        Argument(
+            kind=Choice(OnConflict),
+            default=OnConflict.keep,
+            about="`replace`: a document replaces the content of the stored one with its `source_path`",
+        ),
+    ]
+    tags: Annotated[Sequence[str], _of_archive("tags")]
+    metadata: Annotated[
+        str,
+        Argument(kind=Text(), about=OF_DOCUMENT["metadata"].about, address=FOR_ARCHIVES),
+    ]
+    format: Annotated[str, _of_archive("format")]
+    chunk_tokens: Annotated[str, _of_archive("chunk_tokens")]
+    allow: Annotated[Sequence[str], _of_archive("allow")]
+    deny: Annotated[Sequence[str], _of_archive("deny")]
 
 
 class DocumentOperations:
@@ -227,9 +258,10 @@ class OtherDocumentOperations:
         about=ACCEPTED,
         fails=(400, 409, 413, 415),
         key=SAME_JOB,
+        own_body=True,
         command="upload",
     )
-    def upload(self) -> Job:
+    def upload(self, **query: Unpack[UploadArguments]) -> Job:
         """Add many documents as one job
 
         The body is a form with any number of files, JSON lines, a JSON array, or an archive. A bad document
@@ -388,7 +420,14 @@ class OtherJobOperations:
     """What the client does in ways of its own: it follows jobs, and starts each kind by a method."""
 
     @get(JOB, Needed.read, fails=(404,), command="jobs")
-    def job(self, job_id: int) -> Job:
+    def job(
+        self,
+        job_id: int,
+        *,
+        wait: Annotated[
+            float, Argument(kind=Number(0), about="seconds to wait for a change, at most 60")
+        ] = 0.0,
+    ) -> Job:
         """Get a job
 
         With `If-None-Match`, an unchanged job returns 304; changes of its rate and remaining time do not

@@ -635,8 +635,8 @@ class AgentOperations:
 class OtherNoteOperations:
     """What the client does in a way of its own, and `shoal hook` without it."""
 
-    @post(f"{NOTES}/bulk", Needed.write, fails=(400, 409, 413, 415), key=SAME_OUTCOME)
-    def add_notes(self) -> NoteOutcomes:
+    @post(f"{NOTES}/bulk", Needed.write, fails=(400, 409, 413, 415), own_body=True, key=SAME_OUTCOME)
+    def add_notes(self, *, owner: Owner = DEFAULT_OWNER) -> NoteOutcomes:
         """Add many notes
 
         A bad note does not stop the others; its outcome says why it was refused. Each element or line has the

@@ -175,6 +175,7 @@ class Terms:
     conflict   describes the error 409, which is one of the operation's own
     fills      whether absent members of the body have their defaults, and may be null
     needs_body whether the body may not be left out
+    own_body   whether the body is something else than an object with the arguments, which are in the address
     key        describes the header `Idempotency-Key`; without it, the operation takes none
     may_repeat whether a client may send it again when the answer was lost: it is idempotent, or has a key
     of_service whether it is beside the API
@@ -193,6 +194,7 @@ class Terms:
     conflict: str = ""
     fills: bool = True
     needs_body: bool = True
+    own_body: bool = False
     key: str = ""
     may_repeat: bool = True
     of_service: bool = False
@@ -277,7 +279,7 @@ class Operation(Method, Generic[P, T]):
     @property
     def has_body(self) -> bool:
         """Whether the arguments are members of a JSON body."""
-        return self.terms.method not in ("GET", "DELETE")
+        return self.terms.method not in ("GET", "DELETE") and not self.terms.own_body
 
     @property
     def record(self) -> Any:
