@@ -12,7 +12,10 @@ Builds the libraries (minutes), or uses those in `--databases`. A search counts 
 four fifths of the judged passage. Prints, for each half of the searches, the shares of apt and wrong reefs
 in the order of their shares of the score and among the reasons, the number of reasons a result, and the
 separation of apt from wrong ones (AUC). `--fit` prints the constants of `shoal.search.why`, fitted on
-the half `choose`.
+the half `choose`, and those of related words, fitted on `judgements/related_words.jsonl`: 300 pairs of a word
+of a query and one of its first or second result, drawn from the likeliest ones of 280 searches in
+encyclopedia articles and books, and judged by one reading in the sense of both texts, with the same letters.
+A loose pair counts as half apt.
 
 CORPORA has `books/`, `wikipedia/`, `more-books/` (unpacked) and `wikipedia-vital-1k.jsonl.gz`. COLLECTIONS
 has `scifact`, `cranfield`, `medline` and `cacm`.
@@ -23,6 +26,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,6 +41,7 @@ from shoal.search import why
 from shoal.search.query_profile import make_profile
 
 JUDGED = Path(__file__).parent / "judgements" / "search_reasons.jsonl"
+PAIRS = JUDGED.with_name("related_words.jsonl")
 CORPORA = "corpora"
 RANKS = 4
 LEAST_OVERLAP = 0.8
@@ -180,7 +185,29 @@ def fit(results: Sequence[Sequence[Reason]]) -> None:
     ]
     inputs = np.array([[why.log_odds(reef.of_passage), why.log_odds(reef.of_query)] for reef in known])
     constants = label_truth.logistic_regression(inputs, np.array([reef.apt for reef in known]))
-    names = ("INTERCEPT", "PASSAGE", "QUERY")
+    _print_constants(("INTERCEPT", "PASSAGE", "QUERY"), constants)
+
+
+def fit_pairs() -> None:
+    """Print the constants of related words, fitted on all judged pairs."""
+    pairs = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
+    inputs = np.array(
+        [
+            [
+                pair["support"],
+                pair["cosine"],
+                math.log(pair["of_passage"] + why.LEAST_OF_PASSAGE),
+                pair["is_held"],
+            ]
+            for pair in pairs
+        ]
+    )
+    targets = np.array(["wla".index(pair["verdict"]) / 2 for pair in pairs])
+    constants = label_truth.logistic_regression(inputs, targets)
+    _print_constants(("PAIR_INTERCEPT", "SUPPORT", "COSINE", "OF_PASSAGE", "HELD"), constants)
+
+
+def _print_constants(names: Sequence[str], constants: label_truth.Doubles) -> None:
     print("\n" + ", ".join(f"{name} {value:.3f}" for name, value in zip(names, constants, strict=True)))
 
 
@@ -212,6 +239,7 @@ def main() -> None:
         report(half, of_half, options.threshold)
     if options.fit:
         fit(halves["choose"])
+        fit_pairs()
 
 
 if __name__ == "__main__":

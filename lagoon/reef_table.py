@@ -70,8 +70,8 @@ class ReefTable:
         )
         self.reef_names = [reef.name for reef in hierarchy.reefs]
         self.island_names = [island.name for island in hierarchy.islands]
-        self._sense_row = np.zeros(model.n_words, dtype=np.int64)
-        self._sense_row[model.sense_words] = np.arange(1, len(model.sense_words) + 1)
+        self.sense_rows = np.zeros(model.n_words, dtype=np.int64)
+        self.sense_rows[model.sense_words] = np.arange(1, len(model.sense_words) + 1)
         self._sense_directions = model.sense_directions.astype(np.float64)
         self.name_words = np.unpackbits(model.name_words, count=model.n_words).astype(np.bool_)
         self._mean = np.asarray(model.background[0])
@@ -111,7 +111,7 @@ class ReefTable:
         known = np.minimum(words, model.n_words - 1)
         is_base = words < model.n_words
         mass = repetition * np.where(is_base, model.weights[known], 0)
-        rows = np.where(is_base, self._sense_row[known], 0)
+        rows = np.where(is_base, self.sense_rows[known], 0)
         means = np.zeros((len(starts) - 1, len(self._sense_directions)))
         is_known = np.zeros(len(means), dtype=np.bool_)
         # Sums and products of whole numbers are exact, so neither their order nor other texts matter.

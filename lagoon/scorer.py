@@ -1,6 +1,6 @@
 """The scorer: profiles of texts over reefs, and details of words."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -60,6 +60,20 @@ PACKAGED_DATA = Path(__file__).parent / "data"
 
 MAIN_SUPPORT = SUPPORT_STEPS // 3
 """Least support of a word for a reef that it means before others."""
+
+
+class FormRelations(NamedTuple):
+    """How far words mean the same as other words, (words, others) for each field.
+
+    cosine   of their sense vectors (`build.senses`), 0 without them
+    support  the least support that both have for the reef which they have most in common, 0..1
+    reef     id of that reef
+    """
+
+    cosine: NDArray[np.float64]
+    support: NDArray[np.float64]
+    reef: NDArray[np.int64]
+
 
 WordStatus = Literal["known", "custom", "stop", "unknown", "number"]
 
@@ -255,6 +269,59 @@ class ReefScorer:
         for place in np.lexsort((of_form, -levels)).tolist():
             found.setdefault(int(model.row_reefs[rows[place]]), []).append(forms[of_form[place]])
         return found
+
+    def misleading_names(self, forms: Iterable[str]) -> frozenset[str]:
+        """Those of some single words, as normal forms, that do not have their reefs as names: learned words,
+        and those that running text writes in lower case, too (`build.senses`)."""
+        listed = list(forms)
+        words = self._base.resolve(listed).words.tolist()
+        is_name = self._table.name_words
+        return frozenset(
+            form
+            for form, word in zip(listed, words, strict=True)
+            if (is_name[word] if word >= 0 else self._custom.find_form(form) >= 0)
+        )
+
+    def relate_forms(
+        self, forms: Sequence[str], others: Sequence[str], chances: Mapping[int, float]
+    ) -> "FormRelations":
+        """How far single words, as normal forms, mean the same as others, learned words aside. `chances`: of
+        reefs that both mean equally, the one with the largest is theirs."""
+        own, rows = self._meanings(forms)
+        of_others, rows_of_others = self._meanings(others)
+        preference = np.zeros(self._model.n_reefs)
+        preference[list(chances)] = list(chances.values())
+        reefs = np.zeros((len(forms), len(others)), dtype=np.int64)
+        support = np.zeros_like(reefs, dtype=np.float64)
+        if len(others):
+            for place, levels in enumerate(own):
+                common = np.minimum(levels, of_others)
+                # Support is a whole number, and half of a probability decides between equal ones only.
+                reefs[place] = (common + preference / 2.0).argmax(axis=1)
+                support[place] = np.take_along_axis(common, reefs[place][:, None], axis=1)[:, 0]
+        vectors, vectors_of_others = (
+            self._model.sense_vectors[each].astype(np.float64) for each in (rows, rows_of_others)
+        )
+        lengths = np.multiply.outer(
+            *(np.sqrt((each**2).sum(axis=1)) for each in (vectors, vectors_of_others))
+        )
+        products = vectors @ vectors_of_others.T
+        cosine = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
+        return FormRelations(cosine, support / SUPPORT_STEPS, reefs)
+
+    def _meanings(self, forms: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """(support of each reef, (forms, reefs); row of the sense vector, (forms,), 0 without one)."""
+        model = self._model
+        words = self._base.resolve(forms).words
+        known = np.flatnonzero(words >= 0)
+        starts = model.row_starts[words[known]].astype(np.int64)
+        lengths = model.row_starts[words[known] + 1].astype(np.int64) - starts
+        at, _ = expand_spans(starts, lengths)
+        support = np.zeros((len(forms), model.n_reefs), dtype=np.uint8)
+        support[np.repeat(known, lengths), model.row_reefs[at]] = model.row_support[at]
+        rows = np.zeros(len(forms), dtype=np.int64)
+        rows[known] = self._table.sense_rows[words[known]]
+        return support, rows
 
     # -- vocabulary
 

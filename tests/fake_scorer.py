@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.results import ReefArrays, ReefColumns
+from lagoon.scorer import FormRelations
 
 REEF_WORDS: dict[str, str] = {
     "volcanoes and rocks": "volcano magma lava eruption rock granite crust mantle ash crater mineral basalt earthquake",
@@ -333,6 +334,22 @@ class FakeScorer:
     def supporting_forms(self, forms: Sequence[str], reefs: Collection[int]) -> dict[int, list[str]]:
         words = self.supporting_words(" ".join(forms), reefs)
         return {reef: [word for word, _ in pairs] for reef, pairs in words.items()}
+
+    def misleading_names(self, forms: Iterable[str]) -> frozenset[str]:
+        return frozenset(forms)
+
+    def relate_forms(
+        self, forms: Sequence[str], others: Sequence[str], chances: Mapping[int, float]
+    ) -> FormRelations:
+        reef = np.zeros((len(forms), len(others)), dtype=np.int64)
+        support = np.zeros_like(reef, dtype=np.float64)
+        for place, (form, other) in enumerate(itertools.product(forms, others)):
+            reefs = range(len(REEF_WORDS))
+            common = self.supporting_words(form, reefs).keys() & self.supporting_words(other, reefs).keys()
+            if common:
+                reef.flat[place] = max(common, key=lambda each: chances.get(each, 0.0))
+                support.flat[place] = 1.0
+        return FormRelations(support.copy(), support, reef)
 
     def _matches(self, text: str) -> list[WordMatch]:
         return [self._match(m.group(), m.start(), m.end()) for m in _TOKEN.finditer(text)]

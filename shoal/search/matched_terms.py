@@ -435,9 +435,11 @@ def _possible_names(about: str, words: Iterable[Word]) -> tuple[list[Word], froz
     return words, frozenset(typed)
 
 
-def without_names(index: Index, about: str, words: Iterable[Word]) -> tuple[str, frozenset[str]]:
-    """Return a query with spaces for its names, of the same length, and these names, folded. `words`: its
-    words."""
+def without_names(
+    index: Index, about: str, words: Iterable[Word], misleading: Callable[[Iterable[str]], Collection[str]]
+) -> tuple[str, frozenset[str]]:
+    """Return a query with spaces for its misleading names, of the same length, and all its names, folded.
+    `words`: its words; `misleading` says which of some names mean another thing than the word."""
     words, typed = _possible_names(about, words)
     forms = dict.fromkeys(word.form for word in words if word.form not in typed)
     names = typed.union(
@@ -446,8 +448,9 @@ def without_names(index: Index, about: str, words: Iterable[Word]) -> tuple[str,
         if is_name(index, form) and count_form(index, form) >= LEAST_COUNT
     )
     chars = list(about)
-    for word in words if names else ():
-        if word.form in names:
+    left_out = misleading(names) if names else ()
+    for word in words if left_out else ():
+        if word.form in left_out:
             chars[word.start : word.end] = " " * (word.end - word.start)
     return "".join(chars), names
 

@@ -299,8 +299,8 @@ class AnalyzedQuery:
     pins             those for the query, first those that come first
     must_match       what a passage must have to answer the query
     excluded         what the query leaves out
-    names            folded words of the query that are names, which show no reef
-    topical          `parsed.about` without them
+    names            folded words of the query that are names
+    topical          `parsed.about` without those that mean another thing than the word
     """
 
     parsed: ParsedQuery
@@ -409,7 +409,7 @@ def analyze_query(
         matches, used = unite_forms(library, parsed, matches, uses)
         term_statistics = find_term_statistics(library, matches, parsed.parts)
     words = typed.words if parsed.about == typed.about else words_of(parsed.about)
-    topical, names = without_names(library.index, parsed.about, words)
+    topical, names = without_names(library.index, parsed.about, words, query_scorer.misleading_names)
     if names:
         topic = query_scorer.score(topical, top_k=settings.reefs_per_query)
         profile = dataclasses.replace(profile, topic=topic)

@@ -37,7 +37,14 @@ from shoal.search.ranking import Ranked, Ranking
 from shoal.search.relevance import Evidence, find_evidence, is_relevant_enough, relevance
 from shoal.search.request import SearchRequest
 from shoal.search.signals import matching_tags
-from shoal.search.why import Passage, ReasonFinder, largest_words, order_reasons, reason_probability
+from shoal.search.why import (
+    Passage,
+    ReasonFinder,
+    largest_words,
+    order_reasons,
+    reason_probability,
+    words_that_ask,
+)
 from shoal.storage.chunk_queries import (
     Anchor,
     StoredProfiles,
@@ -284,14 +291,15 @@ def find_shared_reefs(
     ):
         overlap = weight * overlap_of[reef_id]
         by_chunk.setdefault(stored.chunk_ids[place], []).append((overlap, reef_id, *scores))
-    asked_for = analyzed_query.profile.probabilities
+    asked_for, meant = analyzed_query.profile.probabilities, words_that_ask(analyzed_query)
     shared: dict[int, tuple[SharedReef, ...]] = {}
     for chunk_id, reefs in by_chunk.items():
         part, total = parts[chunk_id], sum(overlap for overlap, *_ in reefs) or 1
         in_order = []
         for overlap, reef_id, chunk_z, probability in sorted(reefs, key=lambda each: (-each[0], each[1])):
             reef = of_query[reef_id]
-            chance = reason_probability(probability, asked_for.get(reef_id, 0.0))
+            asked = asked_for.get(reef_id, 0.0)
+            chance = reason_probability(probability, asked, is_meant=reef_id in meant)
             is_reason = chance >= label_threshold
             share = part * overlap / total
             in_order.append(

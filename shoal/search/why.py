@@ -4,17 +4,17 @@
    side in both. Names never are reasons through a reef.
 2. The other words of the query, as the passage writes them, in its text or above it.
 3. Topics: reefs that are reasons and labels of the passage.
-4. Without a topic: related words, a pair of a word of the query and one of the passage, of a reef that is a
-   reason without being a label.
+4. Without a topic: related words, a pair of a word of the query and one of the passage that mean the same
+   reef, in the sense of both.
 
 A passage with none of these says what it was found by: learned words, the passages that match best, its
 neighbours, its vector, or topics in the background.
 
 Most shared reefs are background: a query has up to 60 reefs with feedback, and a passage 38. A reef is a
 reason, which a person would accept, if the passage is about it and the query's own words ask for it. Its
-probability is a logistic function of both probabilities (`lagoon.results`), fitted to judged reasons
-(`benchmarks/reason_truth.py`). The words that show it are those of query and passage with the largest
-supported contributions to the reef.
+probability is a logistic function of both probabilities (`lagoon.results`), fitted to judged reasons, and
+that of a pair of words to judged pairs (`benchmarks/reason_truth.py`). The words that show a reef are those
+of query and passage with the largest supported contributions to it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lagoon.tokens import token_list
+from lagoon.tokens import STOP_WORDS, token_list
 from shoal.index.matching import is_name
 from shoal.models.scores import Reason, ReasonKind, SharedReef
 from shoal.models.vocabulary import Label
@@ -67,14 +68,27 @@ _SIDE_BY_SIDE = re.compile(r"(?:[^.!?;:()\[\]\n]|\n(?!\s*\n))+")
 """Words without the end of a sentence or a blank line between them."""
 _ORDER = {kind: place for place, kind in enumerate(ReasonKind)}
 
+Doubles = NDArray[np.float64]
+
 Found = Mapping[str, Sequence[Occurrence]]
 """The words of a text by their stems."""
 INTERCEPT, PASSAGE, QUERY = 0.79, 0.58, 0.62
 """Coefficients of the log odds of the probabilities of passage and query."""
 LEAST = 0.001
 """Probabilities are kept this far from 0 and 1."""
-LEAST_ASKED = 0.3
-"""Least probability that the query's words are about the reef of a reason."""
+LEAST_ASKED, LEAST_MEANT = 0.3, 0.06
+"""Least probability that the query's words are about the reef of a reason, and that from which on they count
+with it if a word means the reef: a short query is hardly about anything by itself."""
+PAIR_INTERCEPT, COSINE, SUPPORT, OF_PASSAGE, HELD = -3.17, 2.22, 3.41, 0.3, 0.49
+"""Coefficients of a pair of related words: the cosine of their sense vectors, the support of the reef that
+they have most in common, the logarithm of its probability in the passage, and whether the passage has the
+word of the query, too."""
+LEAST_OF_PASSAGE = 0.01
+"""Is added to the probability before its logarithm is taken."""
+SHORTEST_RELATED = 3
+"""Letters of a word of a passage that is related to one of the query."""
+MOST_RELATED = 16
+"""Words of a query that may be related to words of a passage."""
 PROBABILITY_DIGITS = 3
 MOST_WORDS_OF_REEF = 3
 """Words of query and passage that a reason names."""
@@ -312,14 +326,13 @@ class ReasonFinder:
     # -- topics
 
     def _by_topics(self, passage: Passage) -> Iterator[Reason]:
+        names = {label.reef_id: label.reef_name for label in passage.labels}
         chances = {
             reef_id: chance
             for reef_id in self._asked_for
-            if (chance := self._chance(passage, reef_id)) >= self.label_threshold
+            if reef_id in names and (chance := self._chance(passage, reef_id)) >= self.label_threshold
         }
-        reefs = sorted(chances, key=lambda reef_id: (-chances[reef_id], reef_id))
-        names = {label.reef_id: label.reef_name for label in passage.labels}
-        topics = [reef_id for reef_id in reefs if reef_id in names][:MOST_TOPICS]
+        topics = sorted(chances, key=lambda reef_id: (-chances[reef_id], reef_id))[:MOST_TOPICS]
         if topics:
             known = tuple(names[reef_id] for reef_id in topics if not self._is_learned(reef_id))
             if known:
@@ -329,24 +342,47 @@ class ReasonFinder:
                 yield Reason(
                     ReasonKind.learned, f"by what was learned of {words}, about", (names[topics[0]],)
                 )
-        elif pairs := self._pairs(passage, reefs):
-            yield Reason(ReasonKind.related_words, "related words:", pairs[:MOST_TOPICS])
+        elif pairs := self._pairs(passage):
+            yield Reason(ReasonKind.related_words, "related words:", pairs)
 
     def _chance(self, passage: Passage, reef_id: int) -> float:
         asked = self.query.profile.probabilities[reef_id]
-        return reason_probability(passage.reefs.get(reef_id, 0.0), asked)
+        is_meant = reef_id in self._query_words
+        return reason_probability(passage.reefs.get(reef_id, 0.0), asked, is_meant=is_meant)
 
-    def _pairs(self, passage: Passage, reefs: Sequence[int]) -> tuple[str, ...]:
-        """A word of the query and another of the passage for each reef that both mean."""
-        asked = [reef_id for reef_id in reefs if reef_id in self._query_words]
-        of_passage = self.scorer.supporting_forms(passage.forms(), asked) if asked else {}
-        written = passage.text.lower() if of_passage else ""
-        pairs = {
-            self._query_words[reef_id][0]: word
-            for reef_id, words in of_passage.items()
-            if (word := next((each for each in words if each in written and self._is_other(each)), None))
-        }
+    def _pairs(self, passage: Passage) -> tuple[str, ...]:
+        """The words of the query with a related word of the passage each, the most probable pairs first."""
+        words = self._single_words
+        others = [
+            form for form in passage.forms() if len(form) >= SHORTEST_RELATED and form not in STOP_WORDS
+        ]
+        relations = self.scorer.relate_forms(words, others, passage.reefs)
+        is_held = [any(stem in passage.in_text for stem in stems_of([word])) for word in words]
+        of_reefs = np.array([passage.reefs.get(reef_id, 0.0) for reef_id in relations.reef.ravel().tolist()])
+        chances = pair_probability(
+            relations.cosine,
+            relations.support,
+            of_reefs.reshape(relations.reef.shape),
+            np.array(is_held)[:, None],
+        )
+        written = passage.text.lower()
+        pairs: dict[str, str] = {}
+        for place in np.argsort(-chances, axis=None, kind="stable").tolist():
+            number, other = divmod(place, len(others))
+            if chances[number, other] < self.label_threshold or len(pairs) == MOST_TOPICS:
+                break
+            word, related = words[number], others[other]
+            is_new = word not in pairs and related not in pairs.values()
+            if is_new and related in written and self._is_other(related):
+                pairs[word] = related
         return tuple(f"{word} ~ {other}" for word, other in pairs.items())
+
+    @functools.cached_property
+    def _single_words(self) -> Sequence[str]:
+        """The first words of the query that may be related to others."""
+        forms = dict.fromkeys(token_list(self.query.topical))
+        names = self.query.names
+        return [form for form in forms if form not in STOP_WORDS and form not in names][:MOST_RELATED]
 
     def _is_other(self, word: str) -> bool:
         """Whether a word of a passage is neither one of the query nor a name."""
@@ -355,13 +391,13 @@ class ReasonFinder:
     @functools.cached_property
     def _asked_for(self) -> list[int]:
         """The reefs that the query's words ask for."""
-        chances = self.query.profile.probabilities
-        return [reef_id for reef_id, chance in chances.items() if chance >= LEAST_ASKED]
+        chances = self.query.profile.probabilities.items()
+        words = self._query_words
+        return [reef for reef, chance in chances if chance >= (LEAST_MEANT if reef in words else LEAST_ASKED)]
 
     @functools.cached_property
     def _query_words(self) -> Mapping[int, Sequence[str]]:
-        """The words of the query that mean the reefs which it asks for."""
-        return self.scorer.supporting_forms(token_list(self.query.topical), self._asked_for)
+        return words_that_ask(self.query)
 
     @functools.cached_property
     def _learned(self) -> Mapping[int, Sequence[str]]:
@@ -419,15 +455,33 @@ def _place(head: str, start: int) -> str:
     return "its title" if not n_before else "its heading" if n_behind else "its path"
 
 
-def reason_probability(passage: float, query: float) -> float:
-    """Probability that a shared reef is a reason, from those that passage and query are about it.
+def reason_probability(passage: float, query: float, *, is_meant: bool = False) -> float:
+    """Probability that a shared reef is a reason, from those that passage and query are about it, and whether
+    a word of the query means it before others.
 
     0 if the query hardly asks for the reef, or no word of the passage shows it.
     """
-    if not passage or query < LEAST_ASKED:
+    asked = max(query, LEAST_ASKED) if is_meant and query >= LEAST_MEANT else query
+    if not passage or asked < LEAST_ASKED:
         return 0.0
-    logit = INTERCEPT + PASSAGE * log_odds(passage) + QUERY * log_odds(query)
+    logit = INTERCEPT + PASSAGE * log_odds(passage) + QUERY * log_odds(asked)
     return round(1.0 / (1.0 + math.exp(-logit)), PROBABILITY_DIGITS)
+
+
+def words_that_ask(query: AnalyzedQuery) -> dict[int, list[str]]:
+    """The words of a query, names aside, that mean each of its reefs before others."""
+    return query.scorer.supporting_forms(token_list(query.topical), query.profile.probabilities)
+
+
+def pair_probability(
+    cosine: Doubles, support: Doubles, of_passage: Doubles, is_held: NDArray[np.bool_]
+) -> Doubles:
+    """Probability that a word of a query and one of a passage are related in the sense of both. `cosine` and
+    `support` as in `lagoon.scorer.FormRelations`; `of_passage`: probability of the reef in the passage;
+    `is_held`: whether the passage has the word of the query."""
+    logit = PAIR_INTERCEPT + COSINE * cosine + SUPPORT * support + HELD * is_held
+    chances: Doubles = 1.0 / (1.0 + np.exp(-logit - OF_PASSAGE * np.log(of_passage + LEAST_OF_PASSAGE)))
+    return chances.round(PROBABILITY_DIGITS)
 
 
 def describe_nearest(sentence: str, similarity: float) -> str:

@@ -167,3 +167,33 @@ def test_a_stem_has_the_contributions_of_its_most_frequent_word(scorer: ReefScor
     assert sorted(zip(reefs, strengths, strict=True)) == sorted(packages.reefs)
     assert scorer.stem_contributions("qqqq") is None
     assert scorer.stem_contributions("x" * 100_000) is None
+
+
+def test_words_of_one_meaning_are_more_related_than_others(scorer: ReefScorer) -> None:
+    others = ["doctor", "table", "qqqq", "the"]
+    relations = scorer.relate_forms(["physician", "qqqq"], others, {})
+    assert relations.cosine.shape == relations.support.shape == relations.reef.shape == (2, len(others))
+    assert relations.cosine[0, 0] > relations.cosine[0, 1]
+    assert relations.support[0, 0] > relations.support[0, 1]
+    assert scorer.reefs[relations.reef[0, 0]].name == "doctors and patients"
+    for values in (relations.cosine, relations.support):
+        assert not values[1].any()
+        assert not values[:, 2].any()
+    alone = scorer.relate_forms(["physician"], ["table"], {})
+    assert alone.cosine[0, 0] == relations.cosine[0, 1]
+    assert scorer.relate_forms([], others, {}).cosine.shape == (0, len(others))
+    assert scorer.relate_forms(["physician"], [], {}).support.shape == (1, 0)
+
+
+def test_of_equally_supported_reefs_the_most_probable_is_shared(scorer: ReefScorer) -> None:
+    # A word without a sense in common with another has no support, so any reef is as good.
+    for reef in (3, 200):
+        assert scorer.relate_forms(["qqqq"], ["table"], {reef: 0.9}).reef[0, 0] == reef
+
+
+def test_names_that_are_also_things_are_misleading(scorer: ReefScorer) -> None:
+    learned = scorer.without_custom_words()
+    learned.add_custom_word("quimble", [(0, 1.0)])
+    names = ["baker", "japan", "quimble", "zzyzx"]
+    assert learned.misleading_names(names) == {"baker", "quimble"}
+    assert scorer.misleading_names(names) == {"baker"}

@@ -25,6 +25,10 @@ DOCUMENTS = {
         "A vaccine trains the immune system. Doctors gave the vaccine to children, so that measles and "
         "smallpox no longer spread from one patient to another."
     ),
+    "Islands": (
+        "The emperor lost the war. Tokyo was rebuilt, and the Japanese built ships and cars and sold them to "
+        "Korea and China. The samurai of Kyoto had long been forgotten in Japan."
+    ),
     "Gateway": "The gateway stops with error E-4711 when the disk is full. Restart it and clear the disk.",
 }
 
@@ -62,6 +66,22 @@ def test_no_reef_is_a_reason_through_a_name(engine: Engine, query: str, is_name:
     shared = found(engine, query, "Ovens", include_scores=True).shared_reefs or ()
     words = {word for reef in shared if reef.is_reason for word in reef.query_words}
     assert ("baker" in words) is not is_name
+
+
+def test_a_name_that_is_never_a_thing_has_its_reef(engine: Engine) -> None:
+    asked = "which war did Japan lose"
+    result = found(engine, asked, "Islands", include_scores=True)
+    reasons = {reef.reef_name: reef.query_words for reef in result.shared_reefs or () if reef.is_reason}
+    assert reasons["China and Japan"] == ("japan",)
+    assert "China and Japan" in items(result, ReasonKind.topic)
+
+
+def test_related_words_are_one_of_the_query_and_another_of_the_passage(engine: Engine) -> None:
+    result = found(engine, "infants", "Fevers", mode="reef")
+    assert items(result, ReasonKind.related_words) == ["infants ~ children"]
+    none = Settings(database_url=engine.settings.database_url, label_threshold=1.0)
+    with Engine(settings=none) as strict:
+        assert not items(found(strict, "infants", "Fevers", mode="reef"), ReasonKind.related_words)
 
 
 def test_words_in_small_letters_are_no_names_of_the_passage(engine: Engine) -> None:
