@@ -33,6 +33,7 @@ collections, those under $SHOAL_TEST_CORPORA are used.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import math
 import random
@@ -190,6 +191,7 @@ def measure_passage(
     draws = [generator.sample(content, len(content)) for _ in range(DRAWS)]
     sizes = [min(k, len(shown)) for k in (0, *KS)]
 
+    @functools.cache  # Without a change, and with fewer words than are asked for, texts repeat.
     def log_rank(chunk_id: int, text: str) -> float:
         return math.log2(min(ranker.rank(chunk_id, text), n_passages))
 
@@ -292,10 +294,12 @@ def measure_query(
         other = others[0], collection.passages[others[0]]
         n = len(collection.passages)
         for name, ranker in rankers.items():
-            shown = [_explain(name, ranker, each, lexical) for each in results[:READ]]
+            read = {each.chunk_id: each for each in (*results[:READ], result)}
+            explained = {chunk_id: _explain(name, ranker, each, lexical) for chunk_id, each in read.items()}
+            shown = [explained[each.chunk_id] for each in results[:READ]]
             ranks = [ranker.rank(each.chunk_id) for each in results[:READ]]
             curves[name].predicted.append(np.array([predict(ranks, shown, query)]))
-            own = _explain(name, ranker, result, lexical)
+            own = explained[result.chunk_id]
             measure_passage(curves[name], ranker, result.chunk_id, result.text, own, other, n, generator)
         words = words_of_passage(result.text)
         search = rankers["shoal"].search
