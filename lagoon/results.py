@@ -353,7 +353,7 @@ AMONG_OTHERS = np.array([-5.09, 0.54, -0.51, 0.41, 0.1, 0.98, 0.81])
 """The same for a passage among others of its document."""
 
 
-FIRST, FURTHER = 0.2, -0.44
+FIRST, FURTHER = 0.6, -0.84
 """What the logit of the most probable reef of a passage among others is raised by, and that of its further
 ones: readers name one subject of a passage more readily than a second one."""
 
