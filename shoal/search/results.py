@@ -40,6 +40,7 @@ from shoal.search.signals import matching_tags
 from shoal.search.why import (
     Passage,
     ReasonFinder,
+    asked_by_names,
     largest_words,
     order_reasons,
     reason_probability,
@@ -292,13 +293,15 @@ def find_shared_reefs(
         overlap = weight * overlap_of[reef_id]
         by_chunk.setdefault(stored.chunk_ids[place], []).append((overlap, reef_id, *scores))
     asked_for, meant = analyzed_query.profile.probabilities, words_that_ask(analyzed_query)
+    by_names = asked_by_names(analyzed_query, meant)
     shared: dict[int, tuple[SharedReef, ...]] = {}
     for chunk_id, reefs in by_chunk.items():
         part, total = parts[chunk_id], sum(overlap for overlap, *_ in reefs) or 1
         in_order = []
         for overlap, reef_id, chunk_z, probability in sorted(reefs, key=lambda each: (-each[0], each[1])):
             reef = of_query[reef_id]
-            asked = asked_for.get(reef_id, 0.0)
+            is_asked = probability >= label_threshold or reef_id not in by_names
+            asked = asked_for.get(reef_id, 0.0) if is_asked else 0.0
             chance = reason_probability(probability, asked, is_meant=reef_id in meant)
             is_reason = chance >= label_threshold
             share = part * overlap / total

@@ -473,6 +473,13 @@ def words_that_ask(query: AnalyzedQuery) -> dict[int, list[str]]:
     return query.scorer.supporting_forms(token_list(query.topical), query.profile.probabilities)
 
 
+def asked_by_names(query: AnalyzedQuery, words: Mapping[int, Sequence[str]]) -> frozenset[int]:
+    """The reefs that only names of a query mean, of those that its `words` mean. A name shows a reef only if
+    the passage is about it: *Queen* is a band, too."""
+    names = frozenset(stems_of(sorted(query.names)))
+    return frozenset(reef for reef, meant in words.items() if names.issuperset(stems_of(meant)))
+
+
 def pair_probability(
     cosine: Doubles, support: Doubles, of_passage: Doubles, is_held: NDArray[np.bool_]
 ) -> Doubles:

@@ -29,6 +29,10 @@ DOCUMENTS = {
         "The emperor lost the war. Tokyo was rebuilt, and the Japanese built ships and cars and sold them to "
         "Korea and China. The samurai of Kyoto had long been forgotten in Japan."
     ),
+    "Stadium": (
+        "Queen played in the stadium for an hour. The singer Mercury led the crowd, and the guitar of Queen was "
+        "heard far outside. The records of Queen sold well after the concert."
+    ),
     "Gateway": "The gateway stops with error E-4711 when the disk is full. Restart it and clear the disk.",
 }
 
@@ -74,6 +78,12 @@ def test_a_name_that_is_never_a_thing_has_its_reef(engine: Engine) -> None:
     reasons = {reef.reef_name: reef.query_words for reef in result.shared_reefs or () if reef.is_reason}
     assert reasons["China and Japan"] == ("japan",)
     assert "China and Japan" in items(result, ReasonKind.topic)
+
+
+def test_a_name_has_no_reef_that_the_passage_is_not_about(engine: Engine) -> None:
+    for query in ("who founded Queen", "what did the singer Mercury lead"):
+        shared = found(engine, query, "Stadium", include_scores=True).shared_reefs or ()
+        assert not {"kings and nobility", "metals and alloys"} & {r.reef_name for r in shared if r.is_reason}
 
 
 def test_related_words_are_one_of_the_query_and_another_of_the_passage(engine: Engine) -> None:
