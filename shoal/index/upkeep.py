@@ -18,7 +18,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -64,6 +64,11 @@ MERGED_TOGETHER = 8
 """Segments of about the same size that are merged into one, so each posting is written about four times."""
 SMALLEST_LEVEL = 4_096
 """Segments of fewer chunks are of the same size, for merging."""
+LEAST_ADDED = 0.5
+"""Chunks of the smaller segments that are merged while nothing waits to be indexed, as a share of those of
+the largest among them. So a chunk is written again only into a segment of half as many chunks more: a
+library that grows by one document at a time writes each chunk at most 27 times more, and a bulk upload once
+or twice."""
 MAX_OUTDATED = 0.25
 """Share of outdated chunks from which a segment is written anew."""
 SHORT_READS, SHORT_READ_SECONDS = 5, 0.02
@@ -134,10 +139,11 @@ class ChangedChunk(NamedTuple):
     profile: bytes
 
 
-def update_index(database: Database) -> bool:
+def update_index(database: Database, is_idle: Callable[[], bool] = lambda: False) -> bool:
     """Index all documents that changed and merge segments; False if another process is doing it.
 
-    Raises StorageError; what is not indexed then stays noted.
+    `is_idle` says, at the end, whether no documents will follow soon: then few segments are left, since each
+    costs every search time. Raises StorageError; what is not indexed then stays noted.
     """
     library = _Library(database, open_records(database), IndexFiles(database))
     records, files = library.records, library.files
@@ -151,7 +157,7 @@ def update_index(database: Database) -> bool:
                 files.check_space(sum(change.n_bytes for change in view.open_changes()))
             while _index_some(library):
                 _merge(library)
-            _merge(library)
+            _merge(library, is_settling=is_idle())
             join_vectors(database, records, files)
             with records.newest(database) as view:
                 rows = view.segments()
@@ -359,8 +365,8 @@ def _grouped(documents: Sequence[IndexedDocument]) -> Iterator[list[IndexedDocum
         yield group
 
 
-def _merge(library: _Library) -> None:
-    """Merge segments until no level has too many of them."""
+def _merge(library: _Library, *, is_settling: bool = False) -> None:
+    """Merge segments until no level has too many of them, or few are left."""
     database, records, files = library
     while True:
         with records.newest(database) as view:
@@ -370,7 +376,7 @@ def _merge(library: _Library) -> None:
             _Sized(row, segment, outdated_documents(segment, row.revision, changes))
             for row, segment in open_segments
         ]
-        chosen = _choose(sized)
+        chosen = _choose(sized) or (_choose_small(sized) if is_settling else [])
         if not chosen:
             return
         n_chunks = sum(each.n_live for each in chosen)
@@ -417,6 +423,17 @@ def _choose(segments: Sequence[_Sized]) -> list[_Sized]:
             chosen = [each for each, size in zip(level, sizes, strict=True) if size <= MAX_CHUNKS]
             if len(chosen) > 1:
                 return chosen
+    return []
+
+
+def _choose_small(segments: Sequence[_Sized]) -> list[_Sized]:
+    """The most of the smallest segments that fit into one and add enough to the largest of them."""
+    in_order = sorted(segments, key=lambda each: each.n_live)
+    sizes = [each.n_live for each in in_order]
+    sums = list(itertools.accumulate(sizes))
+    for n in range(len(sizes), 1, -1):
+        if sums[n - 1] <= MAX_CHUNKS and sums[n - 2] >= LEAST_ADDED * sizes[n - 1]:
+            return in_order[:n]
     return []
 
 

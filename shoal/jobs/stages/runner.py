@@ -32,6 +32,7 @@ from shoal.errors import (
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, check_held, release
 from shoal.jobs.queue.dedup_items import DedupStep, add_next_pass
+from shoal.jobs.queue.queries import waiting
 from shoal.jobs.queue.recovery import ATTEMPT, release_wave
 from shoal.jobs.queue.transitions import Advance, Outcome, finish_items, finish_wave
 from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError, WaveHandler
@@ -196,7 +197,7 @@ def _index(database: Database) -> None:
     from shoal.index.upkeep import update_index
 
     try:
-        update_index(database)
+        update_index(database, lambda: not waiting(database).items)
     except StorageError as error:
         log.warning("index not updated: %s", error)
     except Exception:

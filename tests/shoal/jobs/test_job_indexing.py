@@ -86,3 +86,13 @@ def test_next_batch_builds_a_lost_index_anew(database: Database, settings: Setti
     run_and_follow(database, settings)
     assert waiting(database) == []
     assert_indexed(database)
+
+
+@sqlite_only
+def test_last_batch_leaves_few_segments(database: Database, settings: Settings) -> None:
+    for texts in (TEXTS, ("A ship sailed.", "Bees hum.")):
+        upload(database, settings, texts)
+        run_job(database, settings)
+    with open_records(database).newest(database) as view:
+        assert [row.n_documents for row in view.segments()] == [5]
+    assert_indexed(database)

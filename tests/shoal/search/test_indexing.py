@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import math
 import os
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from shoal.errors import DiskFullError
 from shoal.index import files, upkeep
 from shoal.index.building import segment_bytes
 from shoal.index.files import COMPLETE, SUFFIX, UNFINISHED, IndexFiles
+from shoal.index.format import MAX_CHUNKS
 from shoal.index.index import Index
 from shoal.index.segment import Segment
 from shoal.index.upkeep import read_documents, rebuild_index, update_index
@@ -44,6 +46,7 @@ from shoal.storage import document_writer
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.document_writer import chunk_ids
 from shoal.storage.index_records import open_records
+from shoal.storage.index_tables import SegmentRow
 from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
 from shoal.words.terms import TERMS
@@ -210,6 +213,53 @@ def test_segments_are_merged_and_files_of_merged_segments_removed(
         update_index(database)
     assert counts(database)[:2] == (3, 0)
     assert_found(database, 3)
+
+
+def test_few_segments_are_left_once_no_documents_follow(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "MERGED_TOGETHER", 8)
+    for i in range(4):
+        fill(database, [PLAIN], first=i)
+        update_index(database)
+    assert len(segments(database)) == 4
+    update_index(database, lambda: False)
+    assert len(segments(database)) == 4
+    update_index(database, lambda: True)
+    assert [row.n_documents for row in segments(database)] == [4]
+    assert_found(database, 4)
+
+
+def segments(database: Database) -> list[SegmentRow]:
+    with open_records(database).newest(database) as view:
+        return view.segments()
+
+
+@given(
+    sizes=st.one_of(
+        st.lists(st.integers(1, 40_000), max_size=40),
+        st.lists(st.just(1), max_size=3_000),
+        st.lists(st.sampled_from([1, 2, 3, 500, 5_000]), max_size=300),
+    )
+)
+def test_a_chunk_is_written_again_only_into_a_segment_of_half_as_many_chunks_more(sizes: list[int]) -> None:
+    kept: list[Namespace] = []
+    for size in sizes:
+        kept.append(Namespace(n_live=size, n_writes=1))
+        while chosen := upkeep._choose_small(kept):  # type: ignore[arg-type]
+            n_live = sum(each.n_live for each in chosen)
+            assert n_live <= MAX_CHUNKS
+            assert all(n_live >= 1.5 * each.n_live for each in chosen)
+            n_writes = 1 + max(each.n_writes for each in chosen)
+            assert n_writes <= 1 + math.log(MAX_CHUNKS, 1.5)
+            kept = sorted(kept, key=lambda each: each.n_live)[len(chosen) :]
+            kept.append(Namespace(n_live=n_live, n_writes=n_writes))
+    in_order = sorted(each.n_live for each in kept)
+    # Those that could be one segment grow by half of all that are smaller.
+    for number in range(1, len(in_order)):
+        if sum(in_order[: number + 1]) <= MAX_CHUNKS:
+            assert sum(in_order[:number]) < in_order[number] / 2
+    assert sum(in_order) == sum(sizes)
 
 
 def test_a_segment_of_mostly_outdated_chunks_is_written_anew(database: Database) -> None:
