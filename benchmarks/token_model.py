@@ -1,6 +1,6 @@
 """What search tokens see, compared with libraries that hold only that.
 
-usage: python benchmarks/token_model.py [--requests 200000] [--documents 160] [--seed 7]
+usage: python -m benchmarks.token_model [--requests 200000] [--documents 160] [--seed 7] [--minutes 600]
 
 A library has documents of five tenants, some for several, for everyone or for nobody, of generated sentences.
 For each tenant, a copy of it loses what the tenant may not see, and is indexed anew. Random requests over all
@@ -9,7 +9,8 @@ whole: results, order, scores, counts, facets, warnings, corrections, suggestion
 explanations, pages and errors; but not times, trace ids, the text of cursors, and the rights of documents,
 which tokens do not see. Prints the differences.
 
-To count forms of words, a search with a token reads a bounded number of passages
+What was analyzed of a text is kept for both. The run ends after some minutes, with the number of requests
+that it made. To count forms of words, a search with a token reads a bounded number of passages
 (`shoal.search.visible_forms`); here it may read all.
 """
 
@@ -18,8 +19,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import enum
+import functools
+import math
 import random
+import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -34,6 +39,7 @@ from shoal.index.upkeep import rebuild_index
 from shoal.models.queries import UsedSynonym
 from shoal.search import visible_forms
 from shoal.settings import Settings
+from shoal.words import analysis
 
 TENANTS = ("ann", "bob", "cat", "dan", "eve")
 PRINCIPALS = {
@@ -70,6 +76,8 @@ CODES = tuple(f"E{number}" for number in range(1040, 1060))
 RARE = tuple(f"{head}{tail}" for head in ("zorb", "quend", "mirth", "varn") for tail in ("lat", "lit", "ock"))
 """Words that no dictionary has, near to each other."""
 TAGS = ("sea", "fire", "law", "bees")
+SHOWN_EVERY = 5_000
+KEPT_TEXTS = 4_096
 NOW = "2026-06-01T00:00:00Z"
 NOT_COMPARED = frozenset({"took_ms", "trace_id", "next_cursor", "allow", "deny"})
 
@@ -306,13 +314,17 @@ def difference(left: Any, right: Any, path: str = "") -> str | None:
 
 
 def compare(
-    pairs: Mapping[str, tuple[Engine, Engine]], n: int, seed: int
+    pairs: Mapping[str, tuple[Engine, Engine]], n: int, seed: int, seconds: float = math.inf
 ) -> tuple[list[str], Counter[str], Counter[str]]:
     """Return the differences of random requests, with the number of requests of each operation, and how many
-    of them were answered."""
-    chance = random.Random(seed)
+    of them were answered. `seconds`: after which no further request is made."""
+    chance, until = random.Random(seed), time.monotonic() + seconds
     found, asked_for, answered = [], Counter[str](), Counter[str]()
-    for _ in range(n):
+    for number in range(n):
+        if time.monotonic() > until:
+            break
+        if number and number % SHOWN_EVERY == 0:
+            print(f"{len(found):,} differences in {number:,} requests", file=sys.stderr, flush=True)
         tenant = chance.choice(TENANTS)
         asked = request(chance)
         seen, own = (answer(engine, asked) for engine in pairs[tenant])
@@ -332,13 +344,15 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=200_000)
     parser.add_argument("--documents", type=int, default=160)
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--minutes", type=float, default=600)
     given = parser.parse_args()
+    analysis.analyze_words = functools.lru_cache(KEPT_TEXTS)(analysis.analyze_words)
     with libraries(given.documents, given.seed) as pairs:
-        found, asked_for, answered = compare(pairs, given.requests, given.seed)
+        found, asked_for, answered = compare(pairs, given.requests, given.seed, 60 * given.minutes)
     for name, n in sorted(asked_for.items()):
         print(f"{name:20} {n:8,} requests, {answered[name]:8,} answered")
     print(*found[:20], sep="\n")
-    print(f"{len(found):,} differences in {given.requests:,} requests")
+    print(f"{len(found):,} differences in {asked_for.total():,} requests")
 
 
 if __name__ == "__main__":
