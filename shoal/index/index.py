@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +101,14 @@ class FormCount(NamedTuple):
     n_capitals: int
 
 
+class FormCounter(Protocol):
+    """Counts forms in visible passages; `has` says whether one of them has a form."""
+
+    def __call__(self, index: Index, form: str) -> FormCount: ...
+
+    def has(self, index: Index, form: str) -> bool: ...
+
+
 class Index:
     """Segments and their deleted documents. Immutable, and safe to use from several threads.
 
@@ -114,7 +122,7 @@ class Index:
     """
 
     whole: Index | None = None
-    count_form: Callable[[Index, str], FormCount] | None = None
+    count_form: FormCounter | None = None
 
     def __init__(self, segments: Iterable[tuple[Segment, Collection[int]]]) -> None:
         """`segments`: each with the ids of the documents that are deleted from it."""
@@ -127,9 +135,7 @@ class Index:
         index._set(parts)
         return index
 
-    def visible(
-        self, documents: Sequence[NDArray[np.bool_]], count_form: Callable[[Index, str], FormCount]
-    ) -> Index:
+    def visible(self, documents: Sequence[NDArray[np.bool_]], count_form: FormCounter) -> Index:
         """Return the index of what a viewer sees: `documents` has, for each part, which of its documents."""
         index = Index.of_parts(part.visible(own) for part, own in zip(self.parts, documents, strict=True))
         index.whole, index.count_form = self, count_form

@@ -16,7 +16,7 @@ import bisect
 import functools
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from shoal.index.format import FIELDS
 from shoal.index.index import NOWHERE, FormCount, Index, Part
 from shoal.index.ragged import firsts_of_runs, joined
 from shoal.index.segment import NO_TERM, POSITION_BITS, Field, Postings, Segment, letter_bits
+from shoal.words.analysis import stems_of
 from shoal.words.terms import MAX_LETTERS
 
 TEXT, HEADINGS, TITLE = FIELDS
@@ -336,6 +337,12 @@ def count_form(index: Index, form: str) -> int:
     return _counts(index, form)[0]
 
 
+def has_form(index: Index, form: str) -> bool:
+    """Return whether an index has a form; one that stands in deleted documents alone may count."""
+    is_stored = stored_count(index, form).n > 0
+    return is_stored and (index.count_form is None or index.count_form.has(index, form))
+
+
 def is_name(index: Index, form: str) -> bool:
     """Return whether an index has a form mostly with a capital letter."""
     if not stored_count(index, form).n_capitals:
@@ -415,9 +422,8 @@ def forms_starting_with(index: Index, prefix: str, limit: int) -> list[tuple[str
     return [(form, counts[form]) for form in ranked[:limit]]
 
 
-def forms_of_term(index: Index, term: str, stem_of: Callable[[Sequence[str]], Sequence[str]]) -> list[str]:
-    """Return the forms with a term, in ascending order, also those that a viewer does not see. `stem_of`
-    returns the terms of forms.
+def forms_of_term(index: Index, term: str) -> Sequence[str]:
+    """Return the forms with a term, in ascending order, also those that a viewer does not see.
 
     A stem and its forms have all but their last letters in common.
     """
@@ -430,7 +436,7 @@ def forms_of_term(index: Index, term: str, stem_of: Callable[[Sequence[str]], Se
             form.decode(errors="replace") for form in dictionary.between(low, min(high, low + MAX_OF_TERM))
         )
     ordered = sorted(forms)
-    return [form for form, own in zip(ordered, stem_of(ordered), strict=True) if own == term]
+    return [form for form, own in zip(ordered, stems_of(ordered), strict=True) if own == term]
 
 
 def _visible(index: Index, counts: Counter[str]) -> Counter[str]:

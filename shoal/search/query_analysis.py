@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.tokens import without_clitic
-from shoal.index.matching import IndexTerm, Matches, count_edits, count_form, find, is_name, near_codes
+from shoal.index.matching import IndexTerm, Matches, count_edits, find, has_form, is_name, near_codes
 from shoal.learning.scorers import scorer_for, scorer_queries
 from shoal.models.pins import PinRule
 from shoal.models.queries import ExcludedTerm, NearWord, QueryInfo, QueryReef, UsedSynonym
@@ -514,7 +514,7 @@ def _unknown(missing: Sequence[Term], about: str, scorer: Scorer, library: Libra
         for form in [folded(term.text)]
         if (word := words.get(form)) is None
         or not is_inflection(form, word)
-        or any(count_form(library.index, doubled) for doubled in with_doubled_letter(form))
+        or any(has_form(library.index, doubled) for doubled in with_doubled_letter(form))
     ]
 
 

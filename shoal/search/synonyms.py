@@ -28,10 +28,10 @@ from shoal.index.matching import (
     IndexTerm,
     Matches,
     NearForm,
-    count_form,
     find,
     forms_of_term,
     forms_starting_with,
+    has_form,
     is_name,
     near_forms,
     unite,
@@ -340,11 +340,11 @@ def _forms(key: str, entries: Sequence[Synonym]) -> Iterator[tuple[Term, int]]:
 def is_known(library: LibraryIndex, word: str) -> bool:
     """Return whether an index has a folded word of letters as it is or in another inflection. A stem joins
     other words, too: that of *invoces* is that of *invoices*."""
-    if count_form(library.index, word):
+    if has_form(library.index, word):
         return True
     (term,) = stems_of([word])
-    forms = forms_of_term(library.index, term, stems_of)
-    return any(count_form(library.index, form) for form in find_inflections([word], forms))
+    forms = forms_of_term(library.index, term)
+    return any(has_form(library.index, form) for form in find_inflections([word], forms))
 
 
 def correct_typing_errors(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import unicodedata
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lagoon.tokens import STOP_WORDS
 from shoal.filters.evaluation import RecentlyUsed
 from shoal.index.building import NameTexts, name_texts, name_words
 from shoal.index.index import FormCount, Index
@@ -29,18 +31,28 @@ from shoal.words.analysis import analyze_texts, stems_of
 
 MAX_READ = 16
 """Passages that are read for a form, at most."""
+SAMPLED = 8
+"""Of these, those that count if there are more passages."""
+KEPT_PLACES = 64
+"""Forms whose passages are remembered for a view: those of a query."""
 MAX_KNOWN = 10_000
 """Forms that are remembered for a view."""
 MAX_SHARED_BYTES = 16 << 20
 """Memory of what the viewers of one state share: some 30,000 pairs of a form and a passage."""
 PAIR_BYTES = 160
-TEXTS = """
-    SELECT c.id, c.text, d.title, d.source_path, s.path AS section_path, c.document_id, c.section_id
+NAMES = """
+    SELECT c.id, d.title, d.source_path, s.path AS section_path, c.document_id, c.section_id
     FROM chunks c
     JOIN documents d ON d.id = c.document_id JOIN sections s ON s.id = c.section_id WHERE c.id IN ({ids})
 """
 
-ONLY_TEXTS = "SELECT text FROM chunks WHERE id IN ({ids})"
+ONLY_TEXTS = "SELECT id, text FROM chunks WHERE id IN ({ids})"
+
+
+NONE = FormCount(0, 0)
+ENDING = frozenset(".,;:!?")
+_MARKS, _WIDE = re.compile("[\u0300-\u036f]"), re.compile(r"[^\x00-\x7f]")
+_WITHOUT_SIGNS = {code: None for code in range(128) if not (chr(code).isalnum() or chr(code).isspace())}
 
 
 class _Place(NamedTuple):
@@ -66,6 +78,7 @@ class VisibleForms:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: dict[str, FormCount] = {}
+        self._places: dict[str, tuple[int, list[_Place]]] = {}
         self._lock = threading.Lock()
 
     def __call__(self, index: Index, form: str) -> FormCount:
@@ -79,12 +92,13 @@ class VisibleForms:
         return known
 
     def _count(self, index: Index, form: str) -> FormCount:
-        n_places, places = _places(index, form)
+        cached = (index.whole or index).cached
+        n_places, places = self._found(index, form)
         if n_places > MAX_READ:
-            n, n_capitals = self._count_spelled(form, places)
+            n, n_capitals = self._count_spelled(index, form, places[:SAMPLED])
+            n, n_capitals = (n, n_capitals) if n else self._count_spelled(index, form, places[SAMPLED:])
             if n:
                 return FormCount(n_places, round(n_places * n_capitals / n))
-        cached = (index.whole or index).cached
         shared: RecentlyUsed[tuple[str, int], _Occurrences] = cached.setdefault(
             VisibleForms, RecentlyUsed(MAX_SHARED_BYTES)
         )
@@ -100,45 +114,78 @@ class VisibleForms:
             return FormCount(n, n_capitals)
         return FormCount(n_places, round(n_places * n_capitals / n))
 
-    def _count_spelled(self, form: str, places: Sequence[_Place]) -> FormCount:
+    def _found(self, index: Index, form: str) -> tuple[int, list[_Place]]:
+        """The same as `_places`, which is asked for twice."""
+        found = self._places.get(form)
+        if found is None:
+            found = _places(index, form)
+            with self._lock:
+                if len(self._places) >= KEPT_PLACES:
+                    self._places.clear()
+                self._places[form] = found
+        return found
+
+    def has(self, index: Index, form: str) -> bool:
+        """Whether a visible passage has a form: mostly, one of the first with its stem does."""
+        known = self._known.get(form)
+        if known is None and self._count_spelled(index, form, self._found(index, form)[1][:SAMPLED]).n:
+            return True
+        return self(index, form).n > 0
+
+    def _count_spelled(self, index: Index, form: str, places: Sequence[_Place]) -> FormCount:
         """Count the words of texts that are spelled like a form, in small letters or capitals."""
-        ids, parameters = listed("id", [place.chunk_id for place in places if place.in_text])
-        if not ids:
-            return FormCount(0, 0)
-        with self._database.snapshot() as snapshot:
-            text = "\n".join(text for (text,) in snapshot.tuples(ONLY_TEXTS.format(ids=ids), parameters))
-        counts = {spelling: _count_words(text, spelling) for spelling in {form, form.title(), form.upper()}}
-        n = sum(counts.values())
-        return FormCount(n, n - counts[form])
+        shared: RecentlyUsed[tuple[str, int], FormCount] = (index.whole or index).cached.setdefault(
+            FormCount, RecentlyUsed(MAX_SHARED_BYTES)
+        )
+        found = {place.chunk_id: shared.get((form, place.chunk_id)) for place in places if place.in_text}
+        unread = [chunk_id for chunk_id, count in found.items() if count is None]
+        if unread:
+            ids, parameters = listed("id", unread)
+            with self._database.snapshot() as snapshot:
+                texts = list(snapshot.tuples(ONLY_TEXTS.format(ids=ids), parameters))
+            for chunk_id, text in texts:
+                found[chunk_id] = count = _count_spellings(text, form)
+                shared.put((form, chunk_id), count, PAIR_BYTES)
+        counts = [count for count in found.values() if count is not None]
+        return FormCount(sum(count.n for count in counts), sum(count.n_capitals for count in counts))
 
     def _read(self, form: str, places: Sequence[_Place]) -> dict[int, _Occurrences]:
         """The occurrences of a form in passages, by id; without those that were deleted meanwhile."""
         if not places:
             return {}
-        ids, parameters = listed("id", [place.chunk_id for place in places])
+        in_names = [place.chunk_id for place in places if place.in_title or place.in_headings]
         with self._database.snapshot() as snapshot:
-            rows = {row["id"]: row for row in snapshot.rows(TEXTS.format(ids=ids), parameters)}
-        places = [place for place in places if place.chunk_id in rows]
-        texts = {place.chunk_id: rows[place.chunk_id]["text"] for place in places if place.in_text}
+            ids, parameters = listed("id", [place.chunk_id for place in places])
+            texts = dict(snapshot.tuples(ONLY_TEXTS.format(ids=ids), parameters))
+            ids, parameters = listed("id", in_names)
+            named = snapshot.rows(NAMES.format(ids=ids), parameters) if in_names else ()
+            rows = {row["id"]: row for row in named}
+        places = [place for place in places if place.chunk_id in texts]
+        texts = {place.chunk_id: texts[place.chunk_id] for place in places if place.in_text}
+        in_texts = {chunk_id: count_plainly(text, form) for chunk_id, text in texts.items()}
+        odd = {chunk_id: texts[chunk_id] for chunk_id, count in in_texts.items() if count is None}
+        in_texts |= zip(odd, _count_in_texts(list(odd.values()), form), strict=True)
         names: dict[Hashable, NameTexts] = {}
         names_of: dict[int, list[Hashable]] = {}
         for place in places:
-            row = rows[place.chunk_id]
+            row = rows.get(place.chunk_id)
+            if row is None:
+                names_of[place.chunk_id] = []
+                continue
             document, section = ("document", row["document_id"]), ("section", row["section_id"])
             if place.in_title:
                 names[document] = name_texts(row["title"], row["source_path"])
             if place.in_headings:
                 names[section] = NameTexts(json.loads(row["section_path"]))
             names_of[place.chunk_id] = [*[document] * place.in_title, *[section] * place.in_headings]
-        in_texts = dict(zip(texts, _count_in_texts(list(texts.values()), form), strict=True))
         words = name_words(list(names.values()))
-        in_names = {
+        counts = {
             name: int(np.count_nonzero(_is_form(each.forms, each.ids, form)))
             for name, each in zip(names, words, strict=True)
         }
         return {
             chunk_id: _Occurrences(
-                *in_texts.get(chunk_id, (0, 0)), {name: in_names[name] for name in own if in_names[name]}
+                *(in_texts.get(chunk_id) or NONE), {name: counts[name] for name in own if counts[name]}
             )
             for chunk_id, own in names_of.items()
         }
@@ -148,26 +195,73 @@ def _places(index: Index, form: str) -> tuple[int, list[_Place]]:
     """How many visible passages have the stem of a form, and the first `MAX_READ` of them."""
     (found,) = find(index, [IndexTerm(stems_of([form]))])
     places: list[_Place] = []
+    n_places = 0
     for part, (ordinals, *fields) in zip(index.parts, found.parts, strict=True):
+        if not len(ordinals):
+            continue
         which = np.arange(len(ordinals))
         if part.live_chunks is not None:
             which = np.flatnonzero(part.live_chunks[ordinals])
+        n_places += len(which)
         which = which[: MAX_READ - len(places)]
+        if not len(which):
+            continue
         has = [column[which] > 0 if len(column) else np.zeros(len(which), np.bool_) for column in fields]
         ids = part.segment.chunk_ids[ordinals[which]].tolist()
         places += map(_Place, ids, *(each.tolist() for each in has))
-        if len(places) >= MAX_READ:
-            break
-    return found.n_chunks, places
+    return n_places, places
+
+
+def _count_spellings(text: str, form: str) -> FormCount:
+    counts = {spelling: _count_words(text, spelling) for spelling in {form, form.title(), form.upper()}}
+    n = sum(counts.values())
+    return FormCount(n, n - counts[form])
 
 
 def _count_words(text: str, word: str) -> int:
     """How often a text has a word in exactly these letters."""
-    found = re.finditer(rf"{re.escape(word)}(?!\w)", text)
-    return sum(not text[match.start() - 1 : match.start()].isalnum() for match in found)
+    n, at = 0, text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        after = text[end : end + 1]
+        n += not (text[at - 1 : at].isalnum() or after.isalnum() or after == "_")
+        at = text.find(word, end)
+    return n
 
 
-def _count_in_texts(texts: Sequence[str], form: str) -> Iterable[tuple[int, int]]:
+def count_plainly(text: str, form: str) -> FormCount | None:
+    """Return how often a text has a form, without an analysis; None where that takes one: where the letters
+    of the form stand side by side, but for signs, and are no plain word."""
+    if not (form.isascii() and form.isalpha() and form.islower()) or len(form) == 1 or form in STOP_WORDS:
+        return None
+    lower = text.lower()
+    if len(lower) != len(text):
+        return None
+    joined = lower.translate(_WITHOUT_SIGNS)
+    if not joined.isascii():
+        joined = _MARKS.sub("", unicodedata.normalize("NFKD", joined))
+        if any(map(str.isalnum, _WIDE.findall(joined))):
+            return None
+        joined = _WIDE.sub("", joined)
+    n = joined.count(form)
+    if not n:
+        return NONE
+    n_plain = n_capitals = 0
+    at = lower.find(form)
+    while at >= 0:
+        end = at + len(form)
+        written, before, after = text[at:end], text[at - 1 : at], text[end : end + 2]
+        is_end = not after[:1].strip() or (after[0] in ENDING and not after[1:].strip())
+        is_plain = is_end and not before.strip()
+        if not is_plain or written not in (form, form.title(), form.upper()):
+            return None
+        n_plain += 1
+        n_capitals += written != form
+        at = lower.find(form, end)
+    return FormCount(n_plain, n_capitals) if n_plain == n else None
+
+
+def _count_in_texts(texts: Sequence[str], form: str) -> Iterable[FormCount]:
     """How often each text has a form, and how often with a capital letter."""
     if not texts:
         return []
@@ -175,7 +269,7 @@ def _count_in_texts(texts: Sequence[str], form: str) -> Iterable[tuple[int, int]
     is_form = _is_form(stream.forms, stream.ids, form)
     is_capital = is_form & stream.capitals
     return [
-        (int(np.count_nonzero(is_form[start:end])), int(np.count_nonzero(is_capital[start:end])))
+        FormCount(int(np.count_nonzero(is_form[start:end])), int(np.count_nonzero(is_capital[start:end])))
         for start, end in pairwise(starts.tolist())
     ]
 

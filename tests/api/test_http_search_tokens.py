@@ -329,6 +329,25 @@ def test_rights_are_those_of_the_moment(world: World) -> None:
     assert documents_of(world.ask(token)) == {world.ids["all"]}
 
 
+@pytest.mark.parametrize(
+    "tree",
+    [
+        "tennant = red",
+        'NOT tennant = "red"',
+        "tennant = red OR kind = blue",
+        "NOT (tennant = red AND kind = red)",
+        {"$or": [{"kind": "red"}, {"kind.deeper": "x"}]},
+        "allow = everyone",
+        "(" * 12 + "NOT tennant EXISTS" + ")" * 12,
+    ],
+)
+def test_a_filter_over_a_key_that_no_document_has_shows_nothing(world: World, tree: Any) -> None:
+    token = world.token("group:red", "group:blue", filter=tree)
+    assert documents_of(world.ask(token)) == set()
+    assert world.ask(token, "GET", "/documents").get_json()["total"] == 0
+    assert world.ask(token, "GET", f"/documents/{world.ids['all']}").status_code == 404
+
+
 def test_a_token_has_its_own_rate(world: World) -> None:
     token = world.token(rate=0.001, jti="slow")
     assert [world.ask(token).status_code for _ in range(2)] == [200, 429]

@@ -66,6 +66,21 @@ def test_a_change_of_rights_holds_from_the_next_search(engine: Engine) -> None:
     assert found(engine, viewer("group:a")) == set()
 
 
+def test_rights_that_change_during_a_search_hold_from_the_next_one(engine: Engine) -> None:
+    document_id = engine.ingest(content=LAVA, allow=["group:a"]).id
+    assert document_id is not None
+    seen = engine.seen_by(viewer("group:a"))
+    with seen._visible.reading() as (snapshot, library):  # type: ignore[attr-defined]
+        engine.documents.change(document_id, allow=["group:b"])
+        assert library.sees_document(snapshot, document_id)
+        assert seen._visible.index.of(snapshot).n_chunks == 1  # type: ignore[attr-defined]
+        assert seen.search("lava").results == []
+        assert found(engine, viewer("group:b")) == {document_id}
+        assert library.sees_document(snapshot, document_id)
+    with pytest.raises(NotFoundError):
+        seen.documents.get(document_id)
+
+
 def test_a_filter_restricts_and_an_unknown_key_shows_nothing(engine: Engine) -> None:
     first = engine.ingest(content=LAVA, metadata={"tenant": "a"}).id
     engine.ingest(content=FLOWER, metadata={"tenant": "b"})
@@ -362,3 +377,25 @@ def test_words_of_explanations_are_as_rare_as_in_visible_passages(engine: Engine
         assert [count_roughly(library.index, stem) for stem in ("basalt", "crater")] == [1, 5]
     with engine._library.index.searching(engine.database) as (_, library):
         assert count_roughly(library.index, "basalt") == 10
+
+
+ODD_TEXTS = (
+    'The crater, the Crater and the CRATER; crater\'s edge (crater) "crater" x-crater craters cratered.',
+    "An e-mail to Node.js by a mail-man. US and us; WHO says who. iPhone, McDonald, the phone.",
+    "Café cafe CAFÉ caf\u00e9s; na\u00efve – naive… Straße strasse; \u0130stanbul istanbul, ﬁre fire.",
+    "T cells are T-cells. A.B.C. abc a b c; x_ray x ray; 12(a) 12a; AT&T at t.",
+    "art the art he art; hear the are; state\nState. end",
+)
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+def test_forms_are_counted_without_an_analysis_only_if_it_finds_the_same(text: str) -> None:
+    stream, _ = visible_forms.analyze_texts([text])
+    written = [stream.forms[number] for number in stream.ids.tolist()]
+    capitals = [
+        form for form, is_capital in zip(written, stream.capitals.tolist(), strict=True) if is_capital
+    ]
+    for form in {*written, "mail", "node", "phone", "hear", "ray", "cell", "missing", "fire", "cafe"}:
+        counted = visible_forms.count_plainly(text, form)
+        assert counted in (None, (written.count(form), capitals.count(form))), form
+    assert visible_forms.count_plainly("Lava, lava and LAVA.", "lava") == (3, 2)
