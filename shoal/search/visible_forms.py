@@ -1,15 +1,17 @@
 """Forms of words in the passages that a viewer sees.
 
 A segment counts the forms of all its documents together (`shoal.index.matching`). For a viewer, postings say
-which visible passages have the stem of a form, and up to `MAX_READ` of them are read. If there are more, a
-form that none of these has counts as absent, and another is counted by the passages with its stem: so the
-cost is bounded, and nothing but visible passages has a say. Its share of capital letters is then that of the
-words of their texts that are spelled like it, which a search of the text finds without an analysis. What was
-analyzed of a passage is the same for all who see it, so that viewers share it.
+which visible passages have the stem of a form, and up to `MAX_READ` of them are read. If there are more, the
+first `SAMPLED` passages of the library with the stem are read, and the visible ones of these count, or up to
+`MAX_READ` others if none of them has the form; a form that none of these has counts as absent. So the cost is
+bounded, and nothing but visible passages has a say. A form is then as frequent as its stem, and its share of
+capital letters is that of the words of the texts that are spelled like it, which needs no analysis. What was
+read of a passage is the same for all who see it, so that viewers share it.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import threading
@@ -31,10 +33,8 @@ from shoal.words.analysis import analyze_texts, stems_of
 
 MAX_READ = 16
 """Passages that are read for a form, at most."""
-SAMPLED = 8
-"""Of these, those that count if there are more passages."""
-KEPT_PLACES = 64
-"""Forms whose passages are remembered for a view: those of a query."""
+SAMPLED = 64
+"""Passages of the library that are read for a form: viewers share them, and each counts the visible ones."""
 MAX_KNOWN = 10_000
 """Forms that are remembered for a view."""
 MAX_SHARED_BYTES = 16 << 20
@@ -56,12 +56,21 @@ _WITHOUT_SIGNS = {code: None for code in range(128) if not (chr(code).isalnum() 
 
 
 class _Place(NamedTuple):
-    """A passage with the stem of a form, and where it has it."""
+    """A passage with the stem of a form, and where it has it. It is the chunk `ordinal` of a part."""
 
+    part: int
+    ordinal: int
     chunk_id: int
     in_text: bool
     in_headings: bool
     in_title: bool
+
+
+class _Sample(NamedTuple):
+    """The first passages of a library with the stem of a form: for each part its number, the ordinals of the
+    chunks, i64 (n,), and how often each has the form, and with a capital letter, i64 (2, n)."""
+
+    parts: tuple[tuple[int, NDArray[np.int64], NDArray[np.int64]], ...]
 
 
 class _Occurrences(NamedTuple):
@@ -78,7 +87,6 @@ class VisibleForms:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: dict[str, FormCount] = {}
-        self._places: dict[str, tuple[int, list[_Place]]] = {}
         self._lock = threading.Lock()
 
     def __call__(self, index: Index, form: str) -> FormCount:
@@ -93,19 +101,26 @@ class VisibleForms:
 
     def _count(self, index: Index, form: str) -> FormCount:
         cached = (index.whole or index).cached
-        n_places, places = self._found(index, form)
+        n_places, places = _places(index, form, MAX_READ)
         if n_places > MAX_READ:
-            n, n_capitals = self._count_spelled(index, form, places[:SAMPLED])
-            n, n_capitals = (n, n_capitals) if n else self._count_spelled(index, form, places[SAMPLED:])
+            n, n_capitals = self._count_sampled(index, form)
+            if not n:
+                n, n_capitals = self._count_spelled(form, places)
             if n:
                 return FormCount(n_places, round(n_places * n_capitals / n))
         shared: RecentlyUsed[tuple[str, int], _Occurrences] = cached.setdefault(
             VisibleForms, RecentlyUsed(MAX_SHARED_BYTES)
         )
         found = {place.chunk_id: shared.get((form, place.chunk_id)) for place in places}
-        for chunk_id, each in self._read(form, [p for p in places if found[p.chunk_id] is None]).items():
-            found[chunk_id] = each
+        unread = [place for place in places if found[place.chunk_id] is None]
+        if unread and index.whole is not None:
+            # What is read for one viewer is read for all, if the library has few such passages.
+            n_whole, of_whole = _places(index.whole, form, SAMPLED)
+            unread = of_whole if n_whole <= SAMPLED else unread
+        for chunk_id, each in self._read(form, unread).items():
             shared.put((form, chunk_id), each, PAIR_BYTES)
+            if chunk_id in found:
+                found[chunk_id] = each
         occurrences = [each for each in found.values() if each is not None]
         in_names = {name: n for each in occurrences for name, n in each.in_names.items()}
         n = sum(each.n for each in occurrences) + sum(in_names.values())
@@ -114,39 +129,54 @@ class VisibleForms:
             return FormCount(n, n_capitals)
         return FormCount(n_places, round(n_places * n_capitals / n))
 
-    def _found(self, index: Index, form: str) -> tuple[int, list[_Place]]:
-        """The same as `_places`, which is asked for twice."""
-        found = self._places.get(form)
-        if found is None:
-            found = _places(index, form)
-            with self._lock:
-                if len(self._places) >= KEPT_PLACES:
-                    self._places.clear()
-                self._places[form] = found
-        return found
-
     def has(self, index: Index, form: str) -> bool:
-        """Whether a visible passage has a form: mostly, one of the first with its stem does."""
-        known = self._known.get(form)
-        if known is None and self._count_spelled(index, form, self._found(index, form)[1][:SAMPLED]).n:
+        """Whether a visible passage has a form: mostly, one of the sample does."""
+        if form not in self._known and self._count_sampled(index, form).n:
             return True
         return self(index, form).n > 0
 
-    def _count_spelled(self, index: Index, form: str, places: Sequence[_Place]) -> FormCount:
-        """Count the words of texts that are spelled like a form, in small letters or capitals."""
-        shared: RecentlyUsed[tuple[str, int], FormCount] = (index.whole or index).cached.setdefault(
-            FormCount, RecentlyUsed(MAX_SHARED_BYTES)
+    def _count_sampled(self, index: Index, form: str) -> FormCount:
+        """Count the words that are spelled like a form in the visible ones of the first passages of the
+        library with its stem, which are read once for all viewers."""
+        whole = index.whole
+        if whole is None:
+            return NONE
+        samples: RecentlyUsed[str, _Sample] = whole.cached.setdefault(_Sample, RecentlyUsed(MAX_SHARED_BYTES))
+        sample = samples.get(form)
+        if sample is None:
+            sample = self._read_sample(whole, form)
+            samples.put(form, sample, sum(array.nbytes for parts in sample.parts for array in parts[1:]))
+        counts = [
+            own[:, live[ordinals]].sum(axis=1)
+            for number, ordinals, own in sample.parts
+            if (live := index.parts[number].live_chunks) is not None
+        ]
+        return FormCount(*np.sum(counts, axis=0).tolist()) if counts else NONE
+
+    def _read_sample(self, whole: Index, form: str) -> _Sample:
+        _, places = _places(whole, form, SAMPLED)
+        texts = self._texts([place.chunk_id for place in places])
+        by_part: dict[int, list[tuple[int, FormCount]]] = {}
+        for place in places:
+            if place.in_text and place.chunk_id in texts:
+                counted = place.ordinal, _count_spellings(texts[place.chunk_id], form)
+                by_part.setdefault(place.part, []).append(counted)
+        return _Sample(
+            tuple(
+                (number, np.array([each for each, _ in own]), np.array([count for _, count in own]).T)
+                for number, own in by_part.items()
+            )
         )
-        found = {place.chunk_id: shared.get((form, place.chunk_id)) for place in places if place.in_text}
-        unread = [chunk_id for chunk_id, count in found.items() if count is None]
-        if unread:
-            ids, parameters = listed("id", unread)
-            with self._database.snapshot() as snapshot:
-                texts = list(snapshot.tuples(ONLY_TEXTS.format(ids=ids), parameters))
-            for chunk_id, text in texts:
-                found[chunk_id] = count = _count_spellings(text, form)
-                shared.put((form, chunk_id), count, PAIR_BYTES)
-        counts = [count for count in found.values() if count is not None]
+
+    def _texts(self, chunk_ids: Sequence[int]) -> dict[int, str]:
+        ids, parameters = listed("id", chunk_ids)
+        with self._database.snapshot() as snapshot:
+            return dict(snapshot.tuples(ONLY_TEXTS.format(ids=ids), parameters)) if chunk_ids else {}
+
+    def _count_spelled(self, form: str, places: Sequence[_Place]) -> FormCount:
+        """Count the words of texts that are spelled like a form, in small letters or capitals."""
+        texts = self._texts([place.chunk_id for place in places if place.in_text])
+        counts = [_count_spellings(text, form) for text in texts.values()]
         return FormCount(sum(count.n for count in counts), sum(count.n_capitals for count in counts))
 
     def _read(self, form: str, places: Sequence[_Place]) -> dict[int, _Occurrences]:
@@ -191,24 +221,24 @@ class VisibleForms:
         }
 
 
-def _places(index: Index, form: str) -> tuple[int, list[_Place]]:
-    """How many visible passages have the stem of a form, and the first `MAX_READ` of them."""
+def _places(index: Index, form: str, limit: int) -> tuple[int, list[_Place]]:
+    """How many passages of an index have the stem of a form, and the first of them."""
     (found,) = find(index, [IndexTerm(stems_of([form]))])
     places: list[_Place] = []
     n_places = 0
-    for part, (ordinals, *fields) in zip(index.parts, found.parts, strict=True):
+    for number, (part, (ordinals, *fields)) in enumerate(zip(index.parts, found.parts, strict=True)):
         if not len(ordinals):
             continue
         which = np.arange(len(ordinals))
         if part.live_chunks is not None:
             which = np.flatnonzero(part.live_chunks[ordinals])
         n_places += len(which)
-        which = which[: MAX_READ - len(places)]
+        which = which[: limit - len(places)]
         if not len(which):
             continue
         has = [column[which] > 0 if len(column) else np.zeros(len(which), np.bool_) for column in fields]
-        ids = part.segment.chunk_ids[ordinals[which]].tolist()
-        places += map(_Place, ids, *(each.tolist() for each in has))
+        columns = ordinals[which], part.segment.chunk_ids[ordinals[which]], *has
+        places += map(_Place, itertools.repeat(number), *(each.tolist() for each in columns))
     return n_places, places
 
 
