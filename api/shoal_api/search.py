@@ -43,7 +43,6 @@ from shoal_api.schemas.search import (
     RESULT,
     RESULT_FIELDS,
     SEARCHES,
-    STATEMENTS,
     BatchResponseSchema,
     SearchResponseSchema,
     address_filters,
@@ -185,7 +184,7 @@ def explain(data: dict[str, Any]) -> Any:
     return dataclasses.replace(explanation, trace_id=trace_id())
 
 
-@blueprint.serves(Searches.verify, special={"statements": STATEMENTS})
+@blueprint.serves(Searches.verify)
 def verify(data: dict[str, Any]) -> Any:
     return engine().verify(trace_id=trace_id(), **data)
 

@@ -160,12 +160,14 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text of `least` to `most` characters. `message` says of another what is wrong."""
+    """A text of `least` to `most` characters. `message` says of another what is wrong. `or_whole`: whether a
+    whole number is its text, too."""
 
     most: int | None = None
     least: int = 0
     pattern: str = ""
     message: str | None = None
+    or_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +249,16 @@ def arguments_of(declaration: type) -> dict[str, Argument]:
         for name, hint in hints.items()
     }
     return {name: hint.__metadata__[0] for name, hint in declared.items()}
+
+
+def required_of(declaration: Any) -> list[str]:
+    """Return the names of the members that a class requires; `__required_keys__` misses those of modules
+    whose annotations are texts."""
+    hints = typing.get_type_hints(declaration, include_extras=True)
+    known = declaration.__required_keys__
+    return [
+        name for name, hint in hints.items() if name in known or typing.get_origin(hint) is typing.Required
+    ]
 
 
 OBJECT = Value({"type": "object"}, TextForm.json)

@@ -26,6 +26,7 @@ from shoal.declared.arguments import (
     Value,
     Whole,
     arguments_of,
+    required_of,
 )
 from shoal.declared.filters import FILTERS
 from shoal.declared.operations.notes import NoteOperations
@@ -41,6 +42,7 @@ from shoal_api.schemas.common import (
     Schema,
     StrictBoolean,
     StrictFloat,
+    TextOrWhole,
     Unchecked,
     between,
     stated,
@@ -96,8 +98,9 @@ def body_field(
             return BoundedList(whole, metadata={"description": about}, **given)
         case Moment():
             return MomentField(metadata={"description": about}, **given)
-        case Text():
-            return fields.String(metadata={"description": about}, validate=_of_text(argument.kind), **given)
+        case Text(or_whole=or_whole):
+            text = TextOrWhole if or_whole else fields.String
+            return text(metadata={"description": about}, validate=_of_text(argument.kind), **given)
         case Value({"items": {"type": "string"}} as schema, TextForm.with_commas | TextForm.repeated):
             listed = OneOrMany if "string" in schema["type"] else BoundedList
             return listed(fields.String(), metadata={**schema, "description": about}, **given)
@@ -209,7 +212,7 @@ def _numbers(name: str, names: tuple[tuple[str, str], ...], high: float) -> type
 
 @functools.cache
 def _members(of: Any, example: str) -> type[ma.Schema]:
-    schema = schema_of(of.__name__, body_fields(arguments_of(of), *of.__required_keys__, fills=False))
+    schema = schema_of(of.__name__, body_fields(arguments_of(of), *required_of(of), fills=False))
     if example:
         schema.error_messages = {"type": f"must be an object such as {example}"}
     return schema

@@ -142,6 +142,14 @@ class OneOrMany(BoundedList):
         return super()._deserialize([value] if isinstance(value, str) else value, attr, data, **kwargs)
 
 
+class TextOrWhole(fields.String):
+    """A text; a whole number is its text."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return super()._deserialize(str(value) if is_number else value, attr, data, **kwargs)
+
+
 class StrictBoolean(fields.Boolean):
     """A boolean that accepts only true and false, not 1, "yes" or "on"."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import Annotated, Any, Required, TypedDict, Unpack
 
 from shoal.declared.arguments import (
     MAX_ID,
@@ -77,6 +77,27 @@ class Reference(TypedDict, total=False):
         int | None,
         Argument(
             kind=Whole(0, MAX_ID), may_be_null=True, about="with `start_char`: where it ends, exclusive"
+        ),
+    ]
+
+
+class GivenStatement(TypedDict, total=False):
+    """A claim, and what it cites."""
+
+    text: Required[
+        Annotated[
+            str,
+            Argument(
+                kind=Text(most=of_verdicts.MAX_STATEMENT_CHARS, least=1),
+                about=f"a claim, up to {of_verdicts.MAX_STATEMENT_CHARS:,} characters",
+            ),
+        ]
+    ]
+    references: Annotated[
+        Sequence[str | int],
+        Argument(
+            kind=Many(Text(or_whole=True), of_verdicts.MAX_CITATIONS),
+            about="what it cites: `1` for a label, `chunk 12`, `document 3` or `document 3:1-90`",
         ),
     ]
 
@@ -199,7 +220,7 @@ class SearchOperations:
         statements: Annotated[
             Sequence[str | Mapping[str, Any]] | None,
             Argument(
-                kind=Many(OBJECT, of_verdicts.MAX_STATEMENTS),
+                kind=Many(Members(GivenStatement), of_verdicts.MAX_STATEMENTS),
                 about="claims with what they cite, instead of `text`",
             ),
             Sent(_as_statements),
