@@ -23,6 +23,7 @@ from searched_library import ARGUMENTS, CASES, PINNED, Case, fill
 
 from shoal.client import Client, ClientError
 from shoal.engine import Engine
+from shoal.search import explanation as explaining
 from shoal.settings import Settings
 
 SURFACES = {**SEARCHING, **EXPLAINING, **SEARCHING_NOTES}
@@ -44,6 +45,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Engine, "__init__", open_with_fakes)
+        # Each is a search of its own, and says nothing about surfaces (tests/shoal/search/test_counterfactuals.py).
+        patch.setattr(explaining, "find_counterfactuals", lambda *_: None)
         with Engine(settings=settings) as engine:
             fill(engine, folder)
             with (
