@@ -53,12 +53,15 @@ def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
 
 _FIRST_PERSON = _words("i my me mine we our us ours user user's i'm i've we've we're i'd")
 _PRONOUNS = _words("i we you he she it they user that this there who which")
+_OTHERS = _words("he she they it this that other")
 _POSSESSIVES = _words("my our his her their its your the user's")
 _PERSONS = _words(
     "sister brother mother father mom mum dad parents parent wife husband partner girlfriend boyfriend son "
     "daughter child children kid kids aunt uncle cousin grandmother grandfather grandma grandpa friend "
     "roommate flatmate neighbour neighbor colleague boss niece nephew dog cat fiance fiancee"
 )
+_SINGLE = _words("mother father mom mum dad wife husband partner girlfriend boyfriend boss fiance fiancee")
+"""Persons of whom there is one at a time."""
 _COPULAS = _words("is are was were am be been became becomes become isn't aren't 's")
 _AUXILIARIES = _words("has have had will would can could shall should do does did now currently just")
 _PREPOSITIONS = _words("of at in on for to with by from as about into over under near")
@@ -131,8 +134,6 @@ RELATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
 """What has one value at a time, and the words that say it. They are what people tell assistants most."""
 _STATES = frozenset({"relationship", "diet"})
 """Relations whose phrases are the values."""
-_MOVED = _words("moved move moves relocated joined started starts start")
-"""Verbs of relations that things have, too: *the meeting moved to Monday*."""
 _RELATION_NEEDS = {
     "vehicle": _words("car sedan suv van drive drives driving bought sold"),
     "school": _words("school schools college university academy attends attend enrolled studies"),
@@ -259,7 +260,9 @@ class Statement:
         for clause, words in zip(self.clauses, self.lower, strict=True):
             for name, phrases in RELATIONS.items():
                 needs = _RELATION_NEEDS.get(name)
-                said = frozenset(phrase for phrase in phrases if _is_said_of_someone(clause, words, phrase))
+                said = frozenset(
+                    phrase for phrase in phrases if _is_said_of_someone(name, clause, words, phrase)
+                )
                 is_refused = not _RELATION_REFUSES.get(name, frozenset()).isdisjoint(self.words)
                 if said and not is_refused and (needs is None or not needs.isdisjoint(self.words)):
                     found[_subject(clause), name] = said
@@ -322,27 +325,50 @@ def find_change(old: Statement, new: Statement) -> Change | None:
     if reason is None:
         return None
     is_new = new.has_change and not (old.is_past and new.is_past)
-    is_certain = len(old.clauses) == 1 and (reason != "slot" or is_new)
+    is_certain = (
+        len(old.clauses) == 1
+        and any(_are_surely_same(old, new, subject) for subject in set(old.subjects) & set(new.subjects))
+        and (reason != "slot" or is_new)
+        and (reason != "attribute" or new.has_change or _has_equal_noun(old, new))
+    )
     return Change(reason, is_certain)
 
 
 def _are_same(old: Statement, new: Statement, subject: str) -> bool:
-    """Whether a subject of both is one person: *my sister Eva* and *my sister Ida* are two."""
+    """Whether a subject of both may be one person: *my sister Eva* and *my sister Ida* are two."""
     names = {each.named_persons[subject] for each in (old, new) if subject in each.named_persons}
     return len(names) < 2
 
 
+def _are_surely_same(old: Statement, new: Statement, subject: str) -> bool:
+    """Whether a subject of both is one person. *My sister* may be another than *my sister Eva*, unless she
+    *moved*; *he* is anybody."""
+    named = [each.named_persons.get(subject) for each in (old, new)]
+    return (named[0] == named[1] or new.has_change) and subject not in _OTHERS
+
+
+def _has_equal_noun(old: Statement, new: Statement) -> bool:
+    """Whether an attribute of both has the same words: *my work email* may be another than *my email*."""
+    return any(mine.modifiers == other.modifiers for mine, other in _shared(old, new))
+
+
+def _shared(old: Statement, new: Statement) -> Iterator[tuple[_Attribute, _Attribute]]:
+    """The attributes of both with the same noun and different values."""
+    for mine, other in itertools.product(old.attributes, new.attributes):
+        if (
+            mine.subject == other.subject
+            and mine.head == other.head
+            and (mine.modifiers <= other.modifiers or other.modifiers <= mine.modifiers)
+            and mine.value
+            and other.value - mine.value
+            and not mine.value <= other.value - new.ended
+            and (mine.head not in _SEVERAL_STEMS or new.has_change)
+        ):
+            yield mine, other
+
+
 def _by_attribute(old: Statement, new: Statement) -> bool:
-    return any(
-        mine.subject == other.subject
-        and mine.head == other.head
-        and (mine.modifiers <= other.modifiers or other.modifiers <= mine.modifiers)
-        and bool(mine.value)
-        and bool(other.value - mine.value)
-        and not mine.value <= other.value - new.ended
-        for mine in old.attributes
-        for other in new.attributes
-    )
+    return any(True for _ in _shared(old, new))
 
 
 def _by_relation(old: Statement, new: Statement) -> bool:
@@ -448,17 +474,26 @@ def _plain(word: str) -> str:
 _BRITISH = _words("favourite colour neighbour flavour behaviour harbour")
 
 
-def _is_said_of_someone(clause: Sequence[str], words: Sequence[str], phrase: tuple[str, ...]) -> bool:
-    """Whether a clause has a phrase, and, of a verb that things have too, a person before it."""
-    ends = [end for end in _places(words, phrase) if _FORMERLY.isdisjoint(words[: end - len(phrase)])]
-    if not ends or phrase[0] not in _MOVED:
-        return bool(ends)
-    before = [word for word in words[: ends[0] - len(phrase)] if word not in _AUXILIARIES]
-    if not before:
-        return True
-    if before[-1] in _PRONOUNS or not _PERSONS.isdisjoint(before[-2:]):
-        return True
-    return len(before) == 1 and clause[0][0].isupper()
+def _is_said_of_someone(
+    name: str, clause: Sequence[str], words: Sequence[str], phrase: tuple[str, ...]
+) -> bool:
+    """Whether a clause has a phrase of a relation, said of a person or of nobody who is named.
+
+    The subject of a verb is right before it: *I think the key lives in the vault* tells of a key.
+    """
+    for end in _places(words, phrase):
+        before = clause[: end - len(phrase)]
+        said = [word for word in before if word.lower() not in _AUXILIARIES | _COPULAS]
+        lower = [word.lower() for word in said]
+        subject = lower if name in _STATES else lower[-2:]
+        if _FORMERLY.isdisjoint(lower) and (
+            not said
+            or lower[-1] in _POSSESSIVES | _FIRST_PERSON
+            or not (_PRONOUNS | _PERSONS).isdisjoint(subject)
+            or all(word[0].isupper() for word in said)
+        ):
+            return True
+    return False
 
 
 @functools.lru_cache(maxsize=8_192)
@@ -474,6 +509,7 @@ def _content(words: Sequence[str]) -> tuple[str, ...]:
 
 
 _CHANGE_STEMS: frozenset[str] = frozenset(TERMS.of_forms(sorted(_CHANGE | _MOVES - _words("set brought"))))
+_SEVERAL_STEMS = frozenset(TERMS.of_forms(sorted(_PERSONS - _SINGLE)))
 _LASTING_STEMS = frozenset(TERMS.of_forms(sorted(_LASTING)))
 _NUMBER_STEMS = frozenset(NUMBER_TERMS)
 
@@ -515,6 +551,8 @@ def _subject(clause: Sequence[str]) -> str:
                 return SELF if word in _FIRST_PERSON else "other"
         elif word in _FIRST_PERSON:
             return SELF
+        elif at == 0 and word in _OTHERS:
+            return word
         elif (
             word.endswith("'s")
             and word[:-2] not in ("it", "that", "there", "let")

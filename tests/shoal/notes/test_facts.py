@@ -161,6 +161,20 @@ I lived in Rome for two years. | I lived in Athens for three years.
 I watched a film on Friday. | I watched a play on Sunday.
 My laptop has 16 GB of memory. | My desktop has 64 GB of memory.
 My friend Ida speaks Danish. | My friend Noa speaks Hebrew.
+The signing key lives in the safe. | I live in Bath.
+The cat lives in the barn. | I live in Leeds.
+The company is based in Berlin. | I live in Bath.
+The tests work at night only. | I work at Siemens.
+The API server is based in Frankfurt. | I am based in Paris.
+The red car is fast. | The blue car is slow.
+My brother's car is red. | Our car is blue.
+He lives in Rome. | She lives in Oslo.
+He lives in Rome. | I live in Oslo.
+Peter is my friend. | Anna is my friend.
+My email is ann@home. | My work email is ann@work.
+My teacher is Mr Brown. | My maths teacher is Mrs Gray.
+I think the backup lives in Dublin. | I live in Cork.
+The restaurant is vegetarian. | I eat meat.
 """
 """Statements that are both true, in either order."""
 
