@@ -293,12 +293,16 @@ class ReefScorer:
         preference[list(chances)] = list(chances.values())
         reefs = np.zeros((len(forms), len(others)), dtype=np.int64)
         support = np.zeros_like(reefs, dtype=np.float64)
-        if len(others):
-            for place, levels in enumerate(own):
-                common = np.minimum(levels, of_others)
+        by_reef = np.ascontiguousarray(of_others.T)
+        columns = np.arange(len(others))
+        for place, levels in enumerate(own):
+            ids = np.flatnonzero(levels)
+            if len(ids):
+                common = np.minimum(levels[ids, None], by_reef[ids])
                 # Support is a whole number, and half of a probability decides between equal ones only.
-                reefs[place] = (common + preference / 2.0).argmax(axis=1)
-                support[place] = np.take_along_axis(common, reefs[place][:, None], axis=1)[:, 0]
+                best = (common + preference[ids, None] / 2.0).argmax(axis=0)
+                reefs[place] = ids[best]
+                support[place] = common[best, columns]
         vectors, vectors_of_others = (
             self._model.sense_vectors[each].astype(np.float64) for each in (rows, rows_of_others)
         )

@@ -358,12 +358,10 @@ class ReasonFinder:
         ]
         relations = self.scorer.relate_forms(words, others, passage.reefs)
         is_held = [any(stem in passage.in_text for stem in stems_of([word])) for word in words]
-        of_reefs = np.array([passage.reefs.get(reef_id, 0.0) for reef_id in relations.reef.ravel().tolist()])
+        of_reefs = np.zeros(MAX_REEFS)
+        of_reefs[list(passage.reefs)] = list(passage.reefs.values())
         chances = pair_probability(
-            relations.cosine,
-            relations.support,
-            of_reefs.reshape(relations.reef.shape),
-            np.array(is_held)[:, None],
+            relations.cosine, relations.support, of_reefs[relations.reef], np.array(is_held)[:, None]
         )
         written = passage.text.lower()
         pairs: dict[str, str] = {}

@@ -186,9 +186,22 @@ def test_words_of_one_meaning_are_more_related_than_others(scorer: ReefScorer) -
 
 
 def test_of_equally_supported_reefs_the_most_probable_is_shared(scorer: ReefScorer) -> None:
-    # A word without a sense in common with another has no support, so any reef is as good.
-    for reef in (3, 200):
-        assert scorer.relate_forms(["qqqq"], ["table"], {reef: 0.9}).reef[0, 0] == reef
+    word, other = scorer.lookup_word("physician"), scorer.lookup_word("nurse")
+    assert word is not None
+    assert other is not None
+    levels = {reef: level for (reef, _), level in zip(other.reefs, other.support, strict=True)}
+    common = {
+        reef: min(level, levels.get(reef, 0))
+        for (reef, _), level in zip(word.reefs, word.support, strict=True)
+        if level
+    }
+    best = [reef for reef, level in common.items() if level == max(common.values())]
+    for reef in common:
+        found = scorer.relate_forms(["physician"], ["nurse"], {reef: 0.9}).reef[0, 0]
+        assert found == reef if reef in best else found in best
+    none = [reef for reef, level in common.items() if reef not in levels]
+    for reef in none:
+        assert scorer.relate_forms(["physician"], ["qqqq"], {reef: 0.9}).reef[0, 0] == reef
 
 
 def test_names_that_are_also_things_are_misleading(scorer: ReefScorer) -> None:
