@@ -62,7 +62,7 @@ class MalformedMultipartError(ValueError):
     """The body is not multipart/form-data with the declared boundary."""
 
 
-class Part:
+class FormPart:
     """One part of a stream. Data not read before the next part is requested is lost."""
 
     def __init__(self, name: str, filename: str | None, data: Iterator[bytes]) -> None:
@@ -90,14 +90,14 @@ class Part:
             pass
 
 
-def parts(body: Readable, boundary: str) -> Iterator[Part]:
+def parts(body: Readable, boundary: str) -> Iterator[FormPart]:
     """Yield the parts of a body in order. Raises MalformedMultipartError and the errors of reading the
     body."""
     events = _events(body, boundary)
     for event in events:
         if isinstance(event, Field | File):
             filename = event.filename if isinstance(event, File) else None
-            part = Part(event.name or "", filename, _data(events))
+            part = FormPart(event.name or "", filename, _data(events))
             yield part
             part.drain()
 
@@ -259,7 +259,7 @@ def read_form(request: flask.Request, file: IO[bytes], settings: Settings) -> In
     return Incoming(digest.hexdigest(), _form_documents(parts(file, boundary), common, settings))
 
 
-def _is_document(part: Part) -> bool:
+def _is_document(part: FormPart) -> bool:
     """Whether a part, once read, is a file. For an empty input, browsers send one without name and
     content."""
     return part.filename is not None and bool(part.filename or part.size)
@@ -272,7 +272,7 @@ def check_number(n_documents: int, settings: Settings) -> None:
         raise ProblemError(413, f"an upload holds at most {limit:,} documents; send the rest as another")
 
 
-def _form_documents(parts: Iterator[Part], common: Common, settings: Settings) -> Documents:
+def _form_documents(parts: Iterator[FormPart], common: Common, settings: Settings) -> Documents:
     for part in parts:
         if part.filename is None:
             continue
@@ -282,7 +282,7 @@ def _form_documents(parts: Iterator[Part], common: Common, settings: Settings) -
 
 
 def _form_document(
-    part: Part, data: bytes | None, common: Common, settings: Settings
+    part: FormPart, data: bytes | None, common: Common, settings: Settings
 ) -> DocumentDraft | FileDraft | Refusal:
     path = part.filename or None
     if data is None:

@@ -146,17 +146,6 @@ def read_wordnet(folder: Path) -> WordNet:
     return WordNet(tuple(synsets), tuple(senses), tuple(exceptions))
 
 
-def licence_text(folder: Path) -> str:
-    """The licence in the header of ``data.noun``, without its line numbers."""
-    lines = []
-    with (folder / "data.noun").open(encoding="latin-1") as stream:
-        for line in stream:
-            if not line.startswith("  "):
-                break
-            lines.append(re.sub(r"^ *\d+ ?", "", line).rstrip())
-    return "\n".join(lines).strip() + "\n"
-
-
 def _body(path: Path) -> Iterator[str]:
     """Lines of a database file without the licence header (lines that begin with two spaces)."""
     with path.open(encoding="latin-1") as stream:

@@ -339,7 +339,7 @@ class OpenLibraries(Generic[T]):
         return Lease(entry.values[0], lambda: self._leave(collection_id, entry))
 
     @contextmanager
-    def lent(self, collection_id: str) -> Iterator[T]:
+    def using(self, collection_id: str) -> Iterator[T]:
         """Use a library within the block."""
         lease = self.acquire(collection_id)
         try:

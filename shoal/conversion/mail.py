@@ -289,16 +289,16 @@ class ReadableFile(NamedTuple):
     data: bytes
 
 
-class Found(NamedTuple):
+class FilesInFile(NamedTuple):
     """The files of a file, and the names of those that are not read, each with the reason in brackets."""
 
     files: list[ReadableFile]
     unread: list[str]
 
 
-def find_files(attachments: Iterable[Attachment], settings: Settings) -> Found:
+def find_files(attachments: Iterable[Attachment], settings: Settings) -> FilesInFile:
     """Return what can be read of the files in a file, within the limits of one file and of archives."""
-    found = Found([], [])
+    found = FilesInFile([], [])
     left = MAX_ATTACHMENT_BYTES
     for full_name, data, refusal in _unpacked(attachments, settings):
         name = full_name[:MAX_NAME_CHARS]

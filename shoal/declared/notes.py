@@ -113,20 +113,6 @@ class RememberedItem(TypedDict, total=False):
     supersedes: Annotated[int, Argument(kind=Whole(1, MAX_ID), about=SUPERSEDES)]
 
 
-class RememberedTurn(TypedDict, total=False):
-    """What was said in a conversation, kept word for word."""
-
-    speaker: Required[Annotated[str, Argument(kind=Text(), about="who said it")]]
-    content: Required[Annotated[str, Argument(kind=Text(), about=f"1 to {MAX_TEXT_CHARS:,} characters")]]
-    session_id: Required[
-        Annotated[
-            str, Argument(kind=Text(), about="the conversation; its turns follow each other as they come")
-        ]
-    ]
-    said_at: Annotated[str, Argument(kind=Text(), about=SAID_AT)]
-    metadata: Annotated[Mapping[str, Any], Argument(kind=OBJECT, about="any JSON object")]
-
-
 class RecallArguments(TypedDict, total=False):
     """The arguments of `recall` besides its question."""
 

@@ -226,7 +226,7 @@ def _rows(snapshot: Snapshot, statement: str, ids: set[int]) -> Iterable[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundQuotation:
     """A quotation found in a document: `content[start_char:end_char]`; lines count from 1, end inclusive."""
 
     start_char: int
@@ -239,7 +239,7 @@ class Found:
         return line_range(self.start_line, self.end_line)
 
 
-def find_quotation(quotation: str, content: str) -> Found | None:
+def find_quotation(quotation: str, content: str) -> FoundQuotation | None:
     """Return the first place where a document contains the quoted words in this order, or None.
 
     Ignored are white space, the kind of quotation marks and dashes, case, and quotation marks or an ellipsis
@@ -256,7 +256,7 @@ def find_quotation(quotation: str, content: str) -> Found | None:
             return None
         start = match.start() if start < 0 else start
         position = match.end()
-    return Found(start, position, _line(content, start), _line(content, position - 1))
+    return FoundQuotation(start, position, _line(content, start), _line(content, position - 1))
 
 
 def _trimmed(part: str) -> str:

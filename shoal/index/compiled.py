@@ -42,7 +42,7 @@ def _readonly(kind: Any) -> Any:
 
 
 _U8, _U16, _U32 = (_readonly(kind) for kind in (types.uint8, types.uint16, types.uint32))
-_F32, _I64, _F64 = (_readonly(kind) for kind in (types.float32, types.int64, types.float64))
+_F32, _I64 = (_readonly(kind) for kind in (types.float32, types.int64))
 _I16 = _readonly(types.int16)
 _BOOLS = _readonly(types.boolean)
 _TOTALS, _COUNTS, _DOUBLE = types.int64[::1], types.uint8[::1], types.float64

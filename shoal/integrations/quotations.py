@@ -1,6 +1,6 @@
 """Quotations: checks whether a document contains what a language model quotes, and where."""
 
-from shoal.grounding.references import Found, find_quotation
+from shoal.grounding.references import FoundQuotation, find_quotation
 from shoal.support.plain_text import line_range as lines
 
-__all__ = ["Found", "find_quotation", "lines"]
+__all__ = ["FoundQuotation", "find_quotation", "lines"]

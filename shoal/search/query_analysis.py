@@ -380,7 +380,7 @@ def analyze_query(
     if term_statistics.missing and request.synonyms is Synonyms.on:
         has_synonyms = terms_with_synonyms(snapshot, library, parsed)
     parsed, near_words = with_near_words(
-        snapshot, library, parsed, term_statistics, query_scorer, request, has_synonyms
+        library, parsed, term_statistics, query_scorer, request, has_synonyms
     )
     if parsed.terms != typed.terms:
         query_scorer = scorer_for(parsed.about, snapshot, scorer, is_seen)
@@ -464,7 +464,6 @@ def analyze_query(
 
 
 def with_near_words(
-    snapshot: Snapshot,
     library: LibraryIndex,
     parsed: ParsedQuery,
     term_statistics: TermStatistics,

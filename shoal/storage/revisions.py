@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 Store = Literal["sqlite", "postgresql"]
-Part = tuple[str, str, str]
+SchemaPart = tuple[str, str, str]
 """Type, name and SQL of a table, view, index, function or trigger."""
 
 _INSTALLED = Path(__file__).parent / "migrations"
@@ -52,9 +52,9 @@ def statements(store: Store, after: str = "") -> Iterator[str]:
                 yield sql
 
 
-def parts(store: Store) -> list[Part]:
+def parts(store: Store) -> list[SchemaPart]:
     """List the parts of the schema at the newest revision, in the order in which they can be created."""
-    found: dict[tuple[str, str], Part] = {}
+    found: dict[tuple[str, str], SchemaPart] = {}
     for statement in statements(store):
         if match := _PART.match(statement):
             is_drop, kind, name = match.groups()

@@ -9,7 +9,7 @@ from contextlib import closing
 
 from shoal.storage import migrate
 from shoal.storage.database import Snapshot
-from shoal.storage.revisions import Part
+from shoal.storage.revisions import SchemaPart
 from shoal.storage.sqlite.database import SqliteSnapshot
 from shoal.storage.totals import TABLES
 
@@ -27,7 +27,7 @@ DERIVED = (
 """Tables whose content can be made again; also prefixes of the names of their shadow tables."""
 
 
-def missing_parts(snapshot: Snapshot) -> list[Part]:
+def missing_parts(snapshot: Snapshot) -> list[SchemaPart]:
     """List tables, views, indexes and triggers (on PostgreSQL, also functions) of this version that the
     database lacks."""
     if not isinstance(snapshot.connection, sqlite3.Connection):
@@ -38,7 +38,7 @@ def missing_parts(snapshot: Snapshot) -> list[Part]:
     return [part for part in _expected_parts() if part[:2] not in present]
 
 
-def tables_with_content(parts: Iterable[Part]) -> list[str]:
+def tables_with_content(parts: Iterable[SchemaPart]) -> list[str]:
     """List the names of tables among `parts` whose content cannot be derived from other tables."""
     return [name for kind, name, _ in parts if kind == "table" and not name.startswith(DERIVED)]
 
@@ -55,12 +55,12 @@ def foreign_triggers(snapshot: Snapshot) -> list[str]:
 
 
 @functools.cache
-def _expected_parts() -> tuple[Part, ...]:
+def _expected_parts() -> tuple[SchemaPart, ...]:
     # In memory: there may be no writable folder.
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate.create_in(connection)
         return tuple(_parts(SqliteSnapshot(connection)))
 
 
-def _parts(snapshot: Snapshot) -> list[Part]:
+def _parts(snapshot: Snapshot) -> list[SchemaPart]:
     return [(kind, name, sql) for kind, name, sql in snapshot.rows(PARTS)]

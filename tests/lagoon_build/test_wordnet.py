@@ -7,7 +7,6 @@ import pytest
 from lagoon.build.antonyms import antonyms
 from lagoon.build.lexicon import (
     WordNetFormatError,
-    licence_text,
     parse_counts,
     parse_index_line,
     parse_synset,
@@ -103,12 +102,6 @@ def test_an_exception_with_two_lemmas_gives_two_entries(folder: Path) -> None:
     exceptions = read_wordnet(folder).exceptions
     assert ("v", "swam", "swim") in exceptions
     assert [e for e in exceptions if e[1] == "worse"] == [("a", "worse", "bad"), ("a", "worse", "ill")]
-
-
-def test_licence_comes_from_the_header_without_line_numbers(folder: Path) -> None:
-    assert licence_text(folder) == (
-        "This software and database is being provided to you, the LICENSEE.\nSecond line.\n"
-    )
 
 
 def test_a_missing_file_is_named(folder: Path) -> None:

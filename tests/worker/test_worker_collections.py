@@ -152,7 +152,7 @@ def test_a_mark_is_cleared_when_nothing_waits(
     assert registry.catalog.with_work()
     from shoal.jobs.stages.runner import process
 
-    with libraries.lent(collection_id) as library:
+    with libraries.using(collection_id) as library:
         while batch := claim(library.database, new_owner(), settings):
             process(batch, library.database, library.handlers, settings)
     keeper.keep()

@@ -73,7 +73,7 @@ class CollectionKeeper:
         for collection_id, mark in self._catalog.with_work(MARKED_PER_ROUND, self._after):
             self._after = collection_id
             try:
-                with self._libraries.lent(collection_id) as library:
+                with self._libraries.using(collection_id) as library:
                     is_waiting = self._recover(library) or is_waiting
                     if library.is_quiet():
                         self._catalog.clear_work(collection_id, mark)
@@ -101,7 +101,7 @@ class CollectionKeeper:
     def _sweep(self, collection_id: str) -> None:
         """Look at a collection without a mark; mark it if something waits there."""
         try:
-            with self._libraries.glance(collection_id) as library:
+            with self._libraries.opened(collection_id) as library:
                 is_waiting = self._recover(library)
                 submit_due_dedup(library.database, library.settings)
                 pruned_at = self._pruned_at.get(collection_id)
@@ -129,7 +129,7 @@ class _Rounds:
         for collection_id, _ in catalog.with_work(MARKED_PER_ROUND, self._after):
             self._after = collection_id
             try:
-                with self._libraries.lent(collection_id) as library:
+                with self._libraries.using(collection_id) as library:
                     self._step(library)
             except CollectionNotFoundError:
                 continue

@@ -126,16 +126,16 @@ class Libraries:
         self._was_main = False
 
     @contextmanager
-    def lent(self, collection_id: str) -> Iterator[WorkerLibrary]:
+    def using(self, collection_id: str) -> Iterator[WorkerLibrary]:
         """Use a library within the block. Raises CollectionNotFoundError, StorageError."""
         if collection_id == MAIN:
             yield self.main
             return
-        with self._open.lent(collection_id) as library:
+        with self._open.using(collection_id) as library:
             yield library
 
     @contextmanager
-    def glance(self, collection_id: str) -> Iterator[WorkerLibrary]:
+    def opened(self, collection_id: str) -> Iterator[WorkerLibrary]:
         """Open a library for a look, without closing one of those that are used."""
         library = self._open_library(collection_id)
         try:

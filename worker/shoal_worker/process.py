@@ -63,7 +63,7 @@ QUIET_LOGGERS = ("celery.app.trace", "celery.worker.strategy", "celery.pool")
 OUT_OF_MEMORY_EXIT_CODE = 1
 """Exit code of a child that exceeded its memory limit."""
 
-LOOKS = 16
+COLLECTIONS_PER_MESSAGE = 16
 """Collections that a process looks at for one message."""
 
 STOP_SECONDS = 30
@@ -277,7 +277,7 @@ class _Child:
         except StorageError as error:
             log.warning("work postponed", reason=str(error))
             return False
-        for collection_id in turn[:LOOKS]:
+        for collection_id in turn[:COLLECTIONS_PER_MESSAGE]:
             if self._process_batch_of(collection_id, self._libraries):
                 self._libraries.served(collection_id)
                 self._n_fruitless = 0
@@ -287,7 +287,7 @@ class _Child:
                 return True
             self._libraries.served(collection_id)
             self._n_fruitless += 1
-        if len(turn) > LOOKS and self._n_fruitless <= len(turn):
+        if len(turn) > COLLECTIONS_PER_MESSAGE and self._n_fruitless <= len(turn):
             self._notify()
         return False
 
@@ -296,7 +296,7 @@ class _Child:
         owner, slot = claims.new_owner(), billiard.current_process().index
         self._slots.set(slot, owner, collection_id)
         try:
-            with libraries.lent(collection_id) as library:
+            with libraries.using(collection_id) as library:
                 # Loading the parsers takes a second, so only for work that is there.
                 if collection_id != MAIN and not has_claimable_work(library.database):
                     return False

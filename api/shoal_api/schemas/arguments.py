@@ -29,7 +29,6 @@ from shoal.declared.arguments import (
     required_of,
 )
 from shoal.declared.filters import FILTERS
-from shoal.declared.operations.notes import NoteOperations
 from shoal.declared.operations.operation import Operation
 from shoal.declared.search import SHORT_FORMS
 from shoal_api import strict_json
@@ -275,12 +274,6 @@ IN_ADDRESS: Fields = {
 }
 """Filters as query parameters."""
 MAX_OWNER_CHARS = 200
-
-
-class OwnerQuerySchema(Schema):
-    """The owner as a query parameter."""
-
-    owner = fields.String(metadata={"description": NoteOperations.note.arguments["owner"].about})
 
 
 class HookOwnerSchema(Schema):

@@ -23,7 +23,7 @@ from shoal.maintenance.doctor.findings import MAX_EXAMPLES, Check, CheckContext,
 from shoal.storage import index_tables, migrate, vectors
 from shoal.storage.database import IDS_PER_STATEMENT, listed_in_parts
 from shoal.storage.index_records import IndexView, open_records
-from shoal.storage.revisions import Part
+from shoal.storage.revisions import SchemaPart
 from shoal.storage.schema import missing_parts, tables_with_content
 
 HAS_REVISION = "SELECT EXISTS (SELECT revision FROM index_state)"
@@ -410,7 +410,7 @@ def _schema(context: CheckContext) -> Sequence[Finding]:
     ]
 
 
-def _missing_parts(context: CheckContext) -> list[Part]:
+def _missing_parts(context: CheckContext) -> list[SchemaPart]:
     with context.database.snapshot() as snapshot:
         return missing_parts(snapshot)
 

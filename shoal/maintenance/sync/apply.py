@@ -32,9 +32,9 @@ from shoal.maintenance.sync.folder import (
     HASH_OF_FILE,
     Failed,
     Folder,
+    FolderDocument,
     Pair,
     Plan,
-    Stored,
     TextFile,
     basis_of_hashes,
     documents_of,
@@ -193,7 +193,7 @@ def _possible_mount_points(content: Folder, plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _dry_run(plan: Plan, content: Folder, to_delete: Sequence[Stored]) -> SyncResult:
+def _dry_run(plan: Plan, content: Folder, to_delete: Sequence[FolderDocument]) -> SyncResult:
     return SyncResult(
         new=tuple(Change(file.name, None) for file in plan.new),
         changed=tuple(_change(pair) for pair in plan.changed),
@@ -211,7 +211,7 @@ def _dry_run(plan: Plan, content: Folder, to_delete: Sequence[Stored]) -> SyncRe
     )
 
 
-def _changes(stored: Iterable[Stored]) -> tuple[Change, ...]:
+def _changes(stored: Iterable[FolderDocument]) -> tuple[Change, ...]:
     return tuple(Change(document.name, document.id) for document in stored)
 
 
@@ -225,7 +225,7 @@ def _apply(
     plan: Plan,
     content: Folder,
     tags: tuple[str, ...],
-    to_delete: Sequence[Stored],
+    to_delete: Sequence[FolderDocument],
     *,
     tag_all: bool,
     processes: int,
@@ -317,7 +317,7 @@ def _ingest(
     outcome = _Outcome()
     if not (plan.new or plan.changed):
         return outcome
-    added: list[tuple[TextFile, Stored | None]] = []
+    added: list[tuple[TextFile, FolderDocument | None]] = []
     with library.ingest_session() as ingest_session:
         for file, document in (
             *((file, None) for file in plan.new),
@@ -349,7 +349,7 @@ def _add(
     library: Library,
     ingest_session: IngestSession,
     file: TextFile,
-    document: Stored | None,
+    document: FolderDocument | None,
     tags: tuple[str, ...],
 ) -> None:
     if document is None:
@@ -444,7 +444,7 @@ def _set_rights(library: Library, content: Folder, changes: Sequence[Change], fa
             failed.append(Failed(file.name, f"who may see it was not stored: {error}"))
 
 
-def _delete(library: Library, document: Stored) -> bool:
+def _delete(library: Library, document: FolderDocument) -> bool:
     """Delete a document unless it has changed since the plan, or its file exists again."""
     from shoal.library.documents import Documents
 

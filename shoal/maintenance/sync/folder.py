@@ -223,7 +223,7 @@ def read(
     )
 
 
-class Stored(NamedTuple):
+class FolderDocument(NamedTuple):
     """A document of the folder. `name`: the name of its file. `content_hash`: SHA-256 (hex) of its text.
     `source_path` may differ from `name` in form."""
 
@@ -236,7 +236,7 @@ class Stored(NamedTuple):
 class Pair(NamedTuple):
     """A document and its file."""
 
-    document: Stored
+    document: FolderDocument
     file: TextFile
 
     @property
@@ -260,10 +260,10 @@ class Plan:
     changed: tuple[Pair, ...]
     new: tuple[TextFile, ...]
     same: tuple[Same, ...]
-    vanished: tuple[Stored, ...]
+    vanished: tuple[FolderDocument, ...]
 
 
-def make_plan(folder: Folder, stored: Sequence[Stored], elsewhere: Mapping[str, int]) -> Plan:
+def make_plan(folder: Folder, stored: Sequence[FolderDocument], elsewhere: Mapping[str, int]) -> Plan:
     """Compare files and documents. `stored`: documents of this folder. `elsewhere`: ids of other documents by
     hash.
 
@@ -275,8 +275,8 @@ def make_plan(folder: Folder, stored: Sequence[Stored], elsewhere: Mapping[str, 
         files_with[file.content_hash].append(file)
     kept: list[Pair] = []
     same: list[Same] = []
-    unmatched: dict[str, list[Stored]] = defaultdict(list)
-    vanished: list[Stored] = []
+    unmatched: dict[str, list[FolderDocument]] = defaultdict(list)
+    vanished: list[FolderDocument] = []
     for document in sorted(stored, key=lambda document: -document.id):
         holders = files_with.pop(document.content_hash, [])
         if not holders:
@@ -335,7 +335,7 @@ WITH_TEXT = """
 """
 
 
-def documents_of(snapshot: Snapshot, folder: Folder) -> tuple[list[Stored], dict[str, int]]:
+def documents_of(snapshot: Snapshot, folder: Folder) -> tuple[list[FolderDocument], dict[str, int]]:
     """The documents of a folder, and ids of other documents with the text of a file, by its hash."""
     documents = _below(snapshot, folder)
     files = defaultdict(list)
@@ -351,11 +351,11 @@ def documents_of(snapshot: Snapshot, folder: Folder) -> tuple[list[Stored], dict
         if name is None:
             elsewhere[content_hash] = document_id
         else:
-            documents.append(Stored(document_id, name, content_hash, path))
+            documents.append(FolderDocument(document_id, name, content_hash, path))
     return documents, elsewhere
 
 
-def _below(snapshot: Snapshot, folder: Folder) -> list[Stored]:
+def _below(snapshot: Snapshot, folder: Folder) -> list[FolderDocument]:
     root = folder.root.rstrip("/")
     rows = snapshot.tuples(BELOW, {"first": f"{root}/", "end": f"{root}0"})
     paths = {file.name: file.path for file in folder.files}
@@ -366,7 +366,7 @@ def _below(snapshot: Snapshot, folder: Folder) -> list[Stored]:
             name = source_path if source_path in paths else folded.get(source_path.casefold(), source_path)
             if name != source_path and not _is_same_file(source_path, paths[name]):
                 name = source_path
-            documents.append(Stored(document_id, name, content_hash, source_path))
+            documents.append(FolderDocument(document_id, name, content_hash, source_path))
     return documents
 
 

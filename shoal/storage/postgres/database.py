@@ -192,7 +192,7 @@ class PostgresDatabase(Database):
         # 0 would be no limit.
         limit = "" if seconds is None else f"SET LOCAL lock_timeout = {max(1, int(1000 * seconds))}; "
         begin = f"{_BEGIN_WRITING}; {limit}SELECT pg_advisory_xact_lock({self._turn}); {_BEGUN}"
-        with self._translated(), self._lent(begin) as begun:
+        with self._translated(), self._connected(begin) as begun:
             connection = begun.connection
             now, number, continuity, is_read_only = _last_row(begun)
             if is_read_only:
@@ -254,7 +254,7 @@ class PostgresDatabase(Database):
             raise statements.translate_error(error, self.name) from error
 
     @contextlib.contextmanager
-    def _lent(self, begin: str) -> Iterator[Results]:
+    def _connected(self, begin: str) -> Iterator[Results]:
         """Lend a connection on which a transaction was begun, with what the statements of `begin` returned,
         and roll it back if it is open at the end."""
         begun = self._begun(begin)
@@ -277,7 +277,7 @@ class PostgresDatabase(Database):
                 return connection.execute(begin.encode())
             except psycopg.Error as error:
                 if statements.is_read_only(error):
-                    # As in `_lent`.
+                    # As in `_connected`.
                     connection.close()
                 self._leave(connection)
                 if is_new or not (connection.closed or statements.is_connection_lost(error)):
@@ -398,7 +398,7 @@ class PostgresDatabase(Database):
 
     def _asked(self, query: str) -> Any:
         """The value of a query outside of a transaction."""
-        with self._translated(), self._lent(query) as asked:
+        with self._translated(), self._connected(query) as asked:
             return _last_value(asked)
 
     def now(self) -> float:
@@ -424,7 +424,7 @@ class PostgresDatabase(Database):
 
     def vacuum(self, tables: Sequence[str]) -> None:
         # Otherwise the first searches mark each page as visible to all.
-        with self._translated(), self._lent(f"VACUUM (ANALYZE) {', '.join(tables)}"):
+        with self._translated(), self._connected(f"VACUUM (ANALYZE) {', '.join(tables)}"):
             pass
 
     def size(self) -> int:

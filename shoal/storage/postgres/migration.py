@@ -12,7 +12,7 @@ from psycopg import sql
 
 from shoal.errors import SchemaError
 from shoal.storage import revisions
-from shoal.storage.revisions import Part
+from shoal.storage.revisions import SchemaPart
 
 _HERE = "current_schema()::regnamespace"
 ANY_TABLE = f"""
@@ -82,12 +82,12 @@ def apply(connection: Connection, schema: str, statements: Iterable[str]) -> Non
 
 
 @functools.cache
-def expected_parts() -> tuple[Part, ...]:
+def expected_parts() -> tuple[SchemaPart, ...]:
     """List the parts of the schema at the newest revision, in the order in which they can be created."""
     return tuple(revisions.parts("postgresql"))
 
 
-def missing_parts(connection: Connection) -> list[Part]:
+def missing_parts(connection: Connection) -> list[SchemaPart]:
     """List the parts of this version that the schema of a connection lacks."""
     present = set(connection.execute(PARTS).fetchall())
     return [part for part in expected_parts() if part[:2] not in present]

@@ -214,7 +214,7 @@ class SqliteDatabase(Database):
     def snapshot(self, *, limited: bool = True) -> Iterator[Snapshot]:
         self._leave_parent()
         deadline = self._deadline(limited=limited)
-        with self._translated(deadline), self._lent(only_reads=True) as connection:
+        with self._translated(deadline), self._connected(only_reads=True) as connection:
             connection.execute("BEGIN")
             snapshot = SqliteSnapshot(connection, deadline)
             with contextlib.closing(snapshot), self._interrupter.watching(connection, deadline):
@@ -229,7 +229,7 @@ class SqliteDatabase(Database):
         """
         self._leave_parent()
         self.check_usable()
-        with self._translated(), self._lent() as connection:
+        with self._translated(), self._connected() as connection:
             _begin_write(connection, seconds)
             with contextlib.closing(SqliteTransaction(connection)) as transaction:
                 if self.write_guard is not None:
@@ -239,7 +239,7 @@ class SqliteDatabase(Database):
         self.check_usable()
 
     @contextlib.contextmanager
-    def _lent(self, *, only_reads: bool = False) -> Iterator[sqlite3.Connection]:
+    def _connected(self, *, only_reads: bool = False) -> Iterator[sqlite3.Connection]:
         """Lend a connection; a transaction that is open at the end of the block is rolled back."""
         is_kept = True
         try:
@@ -334,7 +334,7 @@ class SqliteDatabase(Database):
         Then no process reads a state older than the newest at the time of the call.
         """
         self._leave_parent()
-        with self._translated(), self._lent() as connection:
+        with self._translated(), self._connected() as connection:
             is_busy, n_pages, n_copied = connection.execute(CHECKPOINT).fetchone()
         return not is_busy and n_pages == n_copied
 
@@ -345,7 +345,7 @@ class SqliteDatabase(Database):
 
     def return_pages(self, pages: int = 2000) -> bool:
         self._leave_parent()
-        with self._translated(), self._lent() as connection:
+        with self._translated(), self._connected() as connection:
             (before,) = connection.execute(COUNT_FREE_PAGES).fetchone()
             # The pragma frees one page per step and has no columns, so `execute` would stop after the first
             # page; `executescript` runs to the end.

@@ -24,7 +24,7 @@ from shoal.cli.app import run
 from shoal.engine import Engine
 from shoal.maintenance.sync import SyncResult
 from shoal.maintenance.sync.apply import EmptyFolderError
-from shoal.maintenance.sync.folder import Failed, Folder, Plan, Stored, TextFile, make_plan
+from shoal.maintenance.sync.folder import Failed, Folder, FolderDocument, Plan, TextFile, make_plan
 from shoal.settings import Settings
 
 TEXTS = {
@@ -412,21 +412,21 @@ def as_folder(state: State) -> Folder:
     return Folder("/", files, ())
 
 
-def apply_plan(plan: Plan, documents: list[Stored], first_id: int) -> list[Stored]:
+def apply_plan(plan: Plan, documents: list[FolderDocument], first_id: int) -> list[FolderDocument]:
     by_id = {document.id: document for document in documents}
     for document, file in (*plan.kept, *plan.changed):
-        by_id[document.id] = Stored(document.id, file.name, file.content_hash, file.name)
+        by_id[document.id] = FolderDocument(document.id, file.name, file.content_hash, file.name)
     for vanished in plan.vanished:
         del by_id[vanished.id]
     for i, file in enumerate(plan.new):
-        by_id[first_id + i] = Stored(first_id + i, file.name, file.content_hash, file.name)
+        by_id[first_id + i] = FolderDocument(first_id + i, file.name, file.content_hash, file.name)
     return list(by_id.values())
 
 
 @settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(st.lists(states, min_size=1, max_size=6))
 def test_plan_makes_documents_match_any_folder_history(history: list[State]) -> None:
-    documents: list[Stored] = []
+    documents: list[FolderDocument] = []
     next_id = 1
     for state in history:
         folder = as_folder(state)
@@ -447,7 +447,7 @@ def test_plan_makes_documents_match_any_folder_history(history: list[State]) -> 
 def test_documents_of_unreadable_files_have_not_vanished() -> None:
     failed = (Failed("/notes/bad.md", "why"), Failed("/notes/locked", "why", is_folder=True))
     documents = [
-        Stored(i, name, f"text {i}", name)
+        FolderDocument(i, name, f"text {i}", name)
         for i, name in enumerate(
             ["/notes/bad.md", "/notes/locked/a.md", "/notes/locked-not/a.md", "/notes/gone.md"]
         )
@@ -458,7 +458,7 @@ def test_documents_of_unreadable_files_have_not_vanished() -> None:
 
 def test_plan_takes_linear_time_for_many_vanished_and_unreadable_files() -> None:
     def plan(n: int) -> Plan:
-        documents = [Stored(i, f"/n/gone{i}.md", f"text {i}", f"/n/gone{i}.md") for i in range(n)]
+        documents = [FolderDocument(i, f"/n/gone{i}.md", f"text {i}", f"/n/gone{i}.md") for i in range(n)]
         failed = tuple(Failed(f"/n/sub/{i}", "why", is_folder=True) for i in range(n))
         return make_plan(Folder("/n", (), failed), documents, {})
 
@@ -467,7 +467,10 @@ def test_plan_takes_linear_time_for_many_vanished_and_unreadable_files() -> None
 
 
 def test_newest_of_several_documents_follows_its_file() -> None:
-    documents = [Stored(1, "/n/a.md", "older", "/n/a.md"), Stored(2, "/n/a.md", "old", "/n/a.md")]
+    documents = [
+        FolderDocument(1, "/n/a.md", "older", "/n/a.md"),
+        FolderDocument(2, "/n/a.md", "old", "/n/a.md"),
+    ]
     file = TextFile(Path("/n/a.md"), "/n/a.md", "new", 1)
     plan = make_plan(Folder("/n", (file,), ()), documents, {})
     assert [pair.document.id for pair in plan.changed] == [2]
