@@ -102,11 +102,17 @@ class FormCount(NamedTuple):
 
 
 class FormCounter(Protocol):
-    """Counts forms in visible passages; `has` says whether one of them has a form."""
+    """Counts forms in visible passages.
+
+    has    whether one of them has a form
+    share  counts it in as many as its share of capital letters takes
+    """
 
     def __call__(self, index: Index, form: str) -> FormCount: ...
 
     def has(self, index: Index, form: str) -> bool: ...
+
+    def share(self, index: Index, form: str) -> FormCount: ...
 
 
 class Index:

@@ -345,9 +345,10 @@ def has_form(index: Index, form: str) -> bool:
 
 def is_name(index: Index, form: str) -> bool:
     """Return whether an index has a form mostly with a capital letter."""
-    if not stored_count(index, form).n_capitals:
+    stored = stored_count(index, form)
+    if not stored.n_capitals:
         return False
-    n, n_capitals = _counts(index, form)
+    n, n_capitals = stored if index.count_form is None else index.count_form.share(index, form)
     return n_capitals > NAME_SHARE * n
 
 

@@ -33,7 +33,7 @@ from shoal.words.analysis import analyze_texts, stems_of
 
 MAX_READ = 16
 """Passages that are read for a form, at most."""
-SAMPLED = 64
+SAMPLED = 128
 """Passages of the library that are read for a form: viewers share them, and each counts the visible ones."""
 MAX_KNOWN = 10_000
 """Forms that are remembered for a view."""
@@ -68,7 +68,7 @@ class _Place(NamedTuple):
 
 class _Sample(NamedTuple):
     """The first passages of a library with the stem of a form: for each part its number, the ordinals of the
-    chunks, i64 (n,), and how often each has the form, and with a capital letter, i64 (2, n)."""
+    chunks, i64 (n,), and i64 (3, n): 1, how often each has the form, and with a capital letter."""
 
     parts: tuple[tuple[int, NDArray[np.int64], NDArray[np.int64]], ...]
 
@@ -103,7 +103,7 @@ class VisibleForms:
         cached = (index.whole or index).cached
         n_places, places = _places(index, form, MAX_READ)
         if n_places > MAX_READ:
-            n, n_capitals = self._count_sampled(index, form)
+            _, n, n_capitals = self._count_sampled(index, form)
             if not n:
                 n, n_capitals = self._count_spelled(form, places)
             if n:
@@ -131,35 +131,48 @@ class VisibleForms:
 
     def has(self, index: Index, form: str) -> bool:
         """Whether a visible passage has a form: mostly, one of the sample does."""
-        if form not in self._known and self._count_sampled(index, form).n:
+        if form not in self._known and self._count_sampled(index, form)[1]:
             return True
         return self(index, form).n > 0
 
-    def _count_sampled(self, index: Index, form: str) -> FormCount:
-        """Count the words that are spelled like a form in the visible ones of the first passages of the
-        library with its stem, which are read once for all viewers."""
+    def share(self, index: Index, form: str) -> FormCount:
+        """Counts with the same share of capital letters, mostly those of the sample alone."""
+        if form not in self._known:
+            n_places, n, n_capitals = self._count_sampled(index, form)
+            if n and n_places > MAX_READ:
+                return FormCount(n, n_capitals)
+        return self(index, form)
+
+    def _count_sampled(self, index: Index, form: str) -> tuple[int, int, int]:
+        """Count the visible ones of the first passages of the library with the stem of a form, which are read
+        once for all viewers, and in these the words that are spelled like it, and those with a capital."""
         whole = index.whole
         if whole is None:
-            return NONE
+            return 0, 0, 0
         samples: RecentlyUsed[str, _Sample] = whole.cached.setdefault(_Sample, RecentlyUsed(MAX_SHARED_BYTES))
         sample = samples.get(form)
         if sample is None:
             sample = self._read_sample(whole, form)
             samples.put(form, sample, sum(array.nbytes for parts in sample.parts for array in parts[1:]))
-        counts = [
-            own[:, live[ordinals]].sum(axis=1)
-            for number, ordinals, own in sample.parts
-            if (live := index.parts[number].live_chunks) is not None
-        ]
-        return FormCount(*np.sum(counts, axis=0).tolist()) if counts else NONE
+        n_places = n = n_capitals = 0
+        for number, ordinals, counts in sample.parts:
+            live = index.parts[number].live_chunks
+            assert live is not None, "a viewer has a mask of each part"
+            of_part = counts @ live[ordinals]
+            n_places, n, n_capitals = (
+                n_places + int(of_part[0]),
+                n + int(of_part[1]),
+                n_capitals + int(of_part[2]),
+            )
+        return n_places, n, n_capitals
 
     def _read_sample(self, whole: Index, form: str) -> _Sample:
         _, places = _places(whole, form, SAMPLED)
         texts = self._texts([place.chunk_id for place in places])
-        by_part: dict[int, list[tuple[int, FormCount]]] = {}
+        by_part: dict[int, list[tuple[int, tuple[int, int, int]]]] = {}
         for place in places:
             if place.in_text and place.chunk_id in texts:
-                counted = place.ordinal, _count_spellings(texts[place.chunk_id], form)
+                counted = place.ordinal, (1, *_count_spellings(texts[place.chunk_id], form))
                 by_part.setdefault(place.part, []).append(counted)
         return _Sample(
             tuple(
