@@ -1,6 +1,6 @@
 """How many of the notes that hooks show are wanted, by the least similarity (`SHOAL_HOOK_MIN_SIMILARITY`).
 
-usage: python -m benchmarks.hook_relevance
+usage: python -m benchmarks.hook_relevance [--encoder NAME]
 
 The 12 notes and 23 prompts and uses of tools below were written for this, with the notes that an agent would
 want for each. Prints precision and recall of the notes that are shown.
@@ -8,8 +8,8 @@ want for each. Prints precision and recall of the notes that are shown.
 
 from __future__ import annotations
 
+import argparse
 import tempfile
-from pathlib import Path
 from typing import Any
 
 from shoal import Engine
@@ -65,14 +65,20 @@ TOOLS: list[tuple[str, dict[str, Any], set[str]]] = [
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--encoder", default="disabled", help="as in SHOAL_ENCODER")
+    encoder = parser.parse_args().encoder
     wanted = {**PROMPTS, **{" ".join(tool_words(name, given)): labels for name, given, labels in TOOLS}}
     shown: list[tuple[float, bool]] = []
-    with tempfile.TemporaryDirectory() as folder, Engine(Path(folder) / "notes.db") as engine:
-        notes = engine.notes.of("default")
-        names = {notes.add(text).note.id: name for name, text in NOTES.items()}
-        for query, labels in wanted.items():
-            results = notes.search(query, top_k=engine.settings.hook_notes).results
-            shown += [(result.similarity, names[result.note.id] in labels) for result in results]
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(database_url=f"sqlite:///{folder}/notes.db", encoder=encoder)
+        with Engine(settings=settings) as engine:
+            notes = engine.notes.of("default")
+            names = {notes.add(text).note.id: name for name, text in NOTES.items()}
+            engine.notes.embed()
+            for query, labels in wanted.items():
+                results = notes.search(query, top_k=engine.settings.hook_notes).results
+                shown += [(result.similarity, names[result.note.id] in labels) for result in results]
     n_wanted = sum(map(len, wanted.values()))
     print(f"{len(NOTES)} notes, {len(wanted)} prompts and uses of tools, {n_wanted} wanted notes")
     for threshold in THRESHOLDS:

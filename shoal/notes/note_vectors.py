@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import EncoderError, ShoalError
-from shoal.notes.similarity import Embedded, TextFeatures
+from shoal.notes.note_index import NoteIndex
+from shoal.notes.similarity import TINY, Doubles, Embedded, Ints, TextFeatures
 from shoal.storage.database import Database, Snapshot
 
 if TYPE_CHECKING:
@@ -106,6 +108,34 @@ def owner_vectors(snapshot: Snapshot, owner: str, identity: EncoderIdentity) -> 
     numbers = np.frombuffer(b"".join(vector for _, vector in rows), dtype=STORED_TYPE)
     vectors = numbers.astype(np.float32).reshape(len(rows), identity.dimension)
     return OwnerVectors(np.array([note_id for note_id, _ in rows], dtype=np.int64), vectors)
+
+
+class NoteCosines(NamedTuple):
+    """The cosine of query and note at each place of an index, NaN without a vector, and the cosine that few
+    unrelated texts reach (`shoal.search.query_vectors`)."""
+
+    values: Doubles
+    floor: float
+
+    @classmethod
+    def of(cls, index: NoteIndex, note_ids: Ints, values: Doubles, floor: float) -> NoteCosines:
+        """Put the cosines of some notes in their places. `note_ids` ascend; both (n,)."""
+        at_places = np.full(len(index), math.nan)
+        if len(note_ids):
+            at = np.minimum(np.searchsorted(note_ids, index.note_ids), len(note_ids) - 1)
+            at_places = np.where(note_ids[at] == index.note_ids, values[at], math.nan)
+        return cls(at_places, floor)
+
+    @property
+    def above_floor(self) -> Doubles:
+        above: Doubles = np.nan_to_num(np.maximum(self.values - self.floor, 0.0))
+        return above
+
+    @property
+    def nearness(self) -> Doubles:
+        """The cosines, 0 at the floor, 1 at the most, NaN without a vector."""
+        near: Doubles = (self.values - self.floor) / max(1 - self.floor, TINY)
+        return near
 
 
 class NoteEmbedder:

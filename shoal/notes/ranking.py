@@ -36,6 +36,7 @@ from shoal.models.queries import QueryReef
 from shoal.notes.affinity import factor, similarity_of_share, tag_weights
 from shoal.notes.environment import Environment
 from shoal.notes.note_index import NO_DAY, NoteIndex, Occurrences, parse_list, parse_relevance
+from shoal.notes.note_vectors import NoteCosines
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.relevance import boost, is_filtered, relevance_in
 from shoal.scorer import Scorer
@@ -71,8 +72,11 @@ HALF_LIFE = 90
 """Days after which half of that is left."""
 OF_REEFS = 0.1
 """What the largest overlap adds to a score; all words of the query in one note add about 1."""
-OF_VECTORS = 0.3
-"""What the largest cosine adds to a score."""
+OF_VECTORS, OF_TURN_VECTORS = 0.9, 0.3
+"""What the largest cosine adds to the score of a note and of a turn. More is better for notes
+(`benchmarks/note_tasks.py`), and worse for turns (`benchmarks/locomo.py`)."""
+MOST_MARGIN = 0.3
+"""Largest difference of two nearnesses that counts."""
 OF_SIMILARITY = 0.2
 """What the largest similarity adds to a score."""
 TINY = 1e-9
@@ -147,28 +151,6 @@ class Step(NamedTuple):
     passes: Bools
 
 
-class NoteCosines(NamedTuple):
-    """The cosine of query and note at each place of an index, NaN without a vector, and the cosine that few
-    unrelated texts reach (`shoal.search.query_vectors`)."""
-
-    values: Doubles
-    floor: float
-
-    @classmethod
-    def of(cls, index: NoteIndex, note_ids: Ints, values: Doubles, floor: float) -> NoteCosines:
-        """Put the cosines of some notes in their places. `note_ids` ascend; both (n,)."""
-        at_places = np.full(len(index), math.nan)
-        if len(note_ids):
-            at = np.minimum(np.searchsorted(note_ids, index.note_ids), len(note_ids) - 1)
-            at_places = np.where(note_ids[at] == index.note_ids, values[at], math.nan)
-        return cls(at_places, floor)
-
-    @property
-    def above_floor(self) -> Doubles:
-        above: Doubles = np.nan_to_num(np.maximum(self.values - self.floor, 0.0))
-        return above
-
-
 @dataclass(frozen=True)
 class NoteRanking:
     """The notes that a signal matches, in any order; every array has an element for each.
@@ -176,7 +158,7 @@ class NoteRanking:
     places                   in the index
     words, reefs             raw scores, in units of 1 / UNIT and 1 / OVERLAP_UNIT
     words_part to recency_part   what each signal adds
-    cosine                   NaN without a vector
+    cosine, nearness         NaN without a vector (`NoteCosines`)
     fact_ids                 the fact of each, 0 for a note that replaced none
     is_turn, is_named, is_question   of turns: all, those whose speaker the query names, those that ask
     tag_similarity           NaN without tags to compare
@@ -195,6 +177,7 @@ class NoteRanking:
     reefs_part: Doubles
     vectors_part: Doubles
     cosine: Doubles
+    nearness: Doubles
     similarity_part: Doubles
     turn_part: Doubles
     recency_part: Doubles
@@ -229,6 +212,16 @@ class NoteRanking:
             return 0.0
         held = np.where(self.said_part > 0, self.said_part + self.reefs_part, 0.0) * ~self.is_question
         return min(max(float(held[self.is_named].max() - held[others].max()), -1.0), 1.0)
+
+    @functools.cached_property
+    def margins(self) -> Doubles:
+        """How much nearer to the query each note is than the nearest other result that is no turn, or than
+        the floor, at most MOST_MARGIN; NaN without a vector."""
+        of_results = np.where(self.is_result & ~self.is_turn, np.nan_to_num(self.nearness, nan=-1.0), -1.0)
+        first, second = np.partition(np.r_[of_results, 0.0, 0.0], -2)[[-1, -2]]
+        others = np.where(of_results >= first, second, first)
+        margins: Doubles = np.clip(self.nearness - others, -MOST_MARGIN, MOST_MARGIN)
+        return margins
 
     @functools.cached_property
     def own_signals(self) -> Doubles:
@@ -509,8 +502,10 @@ def rank_notes(
         names=scored.names,
         passage_part=np.multiply(scored.passages[places], OF_PASSAGE / whole, dtype=np.float64),
         reefs_part=OF_REEFS * reefs / max(int(reefs.max(initial=0)), 1),
-        vectors_part=OF_VECTORS * above / max(float(above.max(initial=0.0)), TINY),
+        vectors_part=np.where(is_turn, OF_TURN_VECTORS, OF_VECTORS)
+        * (above / max(float(above.max(initial=0.0)), TINY)),
         cosine=cosines.values[places],
+        nearness=cosines.nearness[places],
         similarity_part=np.zeros(len(places)),
         turn_part=np.where(is_turn, OF_SPEAKER * speakers - OF_QUESTION * is_question, 0.0),
         recency_part=_recency_parts(index, places),

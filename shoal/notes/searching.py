@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,11 +29,10 @@ from shoal.notes.context import NoteContext
 from shoal.notes.environment import Environment
 from shoal.notes.note_rows import NoteRows, PackedNote
 from shoal.notes.note_times import NoteTimes
-from shoal.notes.note_vectors import owner_vectors
+from shoal.notes.note_vectors import NoteCosines, owner_vectors
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.ranking import (
     MAX_COMPARED,
-    NoteCosines,
     NoteFilters,
     NoteQuery,
     NoteRanking,
@@ -43,7 +43,13 @@ from shoal.notes.ranking import (
 )
 from shoal.notes.reasons import note_reasons
 from shoal.notes.session_rows import SessionRows
-from shoal.notes.similarity import RecallSimilarities, TextFeatures, recall_similarities, turn_similarity
+from shoal.notes.similarity import (
+    RecallSimilarities,
+    TextFeatures,
+    recall_similarities,
+    turn_similarity,
+    vector_similarity,
+)
 from shoal.notes.texts import all_features
 from shoal.scorer import Scorer
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot
@@ -138,7 +144,7 @@ def explain(
         found = FoundNotes(context, snapshot, owner, request, vector)
         ordinal = found.ranking.ordinal_of(note_id) if note.is_active else None
         [packed] = found.rows.packed([note_id])
-        similarity = found.similarity(packed, note.kind == TURN)
+        similarity = found.similarity(packed, ordinal)
         place = found.index.place_of(note_id)
         words = () if place is None else matched_words(found.index, found.query.terms, [place])[0]
         reefs = found.shared_reefs(packed)
@@ -201,12 +207,11 @@ class FoundNotes:
             return ("the query has only common words, which say nothing about a subject",)
         return ()
 
-    def similarity(self, note: PackedNote, is_turn: bool) -> float:
-        """How well a note answers the query."""
-        found = self._similarities([note])
-        if is_turn:
-            return turn_similarity(float(found.matched[0]), self._support)
-        return float(found.values[0])
+    def similarity(self, note: PackedNote, ordinal: int | None) -> float:
+        """How well a note answers the query, whether it is among those that were compared or not."""
+        if ordinal is not None and ordinal in self._similarity:
+            return self._answers([ordinal])[ordinal]
+        return float(self._similarities([note]).values[0])
 
     def _similarities(self, notes: Sequence[PackedNote]) -> RecallSimilarities:
         question = TextFeatures.of(self.scorer, self.query.text)
@@ -230,23 +235,26 @@ class FoundNotes:
             {ordinal: matched[note_id] for ordinal, note_id in places.items()},
         )
 
-    def _of_facts(self, ordinals: Sequence[int]) -> dict[int, float]:
-        """How well each of some notes answers; of a note, as well as the best of its fact."""
+    def _answers(self, ordinals: Sequence[int]) -> dict[int, float]:
+        """How well each of some notes answers, or the best note of its fact."""
         values = np.zeros(len(self.ranking.places))
-        for ordinal, value in self._similarity.items():
-            values[ordinal] = value
+        for ordinal in self._similarity:
+            values[ordinal] = self._answer(ordinal)
         best = self.ranking.best_of_facts(values)
-        return {
-            ordinal: turn_similarity(self._matched[ordinal], self._support)
-            if self.ranking.is_turn[ordinal]
-            else float(best[ordinal])
-            for ordinal in ordinals
-        }
+        return {ordinal: float(best[ordinal]) for ordinal in ordinals}
+
+    def _answer(self, ordinal: int) -> float:
+        matched, nearness = self._matched[ordinal], float(self.ranking.nearness[ordinal])
+        if self.ranking.is_turn[ordinal]:
+            return turn_similarity(matched, self._support)
+        if math.isnan(nearness) or self._similarity[ordinal] == 1.0:
+            return self._similarity[ordinal]
+        return vector_similarity(matched, nearness, float(self.ranking.margins[ordinal]))
 
     def results(self, request: NoteSearch, *, include_scores: bool = False) -> list[NoteResult]:
         """The best results that are similar enough, best first."""
         best = self.ranking.first(MAX_COMPARED)
-        similarity = self._of_facts(best)
+        similarity = self._answers(best)
         ordinals = [each for each in best if similarity[each] >= request.threshold][: request.top_k]
         if not ordinals:
             return []

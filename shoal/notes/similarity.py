@@ -112,6 +112,15 @@ questions; those of another conversation have a fifth of the weight of those wit
 (`benchmarks/locomo.py`)."""
 
 
+LEAST_NEARNESS = -0.3
+"""Vectors that are further apart count as this far."""
+VECTOR_ANSWERS = Weights(-2.06, (2.36, 6.08, 11.84))
+"""The same of a note with a vector, by the share of the question that it matches, `NoteRanking.nearness` and
+`NoteRanking.margins`. Fitted with all-MiniLM-L6-v2 in 8 bits on half of the questions of
+`benchmarks/similarity.py` and of the tasks and prompts of `benchmarks/note_tasks.py`, and shifted so that 0.3
+suits hooks with and without an encoder."""
+
+
 class Embedded(NamedTuple):
     """The vector of a text, (dimension,), of length 1, and the mean cosine of unrelated texts."""
 
@@ -261,6 +270,16 @@ def recall_similarities(
     found = _compare(question, notes, names)
     measures = _recall_columns(found)
     return RecallSimilarities(_with_equal(question, notes, lenient.probabilities(measures)), found.matched)
+
+
+def vector_similarity(matched: float, nearness: float, margin: float) -> float:
+    """Return how well a note with a vector answers a question of which it matches a share.
+
+    `nearness`: of both vectors; `margin`: how much nearer it is than any other note (`NoteRanking`). A note
+    that is hardly nearer than others is hardly better.
+    """
+    measures = np.array([[matched, max(nearness, LEAST_NEARNESS), margin]])
+    return round(float(VECTOR_ANSWERS.probabilities(measures)[0]), DIGITS)
 
 
 def turn_similarity(matched: float, support: float) -> float:

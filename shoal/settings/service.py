@@ -316,9 +316,8 @@ class NoteSettings:
         "names of tools, separated by commas, before whose use the hook shows no notes",
     )
     hook_notes: int = setting(3, "most notes that a hook shows for a prompt or a tool", between(1, 50))
-    # benchmarks/hook_relevance.py: precision 0.20 and recall 0.78 with 0, 0.85 and 0.61 with 0.2.
     hook_min_similarity: float = setting(
-        0.2,
+        0.3,
         "lowest similarity of a note to the prompt or the tool at which a hook shows it, 0 to 1",
         between(0, 1),
     )

@@ -61,8 +61,8 @@ def test_note_is_shown_once_in_a_session(engine: Engine, notes: OwnerNotes, agen
     lava, rain = notes.add(LAVA).note, notes.add(RAIN).note
     assert LAVA in agent("prompt", prompt="Why does lava of a volcano cool?")
     assert agent("prompt", prompt="Why does lava of a volcano cool?") == ""
-    assert RAIN in agent("tool-use", tool_name="Bash", tool_input={"command": "grep monsoon rain.txt"})
-    assert agent("tool-use", tool_name="Bash", tool_input={"command": "grep monsoon rain.txt"}) == ""
+    assert RAIN in agent("tool-use", tool_name="Bash", tool_input={"command": "grep monsoon coast-rain.txt"})
+    assert agent("tool-use", tool_name="Bash", tool_input={"command": "grep monsoon coast-rain.txt"}) == ""
     assert LAVA in Agent(engine, "s2")("prompt", prompt="Why does lava of a volcano cool?")
     assert notes.get(lava.id).times_matched == 2
     assert notes.get(lava.id).repo_matches == {"web": 2}
@@ -128,7 +128,10 @@ def test_server_of_a_tool_counts_as_connected(notes: OwnerNotes, agent: Agent) -
 
 def test_log_of_events_keeps_no_secrets(engine: Engine, notes: OwnerNotes, agent: Agent) -> None:
     notes.add(LAVA)
-    prompt = "lava: use token=hunter2hunter and AKIA4EXAMPLE9876KEYS5 for the volcano " + "x" * 20_000
+    prompt = (
+        "lava, basalt and ash: use token=hunter2hunter and AKIA4EXAMPLE9876KEYS5 for the volcano "
+        + "x" * 20_000
+    )
     assert LAVA in agent("prompt", prompt=prompt)
     [event] = events(engine)
     assert "hunter2" not in event[3]
