@@ -19,6 +19,7 @@ date after `now` has the age 0, and a document without a date gets nothing.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 import weakref
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ from shoal.storage.database import Snapshot
 
 FIRST_DEPTH = 100
 """Best chunks sorted in the first round. For a page of ten, the limit per document rarely needs more."""
-DEPTH_FACTOR = 16
+DEPTH_FACTOR = 4
 """Growth of the depth per round when a round yields too few results."""
 
 
@@ -153,7 +154,13 @@ class Order:
             chosen.append(places[found > last])
             n -= len(chosen[-1])
             is_left = is_left & (level == last)
-        return np.concatenate([*chosen, best_places(self.keys, n, is_left)])
+        best = None if self.levels else self._best_of_runs
+        return np.concatenate([*chosen, best_places(self.keys, n, is_left, best_of_runs=best)])
+
+    @functools.cached_property
+    def _best_of_runs(self) -> Keys:
+        """The best key of a result in each run, for all rounds."""
+        return find_best_of_runs(self.keys, self.is_result)
 
     def _not_behind(self, place: int, among: NDArray[np.bool_]) -> NDArray[np.int64]:
         """The places of chunks that come before one, and of those that are equal to it."""
@@ -171,16 +178,27 @@ def per_document(limit: DocumentLimit, most: int) -> int:
     return limit.n if isinstance(limit, BestFirst) else limit
 
 
+def find_best_of_runs(keys: Keys, is_eligible: NDArray[np.bool_] | None = None) -> Keys:
+    """Return the best key in each run of RUN places, -1 for a run without an eligible one."""
+    return kernels.active().best_of_runs(keys, _ALL if is_eligible is None else is_eligible, RUN)
+
+
 def best_places(
-    keys: Keys, n: int, is_eligible: NDArray[np.bool_] | None = None, *, least: int = 0
+    keys: Keys,
+    n: int,
+    is_eligible: NDArray[np.bool_] | None = None,
+    *,
+    least: int = 0,
+    best_of_runs: Keys | None = None,
 ) -> NDArray[np.int64]:
     """Return the places of the `n` best keys and of those tied with the last, ascending; all if there are
     fewer.
 
     Only keys of at least `least` count, and only where `is_eligible` holds. If n runs have a key of at least
-    t, n keys are at least t, so runs whose best key is below need no look.
+    t, n keys are at least t, so runs whose best key is below need no look. `best_of_runs`: these keys, if
+    already known.
     """
-    best = kernels.active().best_of_runs(keys, _ALL if is_eligible is None else is_eligible, RUN)
+    best = find_best_of_runs(keys, is_eligible) if best_of_runs is None else best_of_runs
     is_chosen = best >= least
     if n < len(best):
         is_chosen &= best >= np.partition(best, len(best) - n)[len(best) - n]

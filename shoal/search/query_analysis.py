@@ -262,10 +262,10 @@ def _near(
     written = []
     for each, matches in zip(forms, find(library.index, [IndexTerm((each,)) for each in forms]), strict=True):
         mask = matches.mask() if is_met is None else matches.mask() & is_met
-        place = int(np.argmax(mask))
-        if mask[place]:
-            (chunk_id,) = library.index.chunk_ids(np.array([place])).tolist()
-            written.append(_as_written(snapshot, chunk_id, each))
+        chunk_ids = library.index.chunk_ids(np.flatnonzero(mask))
+        if len(chunk_ids):
+            # The order of places depends on the segments.
+            written.append(_as_written(snapshot, int(chunk_ids.min()), each))
     return written[:MAX_NEAR]
 
 

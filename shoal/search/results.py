@@ -8,6 +8,7 @@ be compared with the scores of passages.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ CITE = """
     JOIN sections s ON s.id = c.section_id
     WHERE c.id IN ({ids})
 """
+MAX_PATHS = 256
+"""Section paths that are kept as read: results of a search read each several times."""
 MAX_REEFS = 5
 """Reefs that summarize a document."""
 MAX_KEPT = 10_000
@@ -109,7 +112,8 @@ def build_results(
     places = np.array([chunk.place for chunk in ranked])
     coverage = analyzed_query.term_statistics.term_coverage(analyzed_query.matches, chunk_ids, places)
     texts = [row["text"] for row in in_order]
-    words, heads = TextWords(texts, [names_of(row) for row in in_order]).by_group()
+    names = [names_of(row) for row in in_order]
+    words, heads = TextWords(texts, names).by_group()
     highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode), words)
     evidence = find_evidence(comparable, analyzed_query, chunk_ids, coverage, words, heads)
     finder = ReasonFinder(analyzed_query, library, scorer, label_threshold)
@@ -119,7 +123,7 @@ def build_results(
             Passage(
                 chunk,
                 row["text"],
-                names_of(row),
+                head,
                 in_text,
                 in_head,
                 forms,
@@ -128,9 +132,10 @@ def build_results(
                 reefs.get(chunk.chunk_id, {}),
             )
         )
-        for chunk, row, in_text, in_head, forms in zip(
+        for chunk, row, head, in_text, in_head, forms in zip(
             ranked,
             in_order,
+            names,
             words.find(finder.stems),
             heads.find(finder.stems),
             words.forms_of_each(),
@@ -185,7 +190,7 @@ def _document_ids(ranked: Sequence[Ranked]) -> list[int]:
 def _anchor(row: Any, library: LibraryIndex) -> Anchor:
     """What the place, the modality and the evidence of a result follow from."""
     place, metadata = place_from_json(row["locator"]), library.shown(json.loads(row["metadata"]))
-    modality = modality_of(place, json.loads(row["section_path"]), metadata, row["source_path"])
+    modality = modality_of(place, headings_of(row["section_path"]), metadata, row["source_path"])
     return Anchor(row["id"], row["document_id"], place, modality, metadata, row["source_path"])
 
 
@@ -198,7 +203,7 @@ def matched_terms(
     """Return the matched terms of each chunk. `rows` have document_id, title, section_path and text."""
     chunks = [
         ChunkTexts(
-            row["title"], json.loads(row["section_path"]), row["text"], tags.get(row["document_id"], ())
+            row["title"], headings_of(row["section_path"]), row["text"], tags.get(row["document_id"], ())
         )
         for row in rows
     ]
@@ -214,7 +219,13 @@ def names_of(row: Any) -> str:
 
 def title_and_headings(row: Any) -> str:
     """Return the title and the headings of a chunk as one text."""
-    return "\n".join([row["title"], *json.loads(row["section_path"])])
+    return "\n".join([row["title"], *headings_of(row["section_path"])])
+
+
+@functools.lru_cache(maxsize=MAX_PATHS)
+def headings_of(section_path: str) -> tuple[str, ...]:
+    """Return the headings of a section, which are stored as JSON."""
+    return tuple(json.loads(section_path))
 
 
 def reef_part(ranked: Ranked, mode: SearchMode, analyzed_query: AnalyzedQuery) -> float:
@@ -402,7 +413,7 @@ def _result(
         end_char=row["end_char"],
         start_line=row["start_line"],
         end_line=row["end_line"],
-        section_path=tuple(json.loads(row["section_path"])),
+        section_path=headings_of(row["section_path"]),
         confidence=row["confidence"],
         coverage=row["coverage"],
         top_reef_name=labels[0].reef_name if labels else None,

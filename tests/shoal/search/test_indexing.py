@@ -39,7 +39,7 @@ from shoal.index.upkeep import read_documents, rebuild_index, update_index
 from shoal.models.documents import DocFormat
 from shoal.models.queries import QueryReef
 from shoal.models.search import SearchMode
-from shoal.search import library_index
+from shoal.search import library_index, query_analysis
 from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.ranking import Ranked
 from shoal.storage import document_writer
@@ -228,6 +228,24 @@ def test_few_segments_are_left_once_no_documents_follow(
     update_index(database, lambda: True)
     assert [row.n_documents for row in segments(database)] == [4]
     assert_found(database, 4)
+
+
+def test_a_near_number_is_written_as_in_the_first_passage_in_any_order_of_segments(
+    database: Database,
+) -> None:
+    with database.write() as transaction:
+        for text in ("It takes 1,000 volts.", "It takes 1000 volts."):
+            document_writer.insert_document(transaction, make_scored([text]), now=timestamp())
+    with database.snapshot() as snapshot:
+        parts = [
+            (Segment(segment_bytes(read_documents(snapshot, [document_id]), TERMS)), [])
+            for document_id in (1, 2)
+        ]
+        written = [
+            query_analysis._near(snapshot, LibraryIndex(Index(order)), "10000", None)
+            for order in (parts, parts[::-1])
+        ]
+    assert written == [["1,000"], ["1,000"]]
 
 
 def segments(database: Database) -> list[SegmentRow]:
