@@ -6,11 +6,10 @@ import email.policy
 from email.message import EmailMessage
 
 import pytest
+from converters import convert_eml, convert_epub, convert_mbox
 from sample_files import eml, epub, html_eml, mbox
 
 from shoal.conversion.converted import ConversionError, Converted
-from shoal.conversion.epub import convert_epub
-from shoal.conversion.mail import convert_eml, convert_mbox
 from shoal.models.files import LocatorKind
 
 

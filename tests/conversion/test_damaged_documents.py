@@ -8,6 +8,15 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from converters import (
+    convert_csv,
+    convert_docx,
+    convert_opendocument,
+    convert_pdf,
+    convert_pptx,
+    convert_rtf,
+    convert_xlsx,
+)
 from office_files import (
     docx,
     heading,
@@ -26,14 +35,7 @@ from pdf_files import Text, pdf, prose
 from sample_files import assert_says_what_to_do
 
 from shoal.conversion.converted import ConversionError, Converted, Converter
-from shoal.conversion.delimited import convert_csv
-from shoal.conversion.docx import convert_docx
-from shoal.conversion.opendocument import convert_opendocument
 from shoal.conversion.package import Package
-from shoal.conversion.pdf import convert_pdf
-from shoal.conversion.pptx import convert_pptx
-from shoal.conversion.rtf import convert_rtf
-from shoal.conversion.spreadsheets import convert_xlsx
 
 CODES = frozenset(["encrypted", "broken", "no_text", "too_large", "unsupported"])
 N_DAMAGED = 100

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import random
@@ -11,11 +10,11 @@ import zipfile
 from collections.abc import Callable
 
 import pytest
+from converters import converter_of
 from sample_files import HTML, assert_says_what_to_do, epub, sample_files
 
 from shoal.conversion import package
-from shoal.conversion.converted import ConversionError, Converted, Converter, shortened
-from shoal.conversion.file_kinds import FILE_KINDS
+from shoal.conversion.converted import ConversionError, Converted, shortened
 from shoal.conversion.recognition import recognise
 
 SAMPLES = sample_files()
@@ -23,12 +22,6 @@ CODES = frozenset(["encrypted", "broken", "no_text", "too_large", "missing_extra
 N_DAMAGED = 100
 SECONDS = 20.0
 """Processor time for a hostile file: ten times what the slowest takes."""
-
-
-def converter_of(kind_id: str) -> Converter:
-    module, _, function = (FILE_KINDS[kind_id].converter or "").partition(":")
-    converter: Converter = getattr(importlib.import_module(module), function)
-    return converter
 
 
 def convert(kind_id: str, data: bytes, name: str) -> Converted | ConversionError:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from converters import (
+    convert_docx,
+    convert_eml,
+    convert_epub,
+    convert_html,
+    convert_opendocument,
+    convert_pdf,
+    convert_pptx,
+    convert_rtf,
+)
 from office_files import docx, opendocument, paragraph, pptx, shape
 from pdf_files import Text, pdf
 from sample_files import eml, epub
 
-from shoal.conversion.docx import convert_docx
-from shoal.conversion.epub import convert_epub
-from shoal.conversion.mail import convert_eml
 from shoal.conversion.metadata import MAX_TEXT_CHARS, MAX_TEXTS, described, iso_date
-from shoal.conversion.opendocument import convert_opendocument
-from shoal.conversion.pdf import convert_pdf
-from shoal.conversion.pptx import convert_pptx
-from shoal.conversion.rtf import convert_rtf
-from shoal.conversion.web_pages import convert_html
 
 CORE = (
     '<p:coreProperties xmlns:p="p" xmlns:dc="d" xmlns:t="t"><dc:creator>Ann Lee; Bob</dc:creator><dc:subject>Sea</dc:subject>'

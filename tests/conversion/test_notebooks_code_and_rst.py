@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from converters import convert_notebook, convert_rst, convert_source
 from fake_scorer import FakeScorer
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +15,7 @@ from sample_files import NOTEBOOK, PYTHON, RST
 
 from shoal.conversion import restructured_text
 from shoal.conversion.converted import ConversionError
-from shoal.conversion.restructured_text import convert_rst
-from shoal.conversion.source_code import MAX_OUTPUT_CHARS, convert_notebook, convert_source
+from shoal.conversion.source_code import MAX_OUTPUT_CHARS
 from shoal.engine import Engine
 from shoal.formats.markdown import parse_markdown
 from shoal.models.files import LocatorKind

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from compound_files import compound, msg, xls
+from converters import convert_doc, convert_msg, convert_ppt, convert_workbook
 from sample_files import assert_says_what_to_do
 
 from shoal.conversion.converted import ConversionError
-from shoal.conversion.old_office import convert_doc, convert_ppt, convert_workbook
-from shoal.conversion.outlook import convert_msg, unpack_rtf
+from shoal.conversion.outlook import unpack_rtf
 from shoal.conversion.process import ConversionProcess
 from shoal.conversion.recognition import recognise
 

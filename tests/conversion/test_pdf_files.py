@@ -6,10 +6,10 @@ import shutil
 import subprocess
 
 import pytest
+from converters import convert_pdf
 from pdf_files import ENCRYPTED, Text, pdf, prose
 
 from shoal.conversion.converted import ConversionError, Converted
-from shoal.conversion.pdf import convert_pdf
 from shoal.conversion.pdf_lines import Cell, Word, cells_of_words, logical_order, symbol
 
 PROSE = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from converters import convert_csv, convert_html, convert_opendocument, convert_pptx, convert_xlsx
 from office_files import (
     CHART_TEXT,
     chart,
@@ -20,11 +21,7 @@ from office_files import (
 
 from shoal.conversion import spreadsheets
 from shoal.conversion.converted import ConversionError, Converted
-from shoal.conversion.delimited import convert_csv
-from shoal.conversion.opendocument import convert_opendocument
-from shoal.conversion.pptx import convert_pptx
-from shoal.conversion.spreadsheets import MAX_CELLS, MAX_ROWS_OF_PLACE, convert_xlsx
-from shoal.conversion.web_pages import convert_html
+from shoal.conversion.spreadsheets import MAX_CELLS, MAX_ROWS_OF_PLACE
 from shoal.models.files import LocatorKind
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from converters import convert_subtitles, convert_transcript
 from sample_files import SRT, TRANSCRIPT, VTT
 
 from shoal.conversion.converted import Converted
 from shoal.conversion.recognition import read_frame_heading, read_timed_line
-from shoal.conversion.transcripts import WINDOW_SECONDS, convert_subtitles, convert_transcript
+from shoal.conversion.transcripts import WINDOW_SECONDS
 from shoal.formats.markdown import parse_markdown
 from shoal.models.files import LocatorKind
 

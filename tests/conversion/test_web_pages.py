@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from converters import convert_html, convert_mhtml
 from sample_files import HTML, mhtml
 
 from shoal.conversion.converted import ConversionError, Converted
 from shoal.conversion.html_tree import parse_html
-from shoal.conversion.web_pages import convert_html, convert_mhtml
 from shoal.formats.markdown import parse_markdown
 from shoal.models.documents import DocFormat
 

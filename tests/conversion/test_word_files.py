@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from converters import convert_docx, convert_opendocument, convert_rtf
 from office_files import (
     CHART_TEXT,
     chart,
@@ -17,9 +18,6 @@ from office_files import (
 
 from shoal.conversion import package as limits
 from shoal.conversion.converted import ConversionError
-from shoal.conversion.docx import convert_docx
-from shoal.conversion.opendocument import convert_opendocument
-from shoal.conversion.rtf import convert_rtf
 from shoal.formats.markdown import parse_markdown
 from shoal.models.files import Removed
 
