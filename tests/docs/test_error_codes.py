@@ -6,7 +6,7 @@ import importlib
 import re
 from pathlib import Path
 
-from shoal.client.errors import ClientError
+from shoal.client import ClientError
 from shoal.errors import (
     CONVERSION_CODES,
     FETCH_CODES,

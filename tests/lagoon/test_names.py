@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lagoon import ReefScorer, SectionStart
-from lagoon.analysis import TextSentences
+from lagoon import ReefScorer, SectionStart, TextSentences
 from lagoon.sentences import split_sentences
 
 FRUITS = "fruits and orchards"

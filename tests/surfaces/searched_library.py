@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from shoal.declared.filters import SearchFilters
+from shoal import SearchFilters
 from shoal.declared.search import SearchArguments
 from shoal.engine import Engine
 

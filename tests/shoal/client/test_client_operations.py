@@ -23,6 +23,7 @@ from live_service import LiveService, live
 from waiting import DEADLINE_SECONDS, until
 from web_server import running
 
+from shoal import SearchFilters
 from shoal.client import (
     AsyncClient,
     BusyError,
@@ -39,7 +40,6 @@ from shoal.client import (
     make_token,
 )
 from shoal.declared.documents import DocumentFields
-from shoal.declared.filters import SearchFilters
 from shoal.declared.notes import NewNote, NoteChanges, NoteListArguments, NoteSearchArguments, RecallArguments
 from shoal.declared.search import SearchArguments
 from shoal.engine import Engine

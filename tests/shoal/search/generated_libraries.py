@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
 
-from shoal.declared.filters import SearchFilters
+from shoal import SearchFilters
 from shoal.models.documents import DocFormat, ScoredDocument
 from shoal.models.queries import QueryInfo, QueryReef
 from shoal.models.search import Fusion, SearchMode, TagsMatch, Weights

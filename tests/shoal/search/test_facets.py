@@ -25,7 +25,7 @@ from generated_libraries import (
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shoal.declared.filters import SearchFilters
+from shoal import SearchFilters
 from shoal.declared.search import MAX_FACETS
 from shoal.errors import QueryError
 from shoal.facets.counting import toggled

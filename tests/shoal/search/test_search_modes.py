@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ranking_model import ModelRanking
 
-from shoal.declared.filters import SearchFilters
+from shoal import SearchFilters
 from shoal.models.documents import DocFormat
 from shoal.models.queries import QueryReef
 from shoal.models.search import BUILT_IN, Fusion, SearchMode, Weights

@@ -29,7 +29,7 @@ from postgres_schemas import sqlite_only
 from ranking_model import ModelRanking, read_documents
 from scored_documents import CHECKSUM, make_scored
 
-from shoal.declared.filters import SearchFilters
+from shoal import SearchFilters
 from shoal.index.upkeep import update_index
 from shoal.models.documents import DocFormat
 from shoal.models.queries import QueryReef

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal import SearchFilters
 from shoal.declared.arguments import MAX_IDS
-from shoal.declared.filters import SearchFilters
 from shoal.errors import QueryError
 from shoal.models.documents import DocFormat
 from shoal.models.search import TagsMatch
