@@ -338,6 +338,7 @@ BODY: dict[str, Any] = {
                     "tags": {"type": "string", "description": "comma-separated; for all files"},
                     "metadata": {"type": "string", "description": "a JSON object; for all files"},
                     "format": {"type": "string", "enum": ["markdown", "plaintext"]},
+                    "language": {"type": "string", "description": "such as de; for all files"},
                     "chunk_tokens": {"type": "string", "description": "such as 300-800; for all files"},
                     "allow": {"type": "string", "description": "comma-separated; who may see all files"},
                     "deny": {"type": "string", "description": "comma-separated; who may not see them"},

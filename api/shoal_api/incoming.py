@@ -212,6 +212,7 @@ class Common:
     metadata: dict[str, Any] | None = None
     format: str | None = None
     chunk_tokens: str | None = None
+    language: str | None = None
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] | None = None
 
@@ -314,6 +315,7 @@ def _draft(
             tags=common.tags,
             metadata=common.metadata,
             chunk_tokens=common.chunk_tokens,
+            language=common.language,
             allow=common.allow,
             deny=common.deny,
             source_path=path,
@@ -371,6 +373,7 @@ def _common(fields: dict[str, list[bytes]], settings: Settings) -> Common:
         metadata=_metadata(texts.get("metadata", [])),
         format=next(filter(None, texts.get("format", [])), None),
         chunk_tokens=next(filter(None, texts.get("chunk_tokens", [])), None),
+        language=next(filter(None, texts.get("language", [])), None),
         allow=lists.get("allow"),
         deny=lists.get("deny"),
     )
@@ -382,6 +385,7 @@ def _common(fields: dict[str, list[bytes]], settings: Settings) -> Common:
         tags=common.tags,
         metadata=common.metadata,
         chunk_tokens=common.chunk_tokens,
+        language=common.language,
         allow=common.allow,
         deny=common.deny,
     )

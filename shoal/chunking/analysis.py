@@ -37,6 +37,8 @@ from shoal.scorer import AnalysisOptions, Scorer, Topic
 from shoal.settings import Settings
 from shoal.storage.profiles import PROBABILITY_STEPS, Profiles
 from shoal.storage.staleness import pack_words
+from shoal.support.languages import ENGLISH
+from shoal.words.detection import languages_of_passages
 
 # English prose of any age has a coverage over 0.8 (benchmarks/chunk_audit.py prints it); chunks of German,
 # French, Spanish, Italian and Latin had 0.18 to 0.39. Texts of a few words are not judged. From two sentences
@@ -380,6 +382,9 @@ def _scored_document(
     """Build a scored document, and take the profiles of its topics from `profiles`."""
     draft, parsed = analyzed.draft, analyzed.parsed
     chunks = build_chunks(draft.content, parsed.sentences, analyzed.firsts, topics, profiles, draft.locators)
+    language, of_chunks = languages_of_passages([chunk.text for chunk in chunks], draft.language)
+    if any(code != ENGLISH for code in of_chunks):
+        chunks = tuple(map(_in_language, chunks, of_chunks))
     left_out = _outside_chunks(parsed.left_out, chunks)
     n_words = sum(topic.n_words for topic in topics)
     matched = sum(topic.matched_words for topic in topics)
@@ -399,7 +404,12 @@ def _scored_document(
         reefs=scorer.reefs,
         islands=scorer.islands,
         unknown_words=_unknown_words(analyzed.contexts, topics, scorer) if scorer.can_learn else None,
+        language=language,
     )
+
+
+def _in_language(chunk: Chunk, code: str) -> Chunk:
+    return dataclasses.replace(chunk, language=code)
 
 
 def _unknown_words(contexts: Sequence[str], topics: Sequence[Any], scorer: Scorer) -> bytes:

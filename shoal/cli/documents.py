@@ -29,6 +29,7 @@ from shoal.cli.session import (
     InterruptedCommandError,
     Key,
     Session,
+    TextLanguage,
     command,
     is_url,
     json_form,
@@ -170,6 +171,7 @@ def ingest_files(
     tags: Sequence[str],
     *,
     folder: Path | None = None,
+    language: str | None = None,
     chunk_tokens: str | None = None,
     processes: int = 1,
     on_conflict: OnConflict = OnConflict.keep,
@@ -200,6 +202,7 @@ def ingest_files(
                     settings=engine.settings,
                     tags=tags,
                     source_path=source_path,
+                    language=language,
                     chunk_tokens=chunk_tokens,
                 )
             except RefusedKindError as error:
@@ -255,6 +258,7 @@ def ingest(
     format: Annotated[  # noqa: A002 - the name of the option
         str, typer.Option(metavar="/".join(FORMATS), help="Format of the files. auto: by extension.")
     ] = AUTO,
+    language: TextLanguage = None,
     chunk_tokens: ChunkTokens = None,
     replace: Annotated[
         int | None,
@@ -306,7 +310,7 @@ def ingest(
             try:
                 if is_url(path):
                     result = engine.ingest_url(
-                        path, title=title, tags=split_tags(tags), chunk_tokens=chunk_tokens
+                        path, title=title, tags=split_tags(tags), language=language, chunk_tokens=chunk_tokens
                     )
                 elif replace is None:
                     result = engine.ingest_file(
@@ -314,6 +318,7 @@ def ingest(
                         title=title,
                         format=file_format,
                         tags=split_tags(tags),
+                        language=language,
                         chunk_tokens=chunk_tokens,
                     )
                 else:
@@ -324,6 +329,7 @@ def ingest(
                         title=title,
                         format=file_format,
                         tags=new_tags,
+                        language=language,
                         chunk_tokens=chunk_tokens,
                     )
                 outcome = FileOutcome.of(path, size, result)
@@ -340,6 +346,7 @@ def ingest_dir(
         Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="Folder of texts.")
     ],
     tags: Tags = None,
+    language: TextLanguage = None,
     chunk_tokens: ChunkTokens = None,
     recursive: Annotated[bool, typer.Option(help="Include subfolders.")] = True,
     workers: Annotated[
@@ -389,6 +396,7 @@ def ingest_dir(
             files,
             split_tags(tags),
             folder=folder,
+            language=language,
             chunk_tokens=chunk_tokens,
             processes=workers,
             on_conflict=on_conflict,

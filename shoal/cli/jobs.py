@@ -24,6 +24,7 @@ from shoal.cli.session import (
     Limit,
     Offset,
     Session,
+    TextLanguage,
     command,
     is_url,
     json_form,
@@ -168,6 +169,7 @@ def upload(
         str | None,
         typer.Option("--tags", metavar="A,B", help="Tags for every document, separated by commas."),
     ] = None,
+    language: TextLanguage = None,
     chunk_tokens: ChunkTokens = None,
     on_conflict: OnConflictOption = OnConflict.keep,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the job.")] = False,
@@ -202,7 +204,7 @@ def upload(
     if urls:
         if len(urls) < len(paths):
             raise typer.BadParameter("URLs are a job of their own; upload them alone", param_hint="PATH")
-        _upload_urls(session, urls, split_tags(tags), chunk_tokens, server, key, wait=wait)
+        _upload_urls(session, urls, split_tags(tags), language, chunk_tokens, server, key, wait=wait)
         return
     chosen = selection_of(include, exclude, gitignore=gitignore)
     selection = select_files(session, [Path(path) for path in paths], chosen)
@@ -217,10 +219,10 @@ def upload(
     if (is_archive or is_records) and len(paths) > 1:
         kind = "an archive" if is_archive else "a file of records"
         raise typer.BadParameter(f"{kind} is a job of its own; upload it alone", param_hint="PATH")
-    if is_records and (tags or chunk_tokens):
-        raise typer.BadParameter(
-            "records have their own tags and tokens", param_hint="--tags" if tags else "--chunk-tokens"
-        )
+    given = {"--tags": tags, "--language": language, "--chunk-tokens": chunk_tokens}
+    if is_records and any(given.values()):
+        option = next(name for name, value in given.items() if value)
+        raise typer.BadParameter("records have their own tags, language and tokens", param_hint=option)
     with connect(session, server, key, command_name="shoal upload") as client:
         size = sum(file.size for file in files)
         with (
@@ -236,6 +238,7 @@ def upload(
                 job = client.upload_archive(
                     files[0],
                     tags=split_tags(tags),
+                    language=language,
                     chunk_tokens=chunk_tokens,
                     on_conflict=on_conflict,
                     sent=on_sent,
@@ -246,6 +249,7 @@ def upload(
                 job = client.upload(
                     files,
                     tags=split_tags(tags),
+                    language=language,
                     chunk_tokens=chunk_tokens,
                     on_conflict=on_conflict,
                     sent=on_sent,
@@ -260,6 +264,7 @@ def _upload_urls(
     session: Session,
     urls: Sequence[str],
     tags: Sequence[str],
+    language: str | None,
     chunk_tokens: str | None,
     server: str,
     key: str | None,
@@ -269,7 +274,10 @@ def _upload_urls(
     """Have a service fetch pages, as one job."""
     with connect(session, server, key, command_name="shoal upload") as client:
         job = client.upload_documents(
-            [{"url": url, "tags": list(tags), "chunk_tokens": chunk_tokens} for url in urls]
+            [
+                {"url": url, "tags": list(tags), "language": language, "chunk_tokens": chunk_tokens}
+                for url in urls
+            ]
         )
         job, report = _outcome_of(session, client, job, wait=wait)
     _print_outcome(session, job, report, waited=wait, server=client.server)

@@ -70,6 +70,14 @@ Key = Annotated[
         help="API key, if the service needs one. Prefer SHOAL_API_KEY: other users can see command lines.",
     ),
 ]
+TextLanguage = Annotated[
+    str | None,
+    typer.Option(
+        "--language",
+        metavar="CODE",
+        help="Language of the texts, such as de (ISO 639-1). Default: detected for each passage.",
+    ),
+]
 ChunkTokens = Annotated[
     str | None,
     typer.Option(

@@ -203,6 +203,7 @@ class Adding(Following):
         title: str | None = None,
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
+        language: str | None = None,
         chunk_tokens: str | None = None,
         allow: Sequence[str] | None = None,
         deny: Sequence[str] | None = None,
@@ -215,7 +216,7 @@ class Adding(Following):
         `duplicate`. Raises InvalidError if the service does not allow the URL, and the errors of
         add_document.
         """
-        body = _url_body(url, title, tags, metadata, chunk_tokens, allow, deny)
+        body = _url_body(url, title, tags, metadata, language, chunk_tokens, allow, deny)
         return (yield from self._store(Documents.add_document, body, timeout, idempotency_key or new_key()))
 
     @operation
@@ -226,6 +227,7 @@ class Adding(Following):
         title: str | None = None,
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
+        language: str | None = None,
         chunk_tokens: str | None = None,
         allow: Sequence[str] | None = None,
         deny: Sequence[str] | None = None,
@@ -236,7 +238,7 @@ class Adding(Following):
         Returns its job, or the document if a repeated request finds it unchanged. Raises InvalidError if the
         service does not allow the URL.
         """
-        body = _url_body(url, title, tags, metadata, chunk_tokens, allow, deny)
+        body = _url_body(url, title, tags, metadata, language, chunk_tokens, allow, deny)
         return (yield from self._submit(Documents.add_document, body, idempotency_key or new_key()))
 
     @operation
@@ -300,6 +302,7 @@ class Adding(Following):
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
         format: DocFormat | str | None = None,  # noqa: A002
+        language: str | None = None,
         chunk_tokens: str | None = None,
         allow: Sequence[str] | None = None,
         deny: Sequence[str] | None = None,
@@ -310,8 +313,8 @@ class Adding(Following):
         """Upload files as one job. Memory does not grow with the files.
 
         `sent` is called with the bytes that were sent, and with a negative number when they are sent again.
-        Tags, metadata, format and `chunk_tokens` (`DocumentFields`) apply to all files; a tag must not
-        contain a comma. With `on_conflict=replace`, a file replaces the content of the stored document that
+        Tags, metadata, format, language and `chunk_tokens` (`DocumentFields`) apply to all files; a tag must
+        not contain a comma. With `on_conflict=replace`, a file replaces the content of the document that
         has its name as source path. Raises OSError for an unreadable file, ClientError if the service refuses
         the upload; nothing is accepted then.
         """
@@ -320,8 +323,9 @@ class Adding(Following):
             fields.append(("metadata", json.dumps(dict(metadata))))
         if format is not None:
             fields.append(("format", str(format)))
-        if chunk_tokens is not None:
-            fields.append(("chunk_tokens", chunk_tokens))
+        for name, text in (("language", language), ("chunk_tokens", chunk_tokens)):
+            if text is not None:
+                fields.append((name, text))
         fields += [
             (name, ",".join(_without_commas(given)))
             for name, given in _rights(allow, deny).items()
@@ -339,6 +343,7 @@ class Adding(Following):
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
         format: DocFormat | str | None = None,  # noqa: A002
+        language: str | None = None,
         chunk_tokens: str | None = None,
         allow: Sequence[str] | None = None,
         deny: Sequence[str] | None = None,
@@ -358,6 +363,7 @@ class Adding(Following):
             tags=",".join(_without_commas(tags)) or None,
             metadata=None if metadata is None else json.dumps(dict(metadata)),
             format=None if format is None else str(format),
+            language=language,
             chunk_tokens=chunk_tokens,
             **{
                 name: None if given is None else ",".join(_without_commas(given))
@@ -519,6 +525,7 @@ def _url_body(
     title: str | None,
     tags: Sequence[str],
     metadata: Mapping[str, Any] | None,
+    language: str | None,
     chunk_tokens: str | None,
     allow: Sequence[str] | None,
     deny: Sequence[str] | None,
@@ -528,6 +535,7 @@ def _url_body(
         title=title,
         tags=list(tags) or None,
         metadata=None if metadata is None else dict(metadata),
+        language=language,
         chunk_tokens=chunk_tokens,
         **_rights(allow, deny),
     )

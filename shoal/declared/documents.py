@@ -83,6 +83,14 @@ class DocumentFields(TypedDict, total=False):
         str | None,
         Argument(kind=_TEXT, about="where the text comes from; a label only. Of a file, by default its path"),
     ]
+    language: Annotated[
+        str | None,
+        Argument(
+            kind=_TEXT,
+            about="language of all of it, a code of ISO 639-1 such as `de`; default: detected, for each "
+            "passage on its own",
+        ),
+    ]
     chunk_tokens: Annotated[
         str | None,
         Argument(

@@ -32,6 +32,7 @@ from shoal.models.search import (
     Typos,
 )
 from shoal.models.search import DEFAULT as DEFAULT_PRESET
+from shoal.support.languages import LANGUAGES
 from shoal.support.token_estimate import TOKENIZER
 
 LIKELY = 0.25
@@ -272,6 +273,15 @@ class SearchArguments(TypedDict, total=False):
             kind=Flag(),
             default=False,
             about="whether the last word may be the beginning of a word, for search as you type",
+            audit=Audit.always,
+        ),
+    ]
+    language: Annotated[
+        str | None,
+        Argument(
+            kind=Choice(tuple(LANGUAGES)),
+            about="language of the query, a code of ISO 639-1; default: the one that its script or its stop "
+            "words say, else all languages of the library",
             audit=Audit.always,
         ),
     ]

@@ -500,6 +500,8 @@ def _of_rows(snapshot: Snapshot, segment: Segment, chunk_ids: NDArray[np.int64],
 def _values(name: str, *stored: Any) -> Iterator[object]:
     if name == "section":
         yield json.loads(stored[0])
+    elif name == "language":
+        yield stored[0]
     else:
         yield from _of_place(name, *stored)
 

@@ -128,6 +128,7 @@ FIELDS: MappingProxyType[str, Known] = MappingProxyType(
         "archipelago": Known(Kind.named, "strongest archipelago of the passage", of_chunk=True, is_many=True),
         "confidence": Known(Kind.number, "how clearly the passage has one topic", of_chunk=True),
         "coverage": Known(Kind.number, "share of the passage's words that are known", of_chunk=True),
+        "language": Known(Kind.text, "language of the passage, such as `en` or `de`", of_chunk=True),
     }
 )
 _OF_RIGHTS = {name: Known(Kind.text, "", is_many=True) for name in ("allow", "deny")}

@@ -34,6 +34,7 @@ from shoal.models.documents import DocFormat, DocumentDraft, Passage, UrlDraft
 from shoal.models.files import ANY_TOKENS, GIVEN_PASSAGES, FileDraft, TokenRange
 from shoal.models.rights import Rights
 from shoal.settings import Settings
+from shoal.support.languages import is_language_code
 from shoal.support.principals import checked_principals
 from shoal.support.regular_files import IrregularFileError, read_file
 
@@ -125,6 +126,7 @@ def make_draft(
         chunk_tokens=chunk_tokens,
         passages=passages,
         rights=checked_rights(fields.get("allow"), fields.get("deny")),
+        language=_checked_language(fields),
     )
 
 
@@ -208,16 +210,20 @@ def make_file_draft(
         metadata=checked_metadata(fields.get("metadata"), settings),
         chunk_tokens=_checked_chunk_tokens(fields, settings),
         rights=checked_rights(fields.get("allow"), fields.get("deny")),
+        language=_checked_language(fields),
     )
 
 
+_OF_URL = {"title", "tags", "metadata", "language", "chunk_tokens", "allow", "deny"}
+
+
 def make_url_draft(url: str, *, settings: Settings, **fields: Unpack[DocumentFields]) -> UrlDraft:
-    """Check the fields of a page or file that will be fetched: title, tags, metadata, chunk_tokens, and who
-    may see it.
+    """Check the fields of a page or file that will be fetched: title, tags, metadata, language, chunk_tokens,
+    and who may see it.
 
     Raises InvalidFieldError.
     """
-    for name in sorted(fields.keys() - {"title", "tags", "metadata", "chunk_tokens", "allow", "deny"}):
+    for name in sorted(fields.keys() - _OF_URL):
         if fields.get(name) is not None:
             raise InvalidFieldError(name, "cannot be given together with a URL, which decides it")
     tags = fields.get("tags")
@@ -228,7 +234,18 @@ def make_url_draft(url: str, *, settings: Settings, **fields: Unpack[DocumentFie
         metadata=checked_metadata(fields.get("metadata"), settings),
         chunk_tokens=_checked_chunk_tokens(fields, settings),
         rights=checked_rights(fields.get("allow"), fields.get("deny")),
+        language=_checked_language(fields),
     )
+
+
+def _checked_language(fields: DocumentFields) -> str | None:
+    """Return the code of a language that is given, None to detect it."""
+    given = fields.get("language")
+    if given is None:
+        return None
+    if not isinstance(given, str) or not is_language_code(given):
+        raise InvalidFieldError("language", "must be a code of ISO 639-1 such as de")
+    return given
 
 
 def _checked_chunk_tokens(fields: DocumentFields, settings: Settings) -> str:

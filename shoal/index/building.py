@@ -31,8 +31,9 @@ from shoal.index.format import (
 )
 from shoal.index.ragged import firsts_of_runs, joined, starts_of
 from shoal.index.scoring import reef_weights
-from shoal.words.analysis import analyze_texts
-from shoal.words.terms import Terms
+from shoal.support.languages import ENGLISH
+from shoal.words.inflections import analyze_in
+from shoal.words.terms import Terms, is_mark
 
 _UNIT_BITS = 16
 _TERM_BITS = 32
@@ -310,13 +311,13 @@ class _FieldBuilder:
 
     def count_forms(self, counts: Counter[str], capitals: Counter[str]) -> None:
         """Add how often each form occurs, and how often with a capital letter, without single letters and
-        marks."""
+        marks, also those of inflections."""
         words = np.concatenate([np.empty(0, dtype=np.int32), *self._words])
         in_capitals = words[np.concatenate([np.empty(0, dtype=np.bool_), *self._capitals])]
         for total, some in ((counts, words), (capitals, in_capitals)):
             numbers = np.bincount(some, minlength=len(self._numbers)).tolist()
             forms = zip(self._numbers, numbers, strict=True)
-            total.update({form: n for form, n in forms if n and len(form) > 1})
+            total.update({form: n for form, n in forms if n and len(form) > 1 and not is_mark(form)})
 
     def _numbered(self, forms: Sequence[str]) -> NDArray[np.int32]:
         return np.fromiter(map(self._numbers.__getitem__, forms), dtype=np.int32, count=len(forms))
@@ -374,14 +375,19 @@ _SUFFIX = re.compile(r"\.\w{1,8}\Z")
 
 class NameTexts(NamedTuple):
     """names: texts that are names; also: further names, and others: texts that are none, whose words count
-    nothing in the length of the unit."""
+    nothing in the length of the unit; language: of them all."""
 
     names: Sequence[str]
     also: Sequence[str] = ()
     others: Sequence[str] = ()
+    language: str = ENGLISH
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return [*self.names, *self.also, *self.others]
 
 
-def name_texts(title: str, source_path: str | None) -> NameTexts:
+def name_texts(title: str, source_path: str | None, language: str = ENGLISH) -> NameTexts:
     """Return the names of a document: its title and the name of its file; and the rest of its path."""
     # Without the scheme of an address.
     path = (source_path or "").split("://", 1)[-1][-MAX_PATH_CHARS:]
@@ -389,15 +395,15 @@ def name_texts(title: str, source_path: str | None) -> NameTexts:
     stem = _SUFFIX.sub("", name)
     also = [stem] if stem and stem.casefold() != title.casefold() else []
     others = [*folders, name] if stem != name else folders
-    return NameTexts([title], also, [other for other in others if other])
+    return NameTexts([title], also, [other for other in others if other], language)
 
 
 def name_words(units: Sequence[NameTexts]) -> list[Words]:
     """Return the words of each unit."""
-    texts = [text for unit in units for text in itertools.chain(*unit)]
+    texts = [text for unit in units for text in unit.texts]
     if not texts:
         return [NO_WORDS for _ in units]
-    stream, starts = analyze_texts(texts)
+    stream, starts = analyze_in(texts, [unit.language for unit in units for _ in unit.texts])
     forms = [*stream.forms, FIRST, LAST]
     first, last = np.array([len(forms) - 2], dtype=np.int32), np.array([len(forms) - 1], dtype=np.int32)
     mark = np.array([UNCOUNTED], dtype=np.uint8)
@@ -405,7 +411,7 @@ def name_words(units: Sequence[NameTexts]) -> list[Words]:
     uncounted = np.where(stream.advances, UNCOUNTED, SAME).astype(np.uint8)
     bounds = itertools.pairwise(starts.tolist())
     words = []
-    for names, also, others in units:
+    for names, also, others, _ in units:
         ids, steps = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.uint8)]
         for of_unit, advances in ((names, counted), (also, uncounted)):
             for start, end in itertools.islice(bounds, len(of_unit)):

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from shoal.errors import DamagedIndexError
 
 MAGIC = b"shoalidx"
-FORMAT = 4
+FORMAT = 5
 """Version of the format and of the definition of a word; a segment of another version is built anew."""
 MAX_CHUNKS = 65_536
 MAX_REEFS = 255

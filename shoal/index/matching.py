@@ -277,18 +277,21 @@ def _count_live(part: Part, matches: PartMatches) -> int:
     return int(np.count_nonzero(part.live_chunks[matches.ordinals]))
 
 
-def unite(own: Matches, others: Sequence[Matches]) -> Matches:
-    """Return the matches of a group: those of a term and of its other forms, of one index."""
-    if not others:
+def unite(own: Matches, others: Sequence[Matches], inflected: Sequence[Matches] = ()) -> Matches:
+    """Return the matches of a group: those of a term and of its other forms, of one index. `inflected`: of
+    the term in any inflection, which count like the term itself."""
+    if not others and not inflected:
         return own
+    columns = [each.parts for each in (own, *inflected, *others)]
     parts = [
-        _united(part.segment.n_chunks, forms)
-        for part, *forms in zip(own.index.parts, own.parts, *(each.parts for each in others), strict=True)
+        _united(part.segment.n_chunks, forms, 1 + len(inflected))
+        for part, *forms in zip(own.index.parts, *columns, strict=True)
     ]
     return Matches(own.index, parts, UNIT)
 
 
-def _united(n_chunks: int, forms: Sequence[PartMatches]) -> PartMatches:
+def _united(n_chunks: int, forms: Sequence[PartMatches], n_own: int) -> PartMatches:
+    """The matches of some forms, of which the first count fully."""
     if not any(len(form.ordinals) for form in forms):
         return forms[0]
     is_match = np.zeros(n_chunks, dtype=np.bool_)
@@ -302,7 +305,7 @@ def _united(n_chunks: int, forms: Sequence[PartMatches]) -> PartMatches:
         for number, form in enumerate(forms):
             if len(form[column]):
                 places = place_of[form.ordinals]
-                weighted = np.minimum(form[column], _MOST) * np.uint8(OTHER if number else UNIT)
+                weighted = np.minimum(form[column], _MOST) * np.uint8(UNIT if number < n_own else OTHER)
                 united[places] = np.maximum(united[places], weighted)
         columns.append(united)
     return PartMatches(ordinals, *columns)

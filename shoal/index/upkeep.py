@@ -52,7 +52,8 @@ from shoal.storage.index_records import (
 )
 from shoal.storage.index_tables import NO_VECTORS, Changes, OpenChange, SegmentRow
 from shoal.storage.profiles import Profiles as StoredProfiles
-from shoal.words.analysis import analyze_texts
+from shoal.support.languages import ENGLISH
+from shoal.words.inflections import analyze_in
 from shoal.words.terms import TERMS
 
 DOCUMENTS_TOGETHER = 4_096
@@ -73,10 +74,11 @@ MAX_OUTDATED = 0.25
 """Share of outdated chunks from which a segment is written anew."""
 SHORT_READS, SHORT_READ_SECONDS = 5, 0.02
 """How often and how long the end of short reads is awaited, so that the files of merged segments can go."""
-_INDEXED = "SELECT c.id, c.document_id, c.section_id, c.confidence, c.profile, c.text FROM chunks c"
+_INDEXED = """SELECT c.id, c.document_id, c.section_id, c.confidence, c.language, c.profile, c.text
+    FROM chunks c"""
 CHUNKS_OF = f"{_INDEXED} WHERE c.document_id IN ({{ids}}) ORDER BY c.document_id, c.chunk_index"
 CHUNKS = f"{_INDEXED} WHERE c.id IN ({{ids}}) ORDER BY c.chunk_index"
-TITLES_OF = "SELECT id, title, source_path FROM documents WHERE id IN ({ids})"
+TITLES_OF = "SELECT id, title, source_path, language FROM documents WHERE id IN ({ids})"
 _HEADINGS = "SELECT document_id, id, path FROM sections"
 HEADINGS_OF = f"{_HEADINGS} WHERE document_id IN ({{ids}}) AND path <> '[]'"
 HEADINGS = f"{_HEADINGS} WHERE id IN ({{ids}}) AND path <> '[]'"
@@ -215,7 +217,7 @@ def read_chunks(
     there."""
     ids, parameters = listed("id", chunk_ids)
     rows = [
-        (*row[:4], changed[row[0]].profile, changed[row[0]].text) if row[0] in changed else row
+        (*row[:5], changed[row[0]].profile, changed[row[0]].text) if row[0] in changed else row
         for row in snapshot.tuples(CHUNKS.format(ids=ids), parameters)
     ]
     document, of_document = listed("id", [document_id])
@@ -233,11 +235,15 @@ def _documents(
 ) -> Iterator[IndexedDocument]:
     """Yield documents from the rows of their chunks, titles and headings."""
     of_documents = {row[0]: name_texts(*row[1:]) for row in titles}
-    of_sections = {(document_id, section_id): json.loads(path) for document_id, section_id, path in sections}
+    languages = {document_id: of_title.language for document_id, of_title in of_documents.items()}
+    of_sections = {
+        (document_id, section_id): NameTexts(json.loads(path), language=languages.get(document_id, ENGLISH))
+        for document_id, section_id, path in sections
+    }
     words_of = dict(zip(of_documents, name_words(list(of_documents.values())), strict=True))
     headings: dict[int, dict[int, Words]] = {}
     for (document_id, section_id), words in zip(
-        of_sections, name_words([NameTexts(path) for path in of_sections.values()]), strict=True
+        of_sections, name_words(list(of_sections.values())), strict=True
     ):
         headings.setdefault(document_id, {})[section_id] = words
     for group in _read_together(rows):
@@ -263,7 +269,8 @@ def _read_together(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[list[tuple[
 
 def _words(parts: Sequence[Sequence[tuple[Any, ...]]]) -> Iterator[Words]:
     """Yield the words of the chunks of each part, read as one text with line ends between the chunks."""
-    stream, starts = analyze_texts([row[-1] for part in parts for row in part])
+    rows = list(itertools.chain.from_iterable(parts))
+    stream, starts = analyze_in([row[-1] for row in rows], [row[4] for row in rows])
     advances = stream.advances.astype(np.uint8)
     first = 0
     for part in parts:
@@ -276,7 +283,7 @@ def _words(parts: Sequence[Sequence[tuple[Any, ...]]]) -> Iterator[Words]:
 def _document(
     rows: Sequence[tuple[Any, ...]], words: Words, title: Words, headings: dict[int, Words]
 ) -> IndexedDocument:
-    chunk_ids, document_ids, sections, confidence, packed, _ = zip(*rows, strict=True)
+    chunk_ids, document_ids, sections, confidence, _, packed, _ = zip(*rows, strict=True)
     profiles = StoredProfiles.of(packed)
     return IndexedDocument(
         document_id=document_ids[0],

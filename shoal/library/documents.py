@@ -369,6 +369,8 @@ class Documents:
 
         stored = self.get(document_id).document
         fields = stored_fields(stored, fields, "title", "tags", "metadata")
+        if stored.is_language_given:
+            fields = stored_fields(stored, fields, "language")
         if stored.chunk_tokens != GIVEN_PASSAGES and fields.get("chunks") is None:
             fields = stored_fields(stored, fields, "chunk_tokens")
         return self._replace(document_id, draft_of_file(path, settings=self._settings, **fields))

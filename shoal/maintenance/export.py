@@ -139,6 +139,7 @@ def _document(snapshot: Snapshot, document_id: int, *, is_embedded: bool) -> Ite
         "tags": document.tags,
         "metadata": document.metadata,
         **_rights(document),
+        **({"language": document.language} if document.is_language_given else {}),
         "n_sentences": document.n_sentences,
         "coverage": document.coverage,
         "sections": [

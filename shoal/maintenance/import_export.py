@@ -580,6 +580,7 @@ def _draft(record: dict[str, Any] | None, settings: Settings) -> DocumentDraft |
         metadata=record.get("metadata"),
         allow=record.get("allow"),
         deny=record.get("deny"),
+        language=record.get("language"),
         source_path=record.get("source_path"),
         chunk_tokens=None if "passages" in record else record.get("chunk_tokens", ANY_TOKENS),
         chunks=_chunks(record),

@@ -318,4 +318,5 @@ def _draft(snapshot: Snapshot, document_id: int) -> FileDraft | None:
         metadata=stored.metadata,
         chunk_tokens=stored.chunk_tokens,
         rights=stored.rights,
+        language=stored.language if stored.is_language_given else None,
     )

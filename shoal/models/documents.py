@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 from shoal.models.files import ANY_TOKENS, FilePlace, Locator, LocatorKind, SourceFile
 from shoal.models.rights import Rights
 from shoal.models.vocabulary import Island, Reef
+from shoal.support.languages import ENGLISH
 
 
 class Passage(NamedTuple):
@@ -62,6 +63,7 @@ class UrlDraft:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     chunk_tokens: str = ANY_TOKENS
     rights: Rights | None = None
+    language: str | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -85,7 +87,7 @@ class DocumentDraft:
     (`shoal.formats.drafts`). `warnings` describe problems of the submitted
     text; they become part of the document's report. `file`: what it was converted from, None for a text.
     `chunk_tokens`: `any`, a range such as `300-800`, or `given`; then `passages` are the chunks. `rights`:
-    None if none were given.
+    None if none were given. `language`: as the caller said; None to detect it.
     """
 
     title: str
@@ -101,6 +103,7 @@ class DocumentDraft:
     chunk_tokens: str = ANY_TOKENS
     passages: tuple[Passage, ...] = ()
     rights: Rights | None = None
+    language: str | None = None
 
     @property
     def locators(self) -> Sequence[Locator]:
@@ -193,6 +196,7 @@ class Chunk:
     top_reef_name: str | None
     top_reef_probability: float
     place: FilePlace | None = None
+    language: str = ENGLISH
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +222,7 @@ class ScoredDocument:
     reefs: Sequence[Reef]
     islands: Sequence[Island]
     unknown_words: bytes | None = None
+    language: str = ENGLISH
 
 
 @dataclass(frozen=True, slots=True)

@@ -277,6 +277,7 @@ class FileDraft:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     chunk_tokens: str = ANY_TOKENS
     rights: Rights | None = None
+    language: str | None = None
 
     @property
     def n_bytes(self) -> int:

@@ -41,6 +41,8 @@ class StoredDocument:
         "who may see it with a search token; null: what the collection says of documents without rights",
     ]
     deny: Annotated[tuple[str, ...], "who may not, whatever `allow` says"]
+    language: Annotated[str, "code of its language (ISO 639-1), that of most of its text"]
+    is_language_given: Annotated[bool, "whether its caller said the language; otherwise it was detected"]
 
     @property
     def rights(self) -> Rights | None:
@@ -153,6 +155,7 @@ class StoredChunk:
     modality: Modality
     time_start: str | None
     time_end: str | None
+    language: Annotated[str, "code of the language of its text (ISO 639-1)"]
 
     @property
     def content_hash(self) -> Annotated[str, "SHA-256 of the UTF-8 of `text`, in hex"]:

@@ -35,9 +35,11 @@ from shoal.index.matching import count_form, is_name
 from shoal.models.scores import FieldBoostParts, MatchedTerm
 from shoal.models.search import SearchMode
 from shoal.search.query_language import ParsedQuery, Term
-from shoal.words.analysis import analyze_texts, folded, stems_of, tokens_of
+from shoal.words.analysis import folded, stems_of, tokens_of
 from shoal.words.compounds import Word
-from shoal.words.terms import TERMS
+from shoal.words.inflections import analyze_for
+from shoal.words.script_stems import has_script_stem
+from shoal.words.terms import TERMS, is_mark
 
 # Endings of plurals, -ed and -ing, and what the base has instead.
 _ENDINGS = (
@@ -113,10 +115,11 @@ def find_phrase(
 class TextWords:
     """The words of some texts by their terms."""
 
-    def __init__(self, *groups: Sequence[str]) -> None:
-        """Read the texts of all groups at once, which takes less time than one group after another."""
+    def __init__(self, *groups: Sequence[str], languages: Sequence[str] = ()) -> None:
+        """Read the texts of all groups at once, which takes less time than one group after another.
+        `languages`: those that inflections are looked for in."""
         texts = list(itertools.chain.from_iterable(groups))
-        self._stream, self._bounds = analyze_texts(texts)
+        self._stream, self._bounds = analyze_for(texts, languages)
         self._offsets = list(itertools.accumulate((len(text) + 1 for text in texts), initial=0))
         self._term_of = TERMS.of_forms(self._stream.forms)
         self._sizes = list(map(len, groups))
@@ -178,7 +181,7 @@ class TextWords:
 def find_inflections(words: Iterable[str], forms: Iterable[str]) -> dict[str, frozenset[str]]:
     """Return the words that each form is an inflection of; forms of none are left out. All are folded.
 
-    The same word has a common base and the same stem.
+    The same word has a common base and the same stem. Of scripts with stems of their own, the stem decides.
     """
     words, forms = list(words), list(forms)
     by_stem: defaultdict[str, set[str]] = defaultdict(set)
@@ -188,7 +191,11 @@ def find_inflections(words: Iterable[str], forms: Iterable[str]) -> dict[str, fr
     for form, stem in zip(forms, stems_of(forms), strict=True):
         if stem in by_stem:
             bases = base_forms(form)
-            same = frozenset(word for word in by_stem[stem] if not bases.isdisjoint(base_forms(word)))
+            same = frozenset(
+                by_stem[stem]
+                if has_script_stem(form)
+                else (word for word in by_stem[stem] if not bases.isdisjoint(base_forms(word)))
+            )
             if same:
                 inflections[form] = same
     return inflections
@@ -236,6 +243,7 @@ class Highlighter:
 
     words: frozenset[str]
     phrases: tuple[tuple[str, ...], ...]
+    languages: tuple[str, ...] = ()
 
 
 def make_highlighter(parsed: ParsedQuery, mode: SearchMode) -> Highlighter:
@@ -250,6 +258,7 @@ def make_highlighter(parsed: ParsedQuery, mode: SearchMode) -> Highlighter:
     return Highlighter(
         words=frozenset(map(folded, words)),
         phrases=tuple(tuple(map(folded, term.tokens)) for term in forms if len(term.tokens) > 1),
+        languages=parsed.languages,
     )
 
 
@@ -257,7 +266,7 @@ def find_highlights(
     texts: Sequence[str], highlighter: Highlighter, words_of_texts: TextWords | None = None
 ) -> list[Spans]:
     """Return the highlighted spans of each text; `words_of_texts` are its words, if already read."""
-    read = words_of_texts or TextWords(texts)
+    read = words_of_texts or TextWords(texts, languages=highlighter.languages)
     wanted = list(highlighter.words.union(*highlighter.phrases))
     term_of = dict(zip(wanted, stems_of(wanted), strict=True))
     terms = set(term_of.values())
@@ -325,9 +334,10 @@ def find_matched_terms(
     matching_tags: Mapping[Term, Sequence[str]],
     chunks: Sequence[ChunkTexts],
     synonyms: Mapping[Term, Sequence[Term]] | None = None,
+    languages: Sequence[str] = (),
 ) -> list[tuple[MatchedTerm, ...]]:
     """Return the matched terms of each chunk, in the order of the query; compares stems like the index, and
-    says if only the stem is the same. `synonyms`: other forms of terms."""
+    says if only the stem is the same. `synonyms`: other forms of terms; `languages`: of the query."""
     if not terms:
         return [() for _ in chunks]
     term_stems = [(term, stems_of(term.tokens)) for term in terms]
@@ -339,7 +349,7 @@ def find_matched_terms(
     wanted.update(stem for forms in others.values() for _, stems in forms for stem in stems)
     # The index holds the headings as one text.
     texts = [(chunk.title, "\n".join(chunk.headings), chunk.text) for chunk in chunks]
-    words = TextWords(*map(list, zip(*texts, strict=True)))
+    words = TextWords(*map(list, zip(*texts, strict=True)), languages=languages)
     inflections = find_inflections(
         {folded(token) for term in terms for token in term.tokens},
         words.forms(wanted),
@@ -386,9 +396,12 @@ def _matched(
     for term, stems in term_stems:
         searched = [TITLE] if term.in_title else list(places)
         words = {name: places[name].find(stems) for name in searched}
+        for inflected in (other for text, other in others.get(term, ()) if is_mark(text)):
+            words = {name: found or places[name].find(inflected) for name, found in words.items()}
         found = {
             text: [name for name in searched if places[name].find(other)]
             for text, other in others.get(term, ())
+            if not is_mark(text)
         }
         matched_places = [
             name for name in searched if words[name] or any(name in by_form for by_form in found.values())

@@ -30,8 +30,10 @@ from typing import NamedTuple
 
 from lagoon.tokens import STOP_WORDS, token_list
 from shoal.models.search import Syntax
+from shoal.support.languages import ENGLISH
 from shoal.words.analysis import is_in_contraction, stems_of, surface, tokens_of, words_of
 from shoal.words.compounds import Word
+from shoal.words.detection import stop_words
 from shoal.words.terms import APOSTROPHES, HYPHENS, is_without_spaces
 
 MAX_WORDS_WITH_OPERATORS = 16
@@ -132,6 +134,7 @@ class ParsedQuery:
     negation        the first negating word of the query
     parts           those terms that are parts of an identifier
     words           those of `about`
+    languages       what it is analysed in (`shoal.search.query_inflections`)
     """
 
     about: str
@@ -153,16 +156,20 @@ class ParsedQuery:
     negation: str | None = None
     parts: frozenset[Term] = frozenset()
     words: tuple[Word, ...] = ()
+    languages: tuple[str, ...] = (ENGLISH,)
 
 
 @functools.lru_cache(maxsize=128)
-def parse_query(query: str, *, max_words: int, syntax: Syntax = Syntax.simple) -> ParsedQuery:
+def parse_query(
+    query: str, *, max_words: int, syntax: Syntax = Syntax.simple, language: str = ENGLISH
+) -> ParsedQuery:
     """Parse a query. Its terms have at most `max_words` words in total, and so have its excluded terms.
 
-    Raises nothing; takes time linear in the length of the query.
+    `language`: whose stop words, beside those of English, are no terms. Raises nothing; takes time linear in
+    the length of the query.
     """
     if syntax is Syntax.plain:
-        return _parsed(query, query, [], [], max_words)
+        return _parsed(query, query, [], [], max_words, language)
     about, plain = list(query), list(query)
     required: list[Term] = []
     excluded: list[Term] = []
@@ -192,8 +199,8 @@ def parse_query(query: str, *, max_words: int, syntax: Syntax = Syntax.simple) -
     if required or excluded:
         n_plain = len(token_list(outside))
         if n_plain > MAX_WORDS_WITH_OPERATORS:
-            return _parsed(query, query, [], [], max_words, is_text=True)
-    return _parsed("".join(about), outside, required, excluded, max_words)
+            return _parsed(query, query, [], [], max_words, language, is_text=True)
+    return _parsed("".join(about), outside, required, excluded, max_words, language)
 
 
 def _is_excludable(text: str) -> bool:
@@ -213,11 +220,12 @@ def _parsed(
     required: list[Term],
     excluded: list[Term],
     max_words: int,
+    language: str,
     *,
     is_text: bool = False,
 ) -> ParsedQuery:
     longest = min(MAX_PHRASE_WORDS, max_words)
-    found = _plain_words(plain)
+    found = _plain_words(plain, stop_words(language))
     words, in_order, also = found.terms, found.in_order, found.compounds
     if not words and not required:
         words = _stop_words(plain)
@@ -277,8 +285,8 @@ class _PlainWords(NamedTuple):
         return [term for term in self.parts if counts[term] > self.parts.count(term)]
 
 
-def _plain_words(plain: str) -> _PlainWords:
-    """Return the words of plain text.
+def _plain_words(plain: str, stop_words_of_language: frozenset[str]) -> _PlainWords:
+    """Return the words of plain text. Stop words of its language are no terms.
 
     Codes such as `B-17`, `3.14` or `C++` are terms as a whole, beside their parts of several letters or
     digits. For other compounds (`well-known`) the whole ranks worse as a term: nDCG@10 of lexical search is
@@ -306,7 +314,7 @@ def _plain_words(plain: str) -> _PlainWords:
                 (parts if _is_part(words, place) else identifiers).append(whole)
             elif _is_compound(plain, word):
                 compounds.append(whole)
-        elif _counts(plain, words, place, text):
+        elif word.form not in stop_words_of_language and _counts(plain, words, place, text):
             terms.append(Term((text,)))
             in_order.append(terms[-1])
             if _is_part(words, place):

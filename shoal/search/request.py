@@ -118,6 +118,7 @@ class SearchRequest:
     typos: Typos
     syntax: Syntax
     prefix: bool
+    language: str | None
     synonyms: Synonyms
     pins: Pins
     rerank: int

@@ -113,7 +113,7 @@ def build_results(
     coverage = analyzed_query.term_statistics.term_coverage(analyzed_query.matches, chunk_ids, places)
     texts = [row["text"] for row in in_order]
     names = [names_of(row) for row in in_order]
-    words, heads = TextWords(texts, names).by_group()
+    words, heads = TextWords(texts, names, languages=analyzed_query.parsed.languages).by_group()
     highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode), words)
     evidence = find_evidence(comparable, analyzed_query, chunk_ids, coverage, words, heads)
     finder = ReasonFinder(analyzed_query, library, scorer, label_threshold)
@@ -209,7 +209,7 @@ def matched_terms(
     ]
     parsed = analyzed_query.parsed
     tags_of_terms = matching_tags(snapshot, parsed.terms)
-    return find_matched_terms(parsed.terms, tags_of_terms, chunks, parsed.synonyms)
+    return find_matched_terms(parsed.terms, tags_of_terms, chunks, parsed.synonyms, parsed.languages)
 
 
 def names_of(row: Any) -> str:

@@ -46,7 +46,7 @@ from shoal.storage.column_values import compact_json
 from shoal.storage.database import Snapshot, Transaction, listed_in_parts
 from shoal.storage.document_queries import literal
 from shoal.words.analysis import folded, names_of, stems_of, tokens_of
-from shoal.words.terms import other_numbers, word_pattern
+from shoal.words.terms import is_mark, other_numbers, word_pattern
 
 COLUMNS = "id, root, words, created_at, updated_at"
 COUNT = "SELECT COUNT(*) FROM synonyms"
@@ -251,10 +251,13 @@ def unite_forms(
     what is in visible passages: an acronym may stand in hidden ones alone."""
     forms = itertools.chain.from_iterable(parsed.synonyms.values())
     found = find_matches(library, list(dict.fromkeys([*forms, *(use.form for use in uses)])))
-    united = {
-        term: unite(own, [found[form] for form in parsed.synonyms.get(term, ())])
-        for term, own in matches.items()
-    }
+    united = {}
+    for term, own in matches.items():
+        others: list[Matches] = []
+        inflected: list[Matches] = []
+        for form in parsed.synonyms.get(term, ()):
+            (inflected if is_mark(form.text) else others).append(found[form])
+        united[term] = unite(own, others, inflected)
     used = tuple(
         UsedSynonym(use.typed, use.form.text, use.synonym_id, found[use.form].n_chunks)
         for use in uses

@@ -52,6 +52,7 @@ from shoal.search.signals import tag_spellings
 from shoal.storage.chunk_queries import StoredProfiles
 from shoal.storage.profiles import MAX_REEFS
 from shoal.words.analysis import folded, stems_of
+from shoal.words.terms import is_mark
 
 MOST_WORDS, MOST_NAMES, MOST_PHRASES, MOST_TOPICS = 5, 3, 2, 2
 """Items of a reason."""
@@ -439,7 +440,9 @@ def _first_match(forms: Sequence[_Form], text: str, found: Found) -> _Match | No
             written = [words[0].form if len(words) == 1 else _form_of(words) for words in matches]
             chosen = written.index(form.form) if form.form in written else 0
             start, end = matches[chosen][0].start, matches[chosen][-1].end
-            return _Match(" ".join(text[start:end].split()), written[chosen], matches, form is forms[0])
+            shown = " ".join(text[start:end].split())
+            own = folded(shown) if is_mark(written[chosen]) else written[chosen]
+            return _Match(shown, own, matches, form is forms[0])
     return None
 
 

@@ -38,7 +38,7 @@ _STORED = """
     SELECT c.id, c.document_id, c.chunk_index, s.section_index, s.path, c.text, c.start_char, c.end_char,
            c.start_line, c.end_line, c.sentence_count, c.confidence, c.coverage, c.matched_words,
            c.arch_score_0, c.arch_score_1, c.arch_score_2, c.arch_score_3, c.profile, c.vocabulary_version,
-           c.data_checksum, c.locator
+           c.data_checksum, c.locator, c.language
     FROM chunks c
     JOIN sections s ON s.id = c.section_id
 """
@@ -330,6 +330,7 @@ def _chunk(
         modality=Modality.text,
         time_start=time_start,
         time_end=time_end,
+        language=row["language"],
     )
 
 

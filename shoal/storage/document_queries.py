@@ -37,7 +37,7 @@ HEADING = "heading"
 """The reason why the text of a heading is in no chunk."""
 
 DOCUMENT_COLUMNS = """id, title, format, source_path, n_bytes, n_chunks, n_sentences, coverage, content_hash,
-    metadata, created_at, updated_at, chunk_tokens, rights"""
+    metadata, created_at, updated_at, chunk_tokens, rights, language, is_language_given"""
 
 # The ids of listed documents. They come from indexes alone, because the rows of documents hold the texts.
 ALL_IDS = "SELECT id FROM documents d WHERE TRUE"
@@ -282,6 +282,7 @@ def get_draft(snapshot: Snapshot, document_id: int) -> DocumentDraft:
         chunk_tokens=row["chunk_tokens"],
         passages=get_passages(snapshot, document_id),
         rights=rights_from_json(row["rights"]),
+        language=row["language"] if row["is_language_given"] else None,
     )
 
 
@@ -325,6 +326,8 @@ def _document(row: Any, tags: tuple[str, ...]) -> StoredDocument:
         chunk_tokens=row["chunk_tokens"],
         allow=rights.allow,
         deny=rights.deny,
+        language=row["language"],
+        is_language_given=bool(row["is_language_given"]),
     )
 
 

@@ -43,7 +43,7 @@ _COLUMNS = """document_id, section_id, chunk_index, text_before, text, start_cha
                         start_line, end_line, sentence_count, confidence, coverage, matched_words,
                         top_reef_id, top_reef_name, top_reef_probability, arch_score_0, arch_score_1,
                         arch_score_2, arch_score_3, norm, profile, reef_ids, vocabulary_version,
-                        data_checksum, locator, metadata"""
+                        data_checksum, locator, metadata, language"""
 _VALUES = ", ".join("?" for _ in _COLUMNS.split(","))
 INSERT_CHUNK = f"INSERT INTO chunks ({_COLUMNS}) VALUES ({_VALUES})"
 INSERT_KEPT_CHUNK = f"INSERT INTO chunks (id, {_COLUMNS}) VALUES (?, {_VALUES})"
@@ -59,10 +59,10 @@ CHUNKS_TOGETHER = 500
 INSERT_DOCUMENT = """
     INSERT INTO documents (title, source_path, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,
                            report, created_at, updated_at, metadata, text_after, chunk_tokens, passages,
-                           text_hash, rights)
+                           text_hash, rights, language, is_language_given)
     VALUES (:title, :source_path, :content_hash, :format, :n_bytes, :n_chunks, :n_sentences, :coverage,
             :report, :now, :now, :metadata, :text_after, :chunk_tokens, :passages,
-            :text_hash, :rights)
+            :text_hash, :rights, :language, :is_language_given)
     ON CONFLICT (content_hash) DO NOTHING
     RETURNING id
 """
@@ -93,14 +93,14 @@ OLDER_AMONG = """
 UPDATE_SCORES = """
     UPDATE chunks SET confidence = ?, coverage = ?, matched_words = ?, top_reef_id = ?, top_reef_name = ?,
         top_reef_probability = ?, arch_score_0 = ?, arch_score_1 = ?, arch_score_2 = ?, arch_score_3 = ?,
-        norm = ?, profile = ?, reef_ids = ?, vocabulary_version = ?, data_checksum = ?
+        norm = ?, profile = ?, reef_ids = ?, language = ?, vocabulary_version = ?, data_checksum = ?
     WHERE id = ?
 """
 UPDATE_VERSION = "UPDATE chunks SET vocabulary_version = ?, data_checksum = ? WHERE id = ?"
 UPDATE_COVERAGE = """
-    UPDATE documents SET coverage = :coverage, report = :report WHERE id = :document_id
+    UPDATE documents SET coverage = :coverage, report = :report, language = :language WHERE id = :document_id
 """
-REPORT = "SELECT coverage, report FROM documents WHERE id = :document_id"
+REPORT = "SELECT coverage, report, language FROM documents WHERE id = :document_id"
 # Foreign keys cascade to chunks.
 DELETE_SECTIONS = "DELETE FROM sections WHERE document_id = :document_id"
 REPLACE_DOCUMENT = """
@@ -108,7 +108,7 @@ REPLACE_DOCUMENT = """
         format = :format, n_bytes = :n_bytes, n_chunks = :n_chunks, n_sentences = :n_sentences,
         coverage = :coverage, report = :report, updated_at = :now, metadata = :metadata,
         text_after = :text_after, chunk_tokens = :chunk_tokens, passages = :passages, text_hash = :text_hash,
-        rights = :rights
+        rights = :rights, language = :language, is_language_given = :is_language_given
     WHERE id = :document_id
 """
 # Foreign keys cascade to sections, chunks and tags.
@@ -204,6 +204,7 @@ def _chunk_rows(
             scored.data_checksum,
             place_to_json(chunk.place),
             metadata_of(compact_json(scored.sections[chunk.section].path)),
+            chunk.language,
         )
         for end_before, chunk in zip(ends_before, scored.chunks, strict=False)
     ]
@@ -331,6 +332,7 @@ def rescore_chunks(
             (
                 *score_columns(chunk),
                 reef_ids_of(chunk.profile),
+                chunk.language,
                 vocabulary_version,
                 data_checksum,
                 chunk_id,
@@ -346,10 +348,11 @@ def rescore_chunks(
 def finish_rescore(transaction: Transaction, document_id: int, scored: ScoredDocument) -> None:
     """Write a document's new coverage and warnings if they differ; its chunks are not stale any more."""
     key = {"document_id": document_id}
-    before, text = transaction.first(REPORT, key)
+    before, text, language = transaction.first(REPORT, key)
     report = compact_json({**json.loads(text), "warnings": list(scored.warnings)})
-    if (before, text) != (scored.coverage, report):
-        transaction.execute(UPDATE_COVERAGE, {**key, "coverage": scored.coverage, "report": report})
+    if (before, text, language) != (scored.coverage, report, scored.language):
+        new = {"coverage": scored.coverage, "report": report, "language": scored.language}
+        transaction.execute(UPDATE_COVERAGE, {**key, **new})
     store_scored(transaction, [(document_id, scored)])
 
 
@@ -509,6 +512,8 @@ def _document_row(scored: ScoredDocument, now: str) -> dict[str, Any]:
         "chunk_tokens": draft.chunk_tokens,
         "passages": passages_to_json(draft.passages),
         "rights": rights_to_json(draft.rights),
+        "language": scored.language,
+        "is_language_given": int(draft.language is not None),
         "text_hash": None if draft.chunk_tokens == ANY_TOKENS else sha256_of(draft.content),
         "now": now,
     }

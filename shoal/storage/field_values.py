@@ -67,6 +67,7 @@ MIN_SCANNED = 20_000
 """For this many chunks, all chunks are read, which is faster than looking up each."""
 OF_CHUNKS = {
     "section": "SELECT c.id, s.path",
+    "language": "SELECT c.id, c.language",
     "place": """SELECT c.id, json_extract(c.locator, '$.kind'),
         CAST(json_extract(c.locator, '$.first') AS DOUBLE PRECISION),
         CAST(json_extract(c.locator, '$.last') AS DOUBLE PRECISION)""",

@@ -36,7 +36,7 @@ from lagoon.compounds import Narrowed, expand_spans, narrow
 from lagoon.tokens import STOP_WORDS, find_tokens, is_stop_word, normalise
 from shoal.words import terms
 from shoal.words.compounds import Word, words_of_piece
-from shoal.words.terms import APOSTROPHES, TERMS, form_of
+from shoal.words.terms import APOSTROPHES, TERMS, form_of, is_mark
 
 MAX_PIECE = 256
 """Characters of a piece without white space that is looked into; a longer one is encoded data, unless it is
@@ -500,7 +500,9 @@ def is_in_contraction(text: str, word: Word) -> bool:
 
 
 def folded(token: str) -> str:
-    """Return the form of a token as the index has it."""
+    """Return the form of a token as the index has it; one that stands for an inflection stays as it is."""
+    if is_mark(token):
+        return token
     if token.isascii() and token.isalpha() and (token.islower() or (len(token) > 1 and token[1:].islower())):
         return token.lower()
     if token.isascii() and token.isdigit():

@@ -1,7 +1,8 @@
 """Terms: what the index stores for the forms of words.
 
-The term of a form of letters is its stem, so that inflections meet. A form with digits or signs is its own
-term, and so is one in capitals (`shoal.words.analysis`). Terms are cut to `MAX_LETTERS`.
+The term of a form of letters is its stem, so that inflections meet: that of the language of its script
+(`shoal.words.script_stems`), for Latin letters that of English. A form with digits or signs is its own term,
+and so is one in capitals (`shoal.words.analysis`). Terms are cut to `MAX_LETTERS`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
 from lagoon.tokens import fold, marks_of, stem_many
+from shoal.words.script_stems import stems_by_script
 
 _PAIRS = """
     calf calves | child children | elf elves | foot feet | goose geese | half halves | hoof hooves |
@@ -82,6 +84,9 @@ def is_pictograph(char: str) -> bool:
     return ord(char) > 0xFF and unicodedata.category(char) in ("So", "Sm")
 
 
+MARK = "\x04"
+"""Begins a word that stands for an inflection or a language (`shoal.words.inflections`). No text has words
+with this character."""
 MAX_LETTERS = 64
 """Longer forms are encoded data."""
 MAX_CACHED = 200_000
@@ -112,6 +117,11 @@ def form_of(surface: str) -> str:
     return surface.lower() if surface.isascii() else fold(surface)
 
 
+def is_mark(form: str) -> bool:
+    """Return whether a form is no word of a text but stands for an inflection or a language."""
+    return form.startswith(MARK)
+
+
 class Terms:
     """Turns forms into terms, with a cache. One object serves a whole process."""
 
@@ -139,6 +149,8 @@ class Terms:
         terms = {form: form[:MAX_LETTERS] for form in forms}
         words = {form: term for form, term in terms.items() if term.isalpha() and term.islower()}
         terms.update(zip(words, self._stem(list(words.values())), strict=True))
+        others = [form for form in terms if not form.isascii() and len(form) <= MAX_LETTERS]
+        terms.update(stems_by_script(others))
         return terms
 
 

@@ -79,6 +79,7 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         **reasons("on every page", "expand", "include_scores", "facet_limit"),
         **reasons("presets are for people", "weights", "fusion"),
         "prefix": "the search box suggests whole words",
+        "language": "the words of a query say it; the address of a page takes no other",
     },
     "POST /saved-searches": SAVED,
     "shoal saved-search create": {

@@ -81,6 +81,7 @@ class UploadArguments(TypedDict, total=False):
         Argument(kind=Text(), about=OF_DOCUMENT["metadata"].about, address=FOR_ARCHIVES),
     ]
     format: Annotated[str, _of_archive("format")]
+    language: Annotated[str, _of_archive("language")]
     chunk_tokens: Annotated[str, _of_archive("chunk_tokens")]
     allow: Annotated[Sequence[str], _of_archive("allow")]
     deny: Annotated[Sequence[str], _of_archive("deny")]

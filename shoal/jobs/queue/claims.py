@@ -454,7 +454,7 @@ def _lease_wave(
 
 def _work_item(columns: tuple[Any, ...], wave: WaveRef, vocabulary_version: int | None) -> WorkItem:
     item_id, seq, title, source_path, text_format, tags, metadata, warnings, *rest = columns
-    n_bytes, content_hash, document_id, by_path, alone, attempts, chunk_tokens, rights = rest
+    n_bytes, content_hash, document_id, by_path, alone, attempts, chunk_tokens, rights, language = rest
     return WorkItem(
         id=item_id,
         owner="",
@@ -481,6 +481,7 @@ def _work_item(columns: tuple[Any, ...], wave: WaveRef, vocabulary_version: int 
             warnings=tuple(json.loads(warnings)),
             chunk_tokens=chunk_tokens,
             rights=rights_from_json(rights),
+            language=language,
         ),
     )
 

@@ -57,10 +57,10 @@ TOUCH_UPLOAD = f"UPDATE jobs SET received_at = :moment WHERE id = :job_id AND st
 INSERT_ITEM = """
     INSERT INTO job_items (job_id, seq, wave, title, source_path, format, tags, metadata, warnings, n_bytes,
                            content_hash, status, document_id, by_path, alone, error, error_code, updated_at,
-                           chunk_tokens, rights)
+                           chunk_tokens, rights, language)
     VALUES (:job_id, :seq, :wave, :title, :source_path, :format, :tags, :metadata, :warnings, :n_bytes,
             :content_hash, :status, :document_id, :by_path, :alone, :error, :error_code, :now,
-            :chunk_tokens, :rights)
+            :chunk_tokens, :rights, :language)
 """
 
 # Makes each item that waits a batch of its own.
@@ -182,7 +182,7 @@ EMBEDDING_NOW = f"""
 
 _ITEM_COLUMNS = """i.id, i.seq, i.title, i.source_path, i.format, i.tags, i.metadata, i.warnings,
                    i.n_bytes, i.content_hash, i.document_id, i.by_path, i.alone, i.attempts,
-                   i.chunk_tokens, i.rights"""
+                   i.chunk_tokens, i.rights, i.language"""
 
 # Jobs that may hold the latest item before item `i` for which `i` waits: not those of incomplete uploads, nor
 # other local jobs.

@@ -181,6 +181,7 @@ class Converting(ItemHandler):
             "tags": item.head.tags,
             "metadata": item.head.metadata,
             "chunk_tokens": item.head.chunk_tokens,
+            "language": item.head.language,
             # The default title comes from the name of the file, which a URL may not have, nor an attachment.
             "source_path": name if row["is_named"] else item.head.source_path,
         }
@@ -237,6 +238,7 @@ class Converting(ItemHandler):
             metadata=head.metadata,
             chunk_tokens=head.chunk_tokens,
             rights=head.rights,
+            language=head.language,
         )
         return Attached(found.name, file)
 

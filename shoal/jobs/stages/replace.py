@@ -56,6 +56,8 @@ def new_content(
     is_given = stored.chunk_tokens == GIVEN_PASSAGES
     if is_cut_anew or is_given:
         names -= {"chunk_tokens"}
+    if not stored.is_language_given:
+        names -= {"language"}
     kept = stored_fields(stored, fields, *names)
     draft = make_draft(content=content, settings=settings, **kept)
     if is_given and not is_cut_anew and draft.content == document_queries.get_content(snapshot, document_id):

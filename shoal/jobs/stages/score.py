@@ -419,7 +419,8 @@ def _same_spans(new: Sequence[Chunk], old: Sequence[StoredChunk]) -> bool:
 
 
 def _is_other(new: Chunk, old: StoredChunk) -> bool:
-    return (new.confidence, new.coverage, new.matched_words, new.arch_scores) != (
+    return (new.language, new.confidence, new.coverage, new.matched_words, new.arch_scores) != (
+        old.language,
         old.confidence,
         old.coverage,
         old.matched_words,

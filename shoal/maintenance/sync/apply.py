@@ -390,6 +390,7 @@ def _replacement(
                 metadata=stored.metadata,
                 chunk_tokens=stored.chunk_tokens,
                 rights=draft.rights or stored.rights,
+                language=stored.language if stored.is_language_given else None,
             )
         kept = [tag for tag in stored.tags if tag in draft.tags or tag in tags or tag not in old.tags]
         added = [tag for tag in draft.tags if tag not in old.tags]
