@@ -44,6 +44,8 @@ _OF_ONE_LANGUAGE = (
 _KANA, _HAN = re.compile("[\u3040-\u30ff]"), re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 LEAST_KANA = 0.05
 """Share of kana among the signs of a Japanese text; Chinese has none."""
+_WITHOUT_WORDS = frozenset({"ja", "th", "zh"})
+"""Languages whose texts are pairs of signs to the index, which are no stop words."""
 _BEYOND_LATIN = re.compile("[\u0370-\u1dff\u1f00-\u1fff\u2c00-\ud7ff]")
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
 _NAMES = {"nb": "no", "nn": "no", "bs": "hr"}
@@ -68,7 +70,8 @@ def stop_words(code: str) -> frozenset[str]:
     from stop_words import LANGUAGE_MAPPING, get_stop_words  # reads files
 
     name = "nb" if code == "no" else code
-    words = get_stop_words(name) if name in LANGUAGE_MAPPING else ()
+    has_list = name in LANGUAGE_MAPPING and code not in _WITHOUT_WORDS
+    words = get_stop_words(name) if has_list else ()
     return frozenset(fold(word) for word in words if " " not in word) - {""}
 
 
