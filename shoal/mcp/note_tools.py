@@ -159,7 +159,7 @@ class NoteTools:
         tags: Tags = None,
         prerequisites: Prerequisites = None,
         source: Annotated[
-            str | None, Field(description="`manual`, `agent` (the default), `extraction` or `import`.")
+            str | None, Field(description="`manual`, `agent` (default), `mcp`, `extraction` or `import`.")
         ] = None,
     ) -> Annotated[CallToolResult, AddedNoteView]:
         """Add a note: a lesson for later sessions, such as a correction, a convention or a pitfall of a tool.

@@ -25,7 +25,7 @@ from shoal.models.vocabulary import Label
 TURN = "turn"
 """The kind of what was said in a conversation, word for word: its title is the speaker."""
 KINDS = ("lesson", "atom", "knowledge", TURN)
-SOURCES = ("manual", "agent", "extraction", "import")
+SOURCES = ("manual", "agent", "mcp", "extraction", "import")
 CHANGES = ("attribute", "relation", "ended", "amount", "polarity", "slot")
 """How a statement changes a fact (`shoal.notes.facts`)."""
 PINNED_BY = ("person", "tags", "relevance")

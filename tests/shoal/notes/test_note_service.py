@@ -41,14 +41,14 @@ def test_note_keeps_all_its_fields(notes: OwnerNotes) -> None:
         tags=["web", "go", "go"],
         categories=["earth/rocks", "earth"],
         prerequisites={"os": ["Darwin"], "tags": ["react"]},
-        source="agent",
+        source="mcp",
         metadata={"confidence": 0.5, "deep": {"list": [1, None]}},
         session_id="s1",
     )
     note = added.note
     assert (added.is_duplicate, added.similar) == (False, ())
     assert (note.text, note.title) == (f"{LAVA} [31m", "Hot rocks")
-    assert (note.kind, note.domain, note.source) == ("atom", "geology", "agent")
+    assert (note.kind, note.domain, note.source) == ("atom", "geology", "mcp")
     assert note.tags == ("go", "react", "web")
     assert note.categories == ("earth", "earth/rocks")
     assert note.prerequisites == {"os": ("darwin",), "repos": (), "paths": (), "mcp_servers": ()}
