@@ -34,7 +34,6 @@ MADE_HERE = {
     # The words of a quotation as literals. The length of the quotation determines the cost at each position.
     MadePattern("shoal.grounding.references", "_pattern"): references._pattern('a "quoted" word - a'),
     # A form of a query as literals.
-    MadePattern("shoal.search.visible_forms", "_count_words"): re.compile(r"Ab(?!\w)"),
     # Each place is tried once: the boundary is fixed.
     # Reads MAX_PADDING bytes and a boundary at a time.
     MadePattern("shoal_api.incoming", "_pieces"): re.compile(rb"--a-(?:-|[^\S\r\n]{1,64})\Z"),
