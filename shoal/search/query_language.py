@@ -225,7 +225,8 @@ def _parsed(
     is_text: bool = False,
 ) -> ParsedQuery:
     longest = min(MAX_PHRASE_WORDS, max_words)
-    found = _plain_words(plain, stop_words(language))
+    # Those of English depend on how they are written: WHO.
+    found = _plain_words(plain, frozenset() if language == ENGLISH else stop_words(language))
     words, in_order, also = found.terms, found.in_order, found.compounds
     if not words and not required:
         words = _stop_words(plain)

@@ -243,7 +243,7 @@ def test_error_of_an_unknown_field_lists_the_known_fields(empty: FlaskClient) ->
     problem = assert_problem(post(empty, f"{API}/documents", {"content": "a", "colour": "red"}), 422)
     [message] = problem["errors"]["colour"]
     assert message == (
-        "is not known; known are title, format, tags, metadata, source_path, chunk_tokens, allow, deny, "
+        "is not known; known are title, format, tags, metadata, source_path, language, chunk_tokens, allow, deny, "
         "chunks, content, url"
     )
     assert_problem(post(empty, f"{API}/documents", {"content": "a", "": 1, "x" * 100_000: 2}), 422)
