@@ -384,7 +384,7 @@ def _scored_document(
     chunks = build_chunks(draft.content, parsed.sentences, analyzed.firsts, topics, profiles, draft.locators)
     language, of_chunks = languages_of_passages([chunk.text for chunk in chunks], draft.language)
     if any(code != ENGLISH for code in of_chunks):
-        chunks = tuple(map(_in_language, chunks, of_chunks))
+        chunks = _in_languages(chunks, of_chunks, scorer.reefs)
     left_out = _outside_chunks(parsed.left_out, chunks)
     n_words = sum(topic.n_words for topic in topics)
     matched = sum(topic.matched_words for topic in topics)
@@ -397,7 +397,10 @@ def _scored_document(
         n_left_out=Counter(span.reason for span in left_out),
         n_sentences=len(parsed.sentences),
         coverage=coverage,
-        warnings=(*_without_coverage_warnings(draft.warnings), *_coverage_warnings(coverage, n_words)),
+        warnings=(
+            *_without_coverage_warnings(draft.warnings),
+            *_coverage_warnings(coverage, n_words, language),
+        ),
         vocabulary_version=vocabulary_version,
         data_version=scorer.data_version,
         data_checksum=scorer.data_checksum,
@@ -408,8 +411,14 @@ def _scored_document(
     )
 
 
-def _in_language(chunk: Chunk, code: str) -> Chunk:
-    return dataclasses.replace(chunk, language=code)
+def _in_languages(chunks: Sequence[Chunk], codes: Sequence[str], reefs: Sequence[Reef]) -> tuple[Chunk, ...]:
+    """Give each chunk its language. One that is not English has no labels: its words that look English mean
+    something else."""
+    unlabelled = _profile_fields(Profiles.of([chunk.profile for chunk in chunks]).without_labels(), reefs)
+    return tuple(
+        chunk if code == ENGLISH else dataclasses.replace(chunk, language=code, **fields)
+        for chunk, code, fields in zip(chunks, codes, unlabelled, strict=True)
+    )
 
 
 def _unknown_words(contexts: Sequence[str], topics: Sequence[Any], scorer: Scorer) -> bytes:
@@ -478,9 +487,11 @@ def _without_coverage_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
     return tuple(warning for warning in warnings if not warning.startswith(LOW_COVERAGE_WARNING))
 
 
-def _coverage_warnings(coverage: float, n_words: int) -> tuple[str, ...]:
+def _coverage_warnings(coverage: float, n_words: int, language: str) -> tuple[str, ...]:
     if n_words < MIN_WORDS_TO_JUDGE or coverage >= LOW_COVERAGE:
         return ()
+    if language != ENGLISH:
+        return (f"{LOW_COVERAGE_WARNING} its language is {language}, and only English words have topics",)
     return (f"{LOW_COVERAGE_WARNING} only {coverage:.0%} of {n_words:,} words are known; is this English?",)
 
 
@@ -564,7 +575,10 @@ class Profile(TypedDict):
 
 def profiles_of(topics: Sequence[Topic], reefs: Sequence[Reef]) -> Iterator[Profile]:
     """The profiles of chunks, from their reefs with z above 0. `reefs`: all reefs of the scorer."""
-    profiles = Profiles.from_scores([topic.reef_arrays for topic in topics])
+    return _profile_fields(Profiles.from_scores([topic.reef_arrays for topic in topics]), reefs)
+
+
+def _profile_fields(profiles: Profiles, reefs: Sequence[Reef]) -> Iterator[Profile]:
     norms = profiles.norms.round(SCORE_DIGITS).tolist()
     for packed, norm, top in zip(profiles.packed(), norms, profiles.top_records.tolist(), strict=True):
         record = None if top < 0 else profiles.records[top]

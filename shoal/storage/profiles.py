@@ -119,6 +119,12 @@ class Profiles:
             records["probability"] = np.rint(probabilities * PROBABILITY_STEPS)
         return cls(records, _bounds(lengths))
 
+    def without_labels(self) -> Profiles:
+        """Return them with probabilities of 0."""
+        records = self.records.copy()
+        records["probability"] = 0
+        return Profiles(records, self.bounds)
+
     def __len__(self) -> int:
         return len(self.bounds) - 1
 

@@ -52,6 +52,19 @@ def test_documents_and_passages_have_their_language(engine: Engine) -> None:
     assert not mixed.is_language_given
 
 
+def test_only_english_passages_have_labels(engine: Engine) -> None:
+    documents = engine.documents
+    content = (
+        "Der Chef der Band sang, und die Fans im Park waren hinter dem Tor. Die Show war gut. He died in bed."
+    )
+    band = engine.ingest(title="Band", content=content, language="de")
+    for each in documents.list().documents:
+        for chunk in documents.chunks(each.id).chunks:
+            assert not chunk.labels or chunk.language == "en", (chunk.text, chunk.labels)
+    assert band.id is not None
+    documents.delete(band.id)
+
+
 @pytest.mark.parametrize(
     ("query", "path"),
     [
