@@ -247,14 +247,14 @@ def test_form_parts_without_documents_are_counted_while_they_arrive(
     client: FlaskClient, disposition: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_read = 0
-    drain = incoming.Part.drain
+    drain = incoming.FormPart.drain
 
-    def count_and_drain(part: incoming.Part) -> None:
+    def count_and_drain(part: incoming.FormPart) -> None:
         nonlocal n_read
         n_read += 1
         drain(part)
 
-    monkeypatch.setattr(incoming.Part, "drain", count_and_drain)
+    monkeypatch.setattr(incoming.FormPart, "drain", count_and_drain)
     body = form(part('name="files"; filename="a.txt"', VOLCANO.encode()), *([part(disposition)] * 5000))
     problem = assert_problem(client.post(BULK, data=body, content_type=FORM), 413)
     assert f"{MAX_FIELDS:,} fields" in problem["detail"]
