@@ -42,13 +42,18 @@ def has_script_stem(form: str) -> bool:
 
 
 def stems_by_script(forms: Sequence[str]) -> dict[str, str]:
-    """Return the stem of each form of one of these scripts; others are left out. Forms are folded."""
+    """Return the stem of each form of one of these scripts; others are left out. Forms are folded.
+
+    A stem of one letter says nothing, so such a word is its own stem: *का* is not *की*.
+    """
     found: dict[str, str] = {}
     others = [form for form in forms if form[:1] >= _FIRST]
     for name, pattern in _SCRIPTS:
         own = [form for form in others if pattern.fullmatch(form)]
         if own:
-            found.update(zip(own, _stemmer(name).stemWords(list(map(_spelled, own))), strict=True))
+            spelled = list(map(_spelled, own))
+            stems = zip(own, spelled, _stemmer(name).stemWords(spelled), strict=True)
+            found.update((form, stem if len(stem) > 1 else word) for form, word, stem in stems)
     return found
 
 
