@@ -74,7 +74,9 @@ def missing_key(state: FilterState, field: Field) -> str | None:
         return None
     known = [name for name in (*state.keys, *FIELDS) if len(name) <= MAX_COMPARED_CHARS]
     close = difflib.get_close_matches(field.path[0][:MAX_COMPARED_CHARS], known, n=1)
-    hint = f"; did you mean {close[0]}?" if close and (close[0],) != field.path else ""
+    name = close[0] if close else ""
+    shown = f"metadata.{name}" if name in FIELDS and name in state.keys else name
+    hint = f"; did you mean {shown}?" if name and (name,) != field.path else ""
     return f"no document has the key {_cut(field.text)} in its metadata{hint}"
 
 

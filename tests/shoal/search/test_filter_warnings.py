@@ -49,7 +49,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         ({"source_path": ["/notes/Rain.md", "100%.md"]}, ["no document has the source path 100%.md"]),
         (
             {"metadata": {"langauge": "en"}},
-            ["no document has the key langauge in its metadata; did you mean language?"],
+            ["no document has the key metadata.langauge in its metadata; did you mean metadata.language?"],
         ),
         ({"name_contains": "rain"}, []),
         ({"name_contains": "100%"}, ["no document has a title or source path with 100%"]),
