@@ -6,7 +6,7 @@ A profile is one record of 7 bytes per stored reef, strongest first:
     z_score               u16, little-endian, in steps of 0.004: 0.004..262.14
     raw_bm25              u16, little-endian, in steps of 0.1: 0..6553.5
     n_contributing_words  u8: 0..255
-    probability           u8, in steps of 0.005: 0..1
+    probability           u8, in steps of 0.005: 0..0.995, because no label is certain
 
 Values are rounded to the nearest step, and larger ones are stored as the largest. In 26 MB of books, the
 largest z-score is 71 and the largest raw BM25 3,222. The steps have at most three decimal places, so a stored
@@ -116,7 +116,8 @@ class Profiles:
             records["z_score"] = np.clip(np.rint(z * Z_STEPS), 1, 0xFFFF)
             records["raw_bm25"] = np.clip(np.rint(raw * RAW_STEPS), 0, 0xFFFF)
             records["n_contributing_words"] = np.minimum(n_words, 0xFF)
-            records["probability"] = np.rint(probabilities * PROBABILITY_STEPS)
+            steps = np.rint(probabilities * PROBABILITY_STEPS)
+            records["probability"] = np.minimum(steps, PROBABILITY_STEPS - 1)
         return cls(records, _bounds(lengths))
 
     def without_labels(self) -> Profiles:
