@@ -239,4 +239,4 @@ def test_a_worker_that_was_cut_off_stores_nothing(
     assert seen >= {Stage.delete, Stage.embed}
     assert cut_off >= (seen if n == 0 else {Stage.learn, Stage.embed})
     assert value(database, "SELECT COUNT(*) FROM jobs WHERE status <> 'succeeded'") == 0
-    assert len(library_of(database)) == value(database, "SELECT COUNT(*) FROM chunks")
+    assert library_of(database).n_chunks == value(database, "SELECT COUNT(*) FROM chunks")
