@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from shoal.models.responses import Status
     from shoal.models.search import BatchAnswer, BatchResponse, LibraryFacets
     from shoal.models.verdicts import Verification
-    from shoal.notes.notes import Notes
-    from shoal.notes.visible_notes import VisibleNotes
+    from shoal.notes.notes import Notes, VisibleNotes
     from shoal.query_log.query_log import QueryLog
     from shoal.saved_searches.saved_searches import SavedSearches
     from shoal.search.request import SearchRequest

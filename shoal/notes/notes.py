@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from shoal.declared.arguments import check_names
 from shoal.declared.notes import (
@@ -29,7 +29,7 @@ from shoal.declared.notes import (
     NoteSearchArguments,
     RecallArguments,
 )
-from shoal.errors import InvalidFieldError, NoteError, QueryError
+from shoal.errors import InvalidFieldError, NoteError, QueryError, RestrictedError
 from shoal.filters.tree import check_characters
 from shoal.models.notes import (
     KINDS,
@@ -69,7 +69,6 @@ from shoal.support.clock import timestamp
 if TYPE_CHECKING:
     from shoal.notes.extraction import Extracted
     from shoal.notes.unit_search import NoteSearchSteps
-    from shoal.notes.visible_notes import VisibleNotes
     from shoal.search.request import SearchRequest
     from shoal.search.searcher import Searcher
 
@@ -77,6 +76,10 @@ EXTRACT = "extract"
 """Name of the lock that one process holds while it asks the chat endpoint."""
 MAX_EVENT_CHARS = 50
 """Most notes of one `record_shown`."""
+READING = frozenset(
+    {"owner", "list", "get", "categories", "history", "feedbacks", "pinned", "search", "explain", "recall"}
+)
+"""Methods of `OwnerNotes` that write nothing and read nothing but the notes of their owner."""
 
 
 class Notes:
@@ -99,7 +102,6 @@ class Notes:
 
     def seen_by(self, owner: str | None) -> VisibleNotes:
         """What the bearer of a search token may read: the notes of the owner that it names, if any."""
-        from shoal.notes.visible_notes import VisibleNotes
 
         return VisibleNotes(self._context, owner)
 
@@ -601,3 +603,32 @@ def _split(given: object, field: str = "prerequisites") -> tuple[Prerequisites, 
         return split_tags(given, field=field)
     except InvalidFieldError as error:
         raise NoteError(error.field, error.message) from error
+
+
+class VisibleNotes:
+    """`engine.notes` with a search token: the notes of the owner that it names, whatever documents its bearer
+    sees. Anything that is not in `READING` raises RestrictedError."""
+
+    def __init__(self, context: NoteContext, owner: str | None) -> None:
+        self._context, self._owner = context, owner
+
+    def of(self, owner: str) -> OwnerNotes:
+        """The notes of an owner, to be read only. Learned words may come from documents that the bearer does
+        not see, so queries do not know them. Raises RestrictedError for any owner but that of the token."""
+        if owner != self._owner:
+            raise RestrictedError("this search token does not name this owner of notes")
+        return _ReadNotes(self._context.without_learned(), drafts.checked_owner(owner))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        _refuse(name)
+
+
+class _ReadNotes(OwnerNotes):
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("_") and name not in READING:
+            _refuse(name)
+        return super().__getattribute__(name)
+
+
+def _refuse(name: str) -> NoReturn:
+    raise RestrictedError(f"this is not for search tokens: {name} of notes")
