@@ -64,6 +64,9 @@ _SINGLE = _words("mother father mom mum dad wife husband partner girlfriend boyf
 """Persons of whom there is one at a time."""
 _COPULAS = _words("is are was were am be been became becomes become isn't aren't 's")
 _AUXILIARIES = _words("has have had will would can could shall should do does did now currently just")
+_HELPING = _AUXILIARIES | _COPULAS
+_OF_PERSONS, _ANYBODY = _POSSESSIVES | _FIRST_PERSON, _PRONOUNS | _PERSONS
+"""Words right before what a person is or does, and words for persons."""
 _PREPOSITIONS = _words("of at in on for to with by from as about into over under near")
 _PAST = PAST_VERBS | _words("put read hurt")
 _CHANGE = _words(
@@ -319,7 +322,8 @@ def find_change(old: Statement, new: Statement) -> Change | None:
     """Return how a new statement changes an old one; None if it does not."""
     if new.adds or not old.content or not new.content:
         return None
-    if not any(_are_same(old, new, subject) for subject in set(old.subjects) & set(new.subjects)):
+    subjects = [each for each in old.subjects if each in new.subjects and _are_same(old, new, each)]
+    if not subjects:
         return None
     reason = next((name for name, rule in _RULES if rule(old, new)), None)
     if reason is None:
@@ -327,7 +331,7 @@ def find_change(old: Statement, new: Statement) -> Change | None:
     is_new = new.has_change and not (old.is_past and new.is_past)
     is_certain = (
         len(old.clauses) == 1
-        and any(_are_surely_same(old, new, subject) for subject in set(old.subjects) & set(new.subjects))
+        and any(_are_surely_same(old, new, subject) for subject in subjects)
         and (reason != "slot" or is_new)
         and (reason != "attribute" or new.has_change or _has_equal_noun(old, new))
     )
@@ -483,13 +487,13 @@ def _is_said_of_someone(
     """
     for end in _places(words, phrase):
         before = clause[: end - len(phrase)]
-        said = [word for word in before if word.lower() not in _AUXILIARIES | _COPULAS]
+        said = [word for word in before if word.lower() not in _HELPING]
         lower = [word.lower() for word in said]
         subject = lower if name in _STATES else lower[-2:]
         if _FORMERLY.isdisjoint(lower) and (
             not said
-            or lower[-1] in _POSSESSIVES | _FIRST_PERSON
-            or not (_PRONOUNS | _PERSONS).isdisjoint(subject)
+            or lower[-1] in _OF_PERSONS
+            or not _ANYBODY.isdisjoint(subject)
             or all(word[0].isupper() for word in said)
         ):
             return True
