@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -252,12 +252,7 @@ class ReefScorer:
         """Those of some single words, as normal forms, that mean each of `reefs` more than others, the most
         supported first. Learned words mean none."""
         model = self._model
-        words = self._base.resolve(forms).words
-        known = np.flatnonzero(words >= 0)
-        starts = model.row_starts[words[known]].astype(np.int64)
-        lengths = model.row_starts[words[known] + 1].astype(np.int64) - starts
-        rows, _ = expand_spans(starts, lengths)
-        of_form = np.repeat(known, lengths)
+        words, of_form, rows = self._rows_of(forms)
         is_wanted = np.zeros(model.n_reefs, dtype=np.bool_)
         is_wanted[list(reefs)] = True
         chosen = is_wanted[model.row_reefs[rows]] & (model.row_support[rows] >= MAIN_SUPPORT)
@@ -316,16 +311,20 @@ class ReefScorer:
     def _meanings(self, forms: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """(support of each reef, (forms, reefs); row of the sense vector, (forms,), 0 without one)."""
         model = self._model
+        words, of_form, rows = self._rows_of(forms)
+        support = np.zeros((len(forms), model.n_reefs), dtype=np.uint8)
+        support[of_form, model.row_reefs[rows]] = model.row_support[rows]
+        return support, np.where(words >= 0, self._table.sense_rows[words], 0).astype(np.int64)
+
+    def _rows_of(self, forms: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+        """(word of each form, -1 for none; form and row of each reef of a word)."""
+        starts_of = self._model.row_starts
         words = self._base.resolve(forms).words
         known = np.flatnonzero(words >= 0)
-        starts = model.row_starts[words[known]].astype(np.int64)
-        lengths = model.row_starts[words[known] + 1].astype(np.int64) - starts
-        at, _ = expand_spans(starts, lengths)
-        support = np.zeros((len(forms), model.n_reefs), dtype=np.uint8)
-        support[np.repeat(known, lengths), model.row_reefs[at]] = model.row_support[at]
-        rows = np.zeros(len(forms), dtype=np.int64)
-        rows[known] = self._table.sense_rows[words[known]]
-        return support, rows
+        starts = starts_of[words[known]].astype(np.int64)
+        lengths = starts_of[words[known] + 1].astype(np.int64) - starts
+        rows, _ = expand_spans(starts, lengths)
+        return words, np.repeat(known, lengths), rows
 
     # -- vocabulary
 
