@@ -36,6 +36,18 @@ REEFS = dict.fromkeys(range(0, 200, 10), 2.0)
 WEIGHTS = 0.5, 0.4, 0.1
 
 
+@contextmanager
+def open_library(folder: Path) -> Iterator[LibraryIndex]:
+    """Give the index of the library of a folder, with compiled kernels."""
+    kernels.use_compiled()
+    with Engine(db_path=folder / "bench.db") as engine:
+        cache = IndexCache(engine.database)
+        cache.prepare()
+        with engine.database.snapshot() as snapshot:
+            library = cache.of(snapshot)
+        yield library
+
+
 class Steps:
     """Milliseconds of processor time by step."""
 
@@ -96,12 +108,7 @@ def main() -> None:
     options = parser.parse_args()
     drawn = [query for query in read_queries(options.folder / "queries.json") if not query.filters]
     first, queries = drawn[:WARM_UP], drawn[WARM_UP : WARM_UP + options.queries]
-    kernels.use_compiled()
-    with Engine(db_path=options.folder / "bench.db") as engine:
-        cache = IndexCache(engine.database)
-        cache.prepare()
-        with engine.database.snapshot() as snapshot:
-            library = cache.of(snapshot)
+    with open_library(options.folder) as library:
         print(f"{library.n_chunks:,} passages in {len(library.index.parts)} segments")
         for name, with_reefs in (("words", False), ("words and 20 reefs", True)):
             for query in first:

@@ -19,13 +19,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.ranking_steps import MOST_WORDS, REEFS, WEIGHTS
-from benchmarks.scale_corpus import read_queries
-from shoal import Engine
-from shoal.index import kernels
+from benchmarks.ranking_steps import MOST_WORDS, REEFS, WEIGHTS, open_library
+from benchmarks.scale_corpus import Query, read_queries
 from shoal.index.index import Index
 from shoal.index.scoring import WeightedTerm, find_overlaps, score_terms
-from shoal.search.library_index import IndexCache
+from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import parse_query
 from shoal.search.signals import find_matches, weighted_terms
 
@@ -84,20 +82,8 @@ def show(name: str, read: Counter[int | str], n_postings: int, n_queries: int) -
     print(f"{name}: {n_postings / n_queries:,.0f} postings a query, read: {shares}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--queries", type=int, default=100)
-    options = parser.parse_args()
-    queries = [query for query in read_queries(options.folder / "queries.json") if not query.filters]
-    kernels.use_compiled()
-    with Engine(db_path=options.folder / "bench.db") as engine:
-        cache = IndexCache(engine.database)
-        cache.prepare()
-        with engine.database.snapshot() as snapshot:
-            library = cache.of(snapshot)
+def measure(library: LibraryIndex, queries: Sequence[Query]) -> None:
+    """Print the shares of the postings that are read."""
     index = library.index
     of_reefs = reefs(index)
     best_reef = max(float(np.sum([source.parts for source in of_reefs], axis=0).max(initial=0.0)), 1.0)
@@ -106,7 +92,7 @@ def main() -> None:
     read: dict[tuple[str, int], Counter[int | str]] = {}
     n_postings: Counter[str] = Counter()
     n_queries = 0
-    for query in queries[: options.queries]:
+    for query in queries:
         parsed = parse_query(query.text, max_words=MOST_WORDS)
         terms = weighted_terms(library, parsed, find_matches(library, parsed.terms))
         if not terms:
@@ -123,6 +109,18 @@ def main() -> None:
     print(f"{library.n_chunks:,} passages in {len(index.parts)} segments, {n_queries} queries")
     for (name, n_results), counts in read.items():
         show(f"{name}, best {n_results}", counts, n_postings[name], n_queries)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--queries", type=int, default=100)
+    options = parser.parse_args()
+    queries = [query for query in read_queries(options.folder / "queries.json") if not query.filters]
+    with open_library(options.folder) as library:
+        measure(library, queries[: options.queries])
 
 
 if __name__ == "__main__":
