@@ -291,7 +291,7 @@ def unite(own: Matches, others: Sequence[Matches], inflected: Sequence[Matches] 
 
 
 def _united(n_chunks: int, forms: Sequence[PartMatches], n_own: int) -> PartMatches:
-    """The matches of some forms, of which the first count fully."""
+    """Unite the matches of the forms of a word. The first `n_own` count fully, and others as `OTHER`."""
     if not any(len(form.ordinals) for form in forms):
         return forms[0]
     is_match = np.zeros(n_chunks, dtype=np.bool_)

@@ -273,20 +273,21 @@ def recall_similarities(
 
 
 def vector_similarity(matched: float, nearness: float, margin: float) -> float:
-    """Return how well a note with a vector answers a question of which it matches a share.
+    """Return how well a note with a vector answers a question, 0..1.
 
-    `nearness`: of both vectors; `margin`: how much nearer it is than any other note (`NoteRanking`). A note
-    that is hardly nearer than others is hardly better.
+    `matched`: the share of the question that the note matches; `nearness`: of both vectors; `margin`: how
+    much nearer it is than any other note (`NoteRanking`). A note that is hardly nearer is hardly better.
     """
     measures = np.array([[matched, max(nearness, LEAST_NEARNESS), margin]])
     return round(float(VECTOR_ANSWERS.probabilities(measures)[0]), DIGITS)
 
 
 def turn_similarity(matched: float, support: float) -> float:
-    """Return how well a turn answers a question of which it matches a share, without names of speakers.
+    """Return how well a turn answers a question, 0..1.
 
-    `support`, -1..1: how much better what the named speaker said fits than what others said. That the named
-    person speaks is no evidence.
+    `matched`: the share of the question that the turn matches, without names of speakers; `support`, -1..1:
+    how much better what the named speaker said fits than what others said. That the named person speaks is
+    no evidence.
     """
     return round(float(TURN_ANSWERS.probabilities(np.array([[matched, support]]))[0]), DIGITS)
 
