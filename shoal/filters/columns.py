@@ -72,8 +72,9 @@ class Texts:
                 self._dates = np.concatenate([self._dates, np.array(begins, dtype=np.int64)])
             return self._dates
 
-    def codes_with(self, text: str, *, at_start: bool) -> NDArray[np.int64]:
-        """Return the codes of the texts that contain or start with a text, whatever the case of letters."""
+    def codes_with(self, text: str, op: Op) -> NDArray[np.int64]:
+        """Return the codes of the texts that contain, start or end with a text, whatever the case of
+        letters."""
         with self._lock:
             n = sum(piece.n for piece in self._pieces)
             if n < len(self.texts):
@@ -81,12 +82,12 @@ class Texts:
                     self._pieces, n = [], 0
                 self._pieces.append(_Piece(n, self.texts[n:]))
             pieces = list(self._pieces)
-        needle = (b"\0" if at_start else b"") + _folded(text)
+        needle = b"\0" * (op is Op.prefix) + _folded(text) + b"\0" * (op is Op.suffix)
         return np.concatenate([np.empty(0, dtype=np.int64), *(piece.codes_with(needle) for piece in pieces)])
 
 
 class _Piece:
-    """Texts one after the other, each after a zero byte, in lower case."""
+    """Texts one after the other, each between zero bytes, in lower case."""
 
     def __init__(self, first: int, texts: list[str]) -> None:
         self.first, self.n = first, len(texts)
@@ -155,10 +156,8 @@ class Column:
         match condition.op:
             case Op.exists:
                 is_met = np.ones(len(self.rows), dtype=np.bool_)
-            case Op.prefix | Op.contains:
-                text = str(condition.values[0])
-                codes = self.texts.codes_with(text, at_start=condition.op is Op.prefix)
-                is_met = self._has_code(codes)
+            case Op.prefix | Op.suffix | Op.contains as op:
+                is_met = self._has_code(self.texts.codes_with(str(condition.values[0]), op))
             case Op.eq | Op.any_of if condition.field.kind is Kind.date:
                 is_met = _in_spans(self.numbers, [_span(value) for value in condition.values])
             case Op.eq | Op.any_of:

@@ -8,7 +8,7 @@ is linear in the length.
     one        = "NOT" one | "(" any ")" | condition
     condition  = field comparison value | field ["NOT"] "IN" "[" value ("," value)* "]"
                | field ["NOT"] "EXISTS" | field ["NOT"] "CONTAINS" value | field ["NOT"] "STARTS" "WITH" value
-               | field value "TO" value
+               | field ["NOT"] "ENDS" "WITH" value | field value "TO" value
 
 An object has the form that Chroma, Pinecone and MongoDB share. All its members are to be met:
 
@@ -76,8 +76,9 @@ MAX_DEPTH = 32
 TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep"
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 _COMPARISONS = {"=": Op.eq, "==": Op.eq, "<": Op.lt, "<=": Op.le, ">": Op.gt, ">=": Op.ge}
+_WITH = {"STARTS": Op.prefix, "ENDS": Op.suffix}
 _TRUTHS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
-_OPERATORS = "=, !=, <, <=, >, >=, IN, EXISTS, CONTAINS, STARTS WITH or a range such as 1 TO 5"
+_OPERATORS = "=, !=, <, <=, >, >=, IN, EXISTS, CONTAINS, STARTS WITH, ENDS WITH or a range such as 1 TO 5"
 _JOINED: dict[str, type[All | Some]] = {"$and": All, "$or": Some}
 _NOT = "$not"
 _ONE_VALUE = {
@@ -87,6 +88,7 @@ _ONE_VALUE = {
     "$gt": Op.gt,
     "$gte": Op.ge,
     "$prefix": Op.prefix,
+    "$suffix": Op.suffix,
     "$contains": Op.contains,
 }
 _OBJECT_OPERATORS = (*_ONE_VALUE, "$ne", "$in", "$nin", "$exists")
@@ -273,17 +275,18 @@ class _Parser:
             node = self._checked(first, field, Op.any_of, *self._values())
         elif self._took("CONTAINS"):
             node = self._checked(first, field, Op.contains, self._value())
-        elif self._took("STARTS"):
+        elif self._next.is_word(*_WITH):
+            keyword = self._take().value.upper()
             if not self._took("WITH"):
-                raise _error(self._next, f"expected WITH after STARTS, found {self._next.shown}")
-            node = self._checked(first, field, Op.prefix, self._value())
+                raise _error(self._next, f"expected WITH after {keyword}, found {self._next.shown}")
+            node = self._checked(first, field, _WITH[keyword], self._value())
         elif not is_negated and self._tokens[min(self._place + 1, len(self._tokens) - 1)].is_word("TO"):
             low = self._value()
             self._take()
             high = self._value()
             return All((self._checked(first, field, Op.ge, low), self._checked(first, field, Op.le, high)))
         else:
-            expected = "IN, EXISTS, CONTAINS or STARTS WITH" if is_negated else _OPERATORS
+            expected = "IN, EXISTS, CONTAINS, STARTS WITH or ENDS WITH" if is_negated else _OPERATORS
             raise _error(self._next, f"expected {expected}, found {self._next.shown}")
         return Not(node) if is_negated else node
 

@@ -42,7 +42,7 @@ _COMPARED = 60
 """Characters of a name that are compared; no field has as many."""
 _BARE = re.compile(r"""[^\s()\[\],=<>!"'\\.]+""")
 """A part of a path that needs no quotation marks."""
-KEYWORDS = frozenset({"AND", "OR", "NOT", "IN", "EXISTS", "CONTAINS", "STARTS", "WITH", "TO"})
+KEYWORDS = frozenset({"AND", "OR", "NOT", "IN", "EXISTS", "CONTAINS", "STARTS", "ENDS", "WITH", "TO"})
 ALIASES = MappingProxyType(
     {
         "document_id": "id",
@@ -75,7 +75,7 @@ MAX_CONDITIONS = 256
 MAX_VALUES = 10_000
 """In all lists of a filter together."""
 MAX_SEARCHES = 16
-"""`CONTAINS` and `STARTS WITH` in one filter; each reads all texts of a field."""
+"""`CONTAINS`, `STARTS WITH` and `ENDS WITH` in one filter; each reads all texts of a field."""
 MAX_VALUE_CHARS = 4_096
 _CLOCK = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2}(?:\.\d{1,6})?)", re.ASCII)
 _YEAR = re.compile(r"\d{4}", re.ASCII)
@@ -234,11 +234,12 @@ class Op(enum.StrEnum):
     any_of = "IN"
     exists = "EXISTS"
     prefix = "STARTS WITH"
+    suffix = "ENDS WITH"
     contains = "CONTAINS"
 
 
 RANGES = frozenset({Op.lt, Op.le, Op.gt, Op.ge})
-TEXT_SEARCHES = frozenset({Op.prefix, Op.contains})
+TEXT_SEARCHES = frozenset({Op.prefix, Op.suffix, Op.contains})
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,7 +448,7 @@ class Limits:
         for used, limit, what in (
             (self.n_conditions, MAX_CONDITIONS, "conditions"),
             (self.n_values, MAX_VALUES + MAX_CONDITIONS, "values"),
-            (self.n_searches, MAX_SEARCHES, "conditions with CONTAINS or STARTS WITH"),
+            (self.n_searches, MAX_SEARCHES, "conditions with CONTAINS, STARTS WITH or ENDS WITH"),
         ):
             if used > limit:
                 raise FilterError(f"a filter has at most {limit:,} {what}")

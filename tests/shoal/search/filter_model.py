@@ -16,7 +16,19 @@ from scored_documents import make_scored
 
 from shoal.filters.evaluation import FilterState
 from shoal.filters.parsing import ReefNames
-from shoal.filters.tree import All, Condition, Field, Kind, Node, Not, Op, Scalar, Some, span_of
+from shoal.filters.tree import (
+    TEXT_SEARCHES,
+    All,
+    Condition,
+    Field,
+    Kind,
+    Node,
+    Not,
+    Op,
+    Scalar,
+    Some,
+    span_of,
+)
 from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache
 from shoal.storage import document_writer
@@ -66,7 +78,7 @@ def metadata_conditions() -> st.SearchStrategy[Condition]:
         st.builds(
             Condition, fields, st.sampled_from([Op.lt, Op.le, Op.gt, Op.ge]), st.tuples(numbers | spans)
         ),
-        st.builds(Condition, fields, st.sampled_from([Op.prefix, Op.contains]), st.tuples(texts)),
+        st.builds(Condition, fields, st.sampled_from([Op.prefix, Op.suffix, Op.contains]), st.tuples(texts)),
     )
 
 
@@ -86,7 +98,7 @@ def field_conditions() -> st.SearchStrategy[Condition]:
         st.builds(
             Condition,
             named("title", "source_path", "section", "tags"),
-            st.sampled_from([Op.prefix, Op.contains]),
+            st.sampled_from([Op.prefix, Op.suffix, Op.contains]),
             st.tuples(texts),
         ),
         st.builds(Condition, named("id"), ranges, st.tuples(st.integers(0, 5))),
@@ -191,10 +203,11 @@ def meets(node: Node, row: Mapping[str, Any]) -> bool:
             values = values_of(field, row)
             if op is Op.exists:
                 return bool(values)
-            if op in (Op.prefix, Op.contains):
+            if op in TEXT_SEARCHES:
                 folded = str(wanted[0]).casefold()
                 found = [value.casefold() for value in values if isinstance(value, str)]
-                return any(text.startswith(folded) if op is Op.prefix else folded in text for text in found)
+                find = {Op.prefix: str.startswith, Op.suffix: str.endswith}.get(op, str.__contains__)
+                return any(find(text, folded) for text in found)
             compared = Op.eq if op is Op.any_of else op
             return any(compares(value, compared, each, field.kind) for value in values for each in wanted)
     raise AssertionError(node)

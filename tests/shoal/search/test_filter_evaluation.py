@@ -18,7 +18,7 @@ from shoal.errors import ReadTimeoutError
 from shoal.filters import columns, evaluation
 from shoal.filters.evaluation import FilterState
 from shoal.filters.parsing import make_filter
-from shoal.filters.tree import Field, Node, text_of
+from shoal.filters.tree import Field, Node, Op, text_of
 from shoal.models.documents import DocFormat
 from shoal.search.library_index import IndexCache
 from shoal.storage import document_writer
@@ -150,10 +150,9 @@ def test_texts_with_a_part_are_found(stored: list[str], begin: int, length: int)
     needle = "".join(stored).upper()[begin : begin + length] or "absent"
     folded = [text.casefold().replace("\0", "\2") for text in stored]
     wanted = needle.casefold().replace("\0", "\2")
-    containing = {code for code, text in enumerate(folded) if wanted in text}
-    starting = {code for code, text in enumerate(folded) if text.startswith(wanted)}
-    assert set(texts.codes_with(needle, at_start=False).tolist()) == containing
-    assert set(texts.codes_with(needle, at_start=True).tolist()) == starting
+    for op, find in ((Op.contains, str.__contains__), (Op.prefix, str.startswith), (Op.suffix, str.endswith)):
+        met = {code for code, text in enumerate(folded) if find(text, wanted)}
+        assert set(texts.codes_with(needle, op).tolist()) == met
 
 
 def test_library_without_documents_meets_nothing() -> None:
