@@ -9,9 +9,9 @@ whole: results, order, scores, counts, facets, warnings, corrections, suggestion
 explanations, pages and errors; but not times, trace ids, the text of cursors, and the rights of documents,
 which tokens do not see. Prints the differences.
 
-What was analyzed of a text is kept for both. The run ends after some minutes, with the number of requests
-that it made. To count forms of words, a search with a token reads a bounded number of passages
-(`shoal.search.visible_forms`); here it may read all.
+What was analyzed of a text is kept for both. The run ends after some minutes of processor time, with the
+number of requests that it made. To count forms of words, a search with a token reads a bounded number of
+passages (`shoal.search.visible_forms`); here it may read all.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import lagoon
+from lagoon import ReefScorer
 from shoal.engine import Engine
 from shoal.errors import ShoalError
 from shoal.filters.parsing import make_filter
@@ -79,6 +81,7 @@ TAGS = ("sea", "fire", "law", "bees")
 SHOWN_EVERY = 5_000
 KEPT_TEXTS = 4_096
 NOW = "2026-06-01T00:00:00Z"
+SIMPLE = frozenset((str, int, float, bool, type(None)))
 NOT_COMPARED = frozenset({"took_ms", "trace_id", "next_cursor", "allow", "deny"})
 
 Request = tuple[str, dict[str, Any]]
@@ -258,6 +261,20 @@ def request(chance: random.Random) -> Request:
     return chance.choice(kinds)()
 
 
+def kept_scorer() -> lagoon.ReefScorer:
+    """Return a scorer for all libraries that keeps what it found in texts, as `analyze_words` then does."""
+    analysis.analyze_words = functools.lru_cache(KEPT_TEXTS)(analysis.analyze_words)
+    scorer = lagoon.load()
+    scorer.score = functools.lru_cache(KEPT_TEXTS)(scorer.score)  # type: ignore[method-assign]
+    relate = functools.lru_cache(KEPT_TEXTS)(
+        lambda forms, others, chances: ReefScorer.relate_forms(scorer, forms, others, dict(chances))
+    )
+    scorer.relate_forms = lambda forms, others, chances: relate(  # type: ignore[method-assign]
+        tuple(forms), tuple(others), tuple(chances.items())
+    )
+    return scorer
+
+
 def answer(engine: Engine, asked: Request) -> Any:
     """Return the answer of an engine as plain values; of an error its class and message."""
     name, given = asked
@@ -285,21 +302,29 @@ def pages(engine: Engine, given: dict[str, Any]) -> Iterator[Any]:
 
 def plain(value: Any) -> Any:
     """Return a value without what is not compared: synonyms without passages are not for viewers."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: plain(getattr(value, field.name))
-            for field in dataclasses.fields(value)
-            if field.name not in NOT_COMPARED
-        }
+    kind = type(value)
+    if kind in SIMPLE:
+        return value
+    names = _compared_fields(kind)
+    if names:
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, enum.Enum):
         return value.value
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return plain(value._asdict())
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items() if key not in NOT_COMPARED}
     if isinstance(value, list | tuple | frozenset | set):
         return [plain(each) for each in value if not (isinstance(each, UsedSynonym) and not each.n_chunks)]
     return str(value) if isinstance(value, ShoalError) else value
+
+
+@functools.cache
+def _compared_fields(kind: type) -> Sequence[str]:
+    """The compared fields of a record; none for a type that is no record."""
+    if dataclasses.is_dataclass(kind):
+        names = [field.name for field in dataclasses.fields(kind)]
+    else:
+        names = list(getattr(kind, "_fields", ()))
+    return [name for name in names if name not in NOT_COMPARED]
 
 
 def difference(left: Any, right: Any, path: str = "") -> str | None:
@@ -317,11 +342,11 @@ def compare(
     pairs: Mapping[str, tuple[Engine, Engine]], n: int, seed: int, seconds: float = math.inf
 ) -> tuple[list[str], Counter[str], Counter[str]]:
     """Return the differences of random requests, with the number of requests of each operation, and how many
-    of them were answered. `seconds`: after which no further request is made."""
-    chance, until = random.Random(seed), time.monotonic() + seconds
+    of them were answered. `seconds`: of processor time, after which no further request is made."""
+    chance, until = random.Random(seed), time.process_time() + seconds
     found, asked_for, answered = [], Counter[str](), Counter[str]()
     for number in range(n):
-        if time.monotonic() > until:
+        if time.process_time() > until:
             break
         if number and number % SHOWN_EVERY == 0:
             print(f"{len(found):,} differences in {number:,} requests", file=sys.stderr, flush=True)
@@ -330,9 +355,8 @@ def compare(
         seen, own = (answer(engine, asked) for engine in pairs[tenant])
         asked_for[asked[0]] += 1
         answered[asked[0]] += isinstance(seen, dict | list | str)
-        differs = difference(seen, own)
-        if differs is not None:
-            found.append(f"{tenant}: {asked}{differs}")
+        if seen != own:
+            found.append(f"{tenant}: {asked}{difference(seen, own)}")
     return found, asked_for, answered
 
 
@@ -346,8 +370,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--minutes", type=float, default=600)
     given = parser.parse_args()
-    analysis.analyze_words = functools.lru_cache(KEPT_TEXTS)(analysis.analyze_words)
-    with libraries(given.documents, given.seed) as pairs:
+    with libraries(given.documents, given.seed, scorer=kept_scorer()) as pairs:
         found, asked_for, answered = compare(pairs, given.requests, given.seed, 60 * given.minutes)
     for name, n in sorted(asked_for.items()):
         print(f"{name:20} {n:8,} requests, {answered[name]:8,} answered")
