@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +72,10 @@ class Documents:
                 checked_id(kind, value)
         with self._database.snapshot() as snapshot:
             yield snapshot
+
+    def _is_listed(self, snapshot: Snapshot) -> Callable[[int], bool]:
+        """Return whether a document, by its id, may be named where others are linked to it."""
+        return lambda _: True
 
     def _listed(self, snapshot: Snapshot, tree: Node | None) -> Sequence[int] | None:
         """The ids of the documents that meet a filter; None for all."""
@@ -148,7 +152,7 @@ class Documents:
     def get(self, document_id: int) -> DocumentDetail:
         """A document with its sections and report. Raises NotFoundError."""
         with self._reading(document_id=document_id) as snapshot:
-            return document_queries.get_detail(snapshot, document_id)
+            return document_queries.get_detail(snapshot, document_id, self._is_listed(snapshot))
 
     def version(self, document_id: int) -> str:
         """The version of a document, for `change`. Raises NotFoundError."""

@@ -8,8 +8,9 @@ oversight.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from shoal.declared.arguments import MAX_ID
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
         ChunkPage,
         DocumentDetail,
         DocumentPage,
-        NamedDocument,
         StoredChunk,
         StoredDocument,
     )
@@ -99,6 +99,9 @@ class VisibleDocuments(Documents):
                 raise NotFoundError(f"there is no chunk {chunk_id}")
             yield snapshot
 
+    def _is_listed(self, snapshot: Snapshot) -> Callable[[int], bool]:
+        return partial(self._visible.index.of(snapshot).sees_document, snapshot)
+
     def _listed(self, snapshot: Snapshot, tree: Node | None) -> Sequence[int]:
         library = self._visible.index.of(snapshot)
         table = library.fields.documents.of(snapshot)
@@ -118,12 +121,7 @@ class VisibleDocuments(Documents):
 
     def get(self, document_id: int) -> DocumentDetail:
         detail = super().get(document_id)
-        return dataclasses.replace(
-            detail,
-            document=self._shown(detail.document),
-            parents=self._seen(detail.parents),
-            attachments=self._seen(detail.attachments),
-        )
+        return dataclasses.replace(detail, document=self._shown(detail.document))
 
     def version(self, document_id: int) -> str:
         """A digest of what is shown: the number of a change says how many others there were."""
@@ -150,7 +148,3 @@ class VisibleDocuments(Documents):
     def _shown(self, document: StoredDocument) -> StoredDocument:
         metadata = self._visible.index.viewer.shown(document.metadata)
         return dataclasses.replace(document, metadata=metadata, allow=None, deny=())
-
-    def _seen(self, named: Sequence[NamedDocument]) -> tuple[NamedDocument, ...]:
-        with self._visible.reading() as (snapshot, library):
-            return tuple(each for each in named if library.sees_document(snapshot, each.id))

@@ -6,17 +6,16 @@ itself as well stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from shoal.models.stored import NamedDocument
 from shoal.storage.database import Snapshot, Transaction, listed_in_parts
 
 _NAMED = "SELECT d.id, d.title, d.source_path FROM document_parents p JOIN documents d ON d.id = p.{}"
-PARENTS = _NAMED.format("parent_id") + " WHERE p.document_id = :document_id ORDER BY d.id LIMIT :limit"
-ATTACHMENTS = (
-    _NAMED.format("document_id") + " WHERE p.parent_id = :document_id ORDER BY p.name, d.id LIMIT :limit"
-)
+PARENTS = _NAMED.format("parent_id") + " WHERE p.document_id = :document_id ORDER BY d.id"
+ATTACHMENTS = _NAMED.format("document_id") + " WHERE p.parent_id = :document_id ORDER BY p.name, d.id"
 # Attachments of documents that came with their parents alone, each with one of its parents.
 HELD = """
     SELECT p.document_id, p.parent_id FROM document_parents p
@@ -48,18 +47,26 @@ HOLD = """
 
 MAX_LISTED = 1000
 """Parents or attachments of a document that are listed."""
+IsListed = Callable[[int], bool]
+"""Whether a document, by its id, may be listed. What may not be is not among the first `MAX_LISTED`."""
 
 
-def parents_of(snapshot: Snapshot, document_id: int) -> tuple[NamedDocument, ...]:
+def parents_of(snapshot: Snapshot, document_id: int, is_listed: IsListed) -> tuple[NamedDocument, ...]:
     """Return the documents that a document is attached to, by id."""
-    rows = snapshot.tuples(PARENTS, {"document_id": document_id, "limit": MAX_LISTED})
-    return tuple(NamedDocument(*row) for row in rows)
+    return _listed(snapshot, PARENTS, document_id, is_listed)
 
 
-def attachments_of(snapshot: Snapshot, document_id: int) -> tuple[NamedDocument, ...]:
+def attachments_of(snapshot: Snapshot, document_id: int, is_listed: IsListed) -> tuple[NamedDocument, ...]:
     """Return the documents that are attached to a document, by their names in it."""
-    rows = snapshot.tuples(ATTACHMENTS, {"document_id": document_id, "limit": MAX_LISTED})
-    return tuple(NamedDocument(*row) for row in rows)
+    return _listed(snapshot, ATTACHMENTS, document_id, is_listed)
+
+
+def _listed(
+    snapshot: Snapshot, statement: str, document_id: int, is_listed: IsListed
+) -> tuple[NamedDocument, ...]:
+    rows = snapshot.tuples(statement, {"document_id": document_id})
+    found = (NamedDocument(*row) for row in rows if is_listed(row[0]))
+    return tuple(islice(found, MAX_LISTED))
 
 
 def held_by(snapshot: Snapshot, document_id: int, ended: Iterable[int] | None = None) -> list[int]:

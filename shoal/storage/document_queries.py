@@ -26,7 +26,7 @@ from shoal.models.stored import (
     StoredDocument,
     StoredSection,
 )
-from shoal.storage.attachments import attachments_of, parents_of
+from shoal.storage.attachments import IsListed, attachments_of, parents_of
 from shoal.storage.column_values import compact_json, passages_from_json, rights_from_json
 from shoal.storage.database import IDS_PER_STATEMENT, Query, Snapshot, Transaction, listed, listed_in_parts
 from shoal.storage.totals import N_DOCUMENTS, N_WITH_TAG
@@ -198,15 +198,15 @@ def version_of(snapshot: Snapshot, document_id: int) -> str:
     return f"{content_hash[:VERSION_CHARS]}-{revision}"
 
 
-def get_detail(snapshot: Snapshot, document_id: int) -> DocumentDetail:
-    """Read a document with its sections, report, file and links. Raises NotFoundError."""
+def get_detail(snapshot: Snapshot, document_id: int, is_listed: IsListed = lambda _: True) -> DocumentDetail:
+    """Read a document with its sections, report, file and links to documents. Raises NotFoundError."""
     return DocumentDetail(
         document=get_document(snapshot, document_id),
         sections=get_sections(snapshot, document_id),
         report=get_report(snapshot, document_id),
         file=describe_file(snapshot, document_id),
-        parents=parents_of(snapshot, document_id),
-        attachments=attachments_of(snapshot, document_id),
+        parents=parents_of(snapshot, document_id, is_listed),
+        attachments=attachments_of(snapshot, document_id, is_listed),
     )
 
 

@@ -19,6 +19,7 @@ from shoal.search import library_index, visible_forms
 from shoal.search.request import CHANGED
 from shoal.search.suggesting import count_compounds
 from shoal.settings import Settings
+from shoal.storage import attachments
 
 LAVA = "The volcano throws lava and ash over the valley of the crater."
 BASALT = "Lava of the volcano cools to basalt beside the crater."
@@ -146,20 +147,56 @@ def test_hidden_keys_are_not_shown_searched_or_counted(engine: Engine) -> None:
     assert chunk.document.metadata == {"year": 2020}
     (grouped,) = seen.search("lava", group_by="document").documents or ()
     assert grouped.metadata == {"year": 2020}
-    for use in (
-        lambda: seen.search("lava", filter="salary > 3"),
-        lambda: seen.search("lava", filters={"metadata": {"salary": 7}}),
-        lambda: seen.search("lava", sort=["salary"]),
-        lambda: seen.search("lava", boosts=[{"filter": "salary = 7", "weight": 1}]),
-        lambda: seen.search("lava", facets=["salary"]),
-        lambda: seen.facets(["salary"]),
-        lambda: seen.documents.list(filter="salary = 7"),
-        lambda: seen.retrieve("lava", filters={"salary": 7}),
-    ):
-        with pytest.raises(FilterError, match="may not use the key salary"):
-            use()
+    uses: dict[str, tuple[Callable[[], Any], ...]] = {
+        "filter": (
+            lambda: seen.search("lava", filter="salary > 3"),
+            lambda: seen.documents.list(filter="salary = 7"),
+        ),
+        "filters.metadata.salary": (lambda: seen.search("lava", filters={"metadata": {"salary": 7}}),),
+        "filters.salary": (lambda: seen.retrieve("lava", filters={"salary": 7}),),
+        "sort": (lambda: seen.search("lava", sort=["-year", "salary"]),),
+        "decay.field": (
+            lambda: seen.search("lava", decay={"field": "salary", "half_life_days": 1, "weight": 1}),
+        ),
+        "boosts[1].filter": (
+            lambda: seen.search(
+                "lava", boosts=[{"filter": f"{key} = 7", "weight": 1} for key in ("year", "salary")]
+            ),
+        ),
+        "facets[1]": (
+            lambda: seen.search("lava", facets=["year", "salary"]),
+            lambda: seen.facets(["year", "salary"]),
+        ),
+    }
+    for field, calls in uses.items():
+        for use in calls:
+            with pytest.raises(QueryError, match="may not use the key salary") as refused:
+                use()
+            assert refused.value.field == field
     # The token itself may use it.
     assert found(engine, viewer(tree="salary > 8", hidden=("salary",))) == set()
+
+
+def test_hidden_links_take_no_place_from_visible_ones(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attachments, "MAX_LISTED", 2)
+    texts = [(LAVA, []), (BASALT, []), (FLOWER, None), (LAW, None)]
+    ids = [engine.ingest(content=text, allow=allow).id for text, allow in texts]
+    child = engine.ingest(content="A tide.").id
+    hashes = [engine.documents.get(each).document.content_hash for each in (*ids, child) if each]
+    with engine.database.write() as transaction:
+        attachments.write_links(
+            transaction, child, attachments.Links(tuple((each, "tide") for each in hashes[:4]), False)
+        )
+        for each in ids[:3]:
+            attachments.write_links(
+                transaction, each, attachments.Links(((hashes[3], f"{each}"),), is_held=False)
+            )
+    seen = engine.seen_by(viewer())
+    assert [each.id for each in engine.documents.get(child).parents] == ids[:2]
+    assert [each.id for each in seen.documents.get(child).parents] == ids[2:]
+    assert [each.id for each in seen.documents.get(ids[3]).attachments] == [ids[2], child]
 
 
 def test_rights_of_documents_are_not_shown(engine: Engine) -> None:
