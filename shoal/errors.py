@@ -9,6 +9,8 @@ The `code` of a class is stable: programs compare it, never the message. `docs/e
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any, ClassVar
 
@@ -248,6 +250,15 @@ class FilterError(QueryError, code="invalid_filter"):
         before, after = self.expression[: self.start], self.expression[self.end :]
         blamed = self.expression[self.start : self.end]
         return before[-EXCERPT_CHARS:], blamed[:EXCERPT_CHARS], after[:EXCERPT_CHARS]
+
+
+@contextmanager
+def blaming(argument: str) -> Iterator[None]:
+    """Raise a QueryError about this argument for conditions and fields that are not of `filter`."""
+    try:
+        yield
+    except FilterError as error:
+        raise QueryError(argument, str(error)) from None
 
 
 class NotFoundError(ShoalError, code="not_found"):

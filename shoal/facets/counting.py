@@ -19,7 +19,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import FilterError
+from shoal.errors import FilterError, blaming
 from shoal.facets.requests import NO_BUCKET, FacetRequest, Interval
 from shoal.filters.columns import EXACT, FALSE, NO_DATE, NULL, NUMBER, TRUE, Column, Mask
 from shoal.filters.evaluation import FilterState
@@ -393,8 +393,12 @@ def find_facets(
     counter: FacetCounter, requests: Sequence[FacetRequest]
 ) -> tuple[tuple[Facet, ...], list[str]]:
     """Return (facets, warnings), in the order of the requests."""
-    warnings = [warning for request in requests if (warning := counter.warning(request))]
-    return tuple(map(counter.facet, requests)), list(dict.fromkeys(warnings))
+    facets, warnings = [], []
+    for number, request in enumerate(requests):
+        with blaming(f"facets[{number}]"):
+            warnings.append(counter.warning(request))
+            facets.append(counter.facet(request))
+    return tuple(facets), list(dict.fromkeys(filter(None, warnings)))
 
 
 def parts_of(tree: Node | None) -> tuple[Node, ...]:

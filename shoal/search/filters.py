@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.declared.filters import SearchFilters
-from shoal.errors import FilterError, QueryError
+from shoal.errors import FilterError, QueryError, blaming
 from shoal.facets.counting import FacetCounter
 from shoal.filters.evaluation import FilterState
 from shoal.filters.parsing import ReefNames, conditions_by_filter
@@ -86,7 +86,14 @@ class CompiledFilters:
             is_met &= library.index.of_chunks(self.among)
         condition = joined((*self.by_filter.values(), *(() if self.tree is None else (self.tree,))))
         if condition is not None:
-            is_met &= self.state(snapshot, library).met(condition)
+            state = self.state(snapshot, library)
+            try:
+                is_met &= state.met(condition)
+            except FilterError:
+                for name, node in self.by_filter.items():
+                    with blaming(f"filters.{name}"):
+                        state.met(node)
+                raise
         return is_met
 
     def state(self, snapshot: Snapshot, library: LibraryIndex) -> FilterState:

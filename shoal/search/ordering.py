@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.errors import blaming
 from shoal.filters.columns import EXACT, FALSE, NO_DATE, NUMBER, TRUE, Column
 from shoal.filters.evaluation import Fields, FilterState
 from shoal.filters.parsing import ReefNames
@@ -295,7 +296,8 @@ class Sorting:
         self._table = fields.documents.of(snapshot)
         self._index = index
         self._keys = tuple(keys)
-        self._columns = [self._table.column(snapshot, key.field) for key in keys]
+        with blaming("sort"):
+            self._columns = [self._table.column(snapshot, key.field) for key in keys]
 
     def levels(self) -> tuple[Ints, ...]:
         """Return, for each sort key, i64 (n_places,): greater for what comes earlier, 0 without a value."""
@@ -454,7 +456,9 @@ def find_added_scores(
     decayed: Doubles | None = None
     if decay is not None:
         table = fields.documents.of(snapshot)
-        by_document = decayed_parts(table.column(snapshot, decay.field), decay)
+        with blaming("decay.field"):
+            column = table.column(snapshot, decay.field)
+        by_document = decayed_parts(column, decay)
         decayed = table.placed(index, by_document)
         if not by_document[table.is_alive].any():
             warnings.append(f"the decay adds nothing: no document has a date in {decay.field.text[:60]}")
@@ -462,7 +466,9 @@ def find_added_scores(
     if boosts:
         assert names is not None, "filters were compiled with the boosts"
         state, live = FilterState(snapshot, index, fields, names), index.live()
-        is_met = [state.met(boost.filter) for boost in boosts]
+        for number, boost in enumerate(boosts):
+            with blaming(f"boosts[{number}].filter"):
+                is_met.append(state.met(boost.filter))
         warnings += [
             f"boosts[{number}] adds nothing: no passage meets {shown(boost.filter)}"
             for number, (boost, mask) in enumerate(zip(boosts, is_met, strict=True))
