@@ -648,6 +648,11 @@ class _VisibleEngine(Engine):
     def suggest(self, q: str, *, limit: int = 8) -> Suggestions:
         return self._visible.suggest(q, limit)
 
+    def search_units(self, *_: Any, **__: Any) -> NoReturn:
+        from shoal.library.visible_library import refuse
+
+        refuse("a search of passages and notes together (units)")
+
     def seen_by(self, viewer: Viewer) -> NoReturn:
         from shoal.library.visible_library import refuse
 

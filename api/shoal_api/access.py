@@ -58,7 +58,7 @@ DESCRIPTION = {
 }
 """Security scheme in the OpenAPI document."""
 
-NOT_FOR_TOKENS = "this is not for search tokens; docs/search-tokens.md lists what they may do"
+NOT_FOR_TOKENS = "{asked} is not for search tokens; docs/search-tokens.md lists what they may do"
 MANAGES_NOT = "this changes collections and needs a key with the right `admin` in all of them"
 GRANTS_NOT = (
     "this needs a key that may manage keys: one of `shoal key create` with the scope `*:admin`, or an entry "
@@ -123,14 +123,16 @@ class Gate:
         needed = needed_by_path(method, path_in_main)
         if needed is not Needed.public:
             caller = self.identify(authorization)
-            self.check_token(caller, is_for_tokens=is_for_tokens_by_path(method, path_in_main))
+            is_for_tokens = is_for_tokens_by_path(method, path_in_main)
+            self.check_token(caller, f"{method} {path_in_main}", is_for_tokens=is_for_tokens)
             self.admit(caller, needed, named_collection(path))
 
-    def check_token(self, caller: Access | Refusal, *, is_for_tokens: bool) -> None:
-        """Raise a 403 problem if a search token is sent for what is not declared to be for them."""
+    def check_token(self, caller: Access | Refusal, asked: str, *, is_for_tokens: bool) -> None:
+        """Raise a 403 problem if a search token is sent for what is not declared to be for them. `asked`:
+        the method and the path."""
         if isinstance(caller, Access) and caller.viewer is not None and not is_for_tokens:
             self.on_refused(TOKEN_REFUSED)
-            raise ProblemError(403, NOT_FOR_TOKENS, code=RestrictedError.code)
+            raise ProblemError(403, NOT_FOR_TOKENS.format(asked=shown(asked)), code=RestrictedError.code)
 
     def close(self) -> None:
         """Write when keys were last used."""
@@ -173,7 +175,8 @@ def register(app: flask.Flask, settings: Settings, gate: Gate) -> None:
         if isinstance(caller, Refusal) and _is_page_without_key(request):
             return
         rule = request.url_rule.rule if request.url_rule else None
-        gate.check_token(caller, is_for_tokens=is_for_tokens(request.method, rule))
+        asked = f"{request.method} {request.path}"
+        gate.check_token(caller, asked, is_for_tokens=is_for_tokens(request.method, rule))
         needed = needed_by_rule(request.method, rule)
         name = request.environ.get(COLLECTION)
         flask.g.collection_id = gate.admit(

@@ -165,6 +165,13 @@ def _for_query(error: errors.QueryError) -> ProblemError:
     return problem
 
 
+_OWN_STATUS = {
+    errors.UploadDroppedError.code: 408,
+    errors.VersionConflictError.code: 412,
+    errors.RestrictedError.code: 403,
+}
+
+
 def _for_error(error: errors.ShoalError) -> ProblemError:
     match error:
         case (
@@ -200,8 +207,8 @@ def _for_error(error: errors.ShoalError) -> ProblemError:
             return ProblemError(409, str(error))
         case errors.IdempotencyError():
             return ProblemError(409, "this Idempotency-Key was used before for another request")
-        case errors.UploadDroppedError():
-            return ProblemError(408, str(error))
+        case errors.UploadDroppedError() | errors.VersionConflictError() | errors.RestrictedError():
+            return ProblemError(_OWN_STATUS[error.code], str(error))
         case _:
             return _for_failure(error)
 
@@ -212,10 +219,6 @@ def _for_failure(error: errors.ShoalError) -> ProblemError:
     log.error("service failure", error=type(error).__name__, reason=str(error))
     retry = {"Retry-After": str(RETRY_SECONDS)}
     match error:
-        case errors.VersionConflictError():
-            return ProblemError(412, str(error), code=error.code)
-        case errors.RestrictedError():
-            return ProblemError(403, str(error), code=error.code)
         case errors.DiskFullError():
             return ProblemError(507, DETAILS[507])
         case errors.ReadTimeoutError():

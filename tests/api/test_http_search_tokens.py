@@ -431,6 +431,16 @@ def test_public_keys_are_managed_over_http(world: World) -> None:
     assert rotated["details"]["public_key"] == OTHER_PAIR[1]
 
 
+def test_a_refusal_names_what_was_asked_for(world: World) -> None:
+    token = world.token(owner="ann")
+    refused = world.ask(token, "GET", "/status")
+    assert (refused.status_code, refused.get_json()["code"]) == (403, "not_for_tokens")
+    assert "GET /api/v1/status" in refused.get_json()["detail"]
+    refused = world.ask(token, json={"query": "volcano", "units": ["chunk", "note"]})
+    assert (refused.status_code, refused.get_json()["code"]) == (403, "not_for_tokens")
+    assert "passages and notes together (units)" in refused.get_json()["detail"]
+
+
 def test_a_body_is_refused_before_it_arrives(world: World) -> None:
     gate = world.app.extensions[GATE]
     with pytest.raises(Exception, match="not for search tokens"):
