@@ -20,7 +20,13 @@ import structlog
 
 from shoal.access.authentication import OWNER_REFUSED, RATE_REFUSED, TOKEN_REFUSED, Authenticator, Refusal
 from shoal.access.key_store import KeyStore
-from shoal.access.operations import is_for_tokens, is_for_tokens_by_path, needed_by_path, needed_by_rule
+from shoal.access.operations import (
+    is_for_tokens,
+    is_for_tokens_by_path,
+    needed_by_path,
+    needed_by_rule,
+    needed_first,
+)
 from shoal.access.rate_limit import RateLimit
 from shoal.access.rights import (
     ANYBODY,
@@ -106,14 +112,20 @@ class Gate:
             self.on_refused(caller)
             raise _no_key(caller)
         collection = self._target(caller, needed, name)
+        detail = f"this key does not open the collection {shown(MAIN if name is None else name)}"
+        if name is None:
+            detail += "; name one that it opens: /collections/NAME in the URL, or --collection NAME"
+        self.judge(caller, needed, collection, detail)
+        return collection
+
+    def judge(self, caller: Access, needed: Needed, collection: str, detail: str) -> None:
+        """Raise a 403 or 404 problem if a key may not do this in a collection, given by its id, ELSEWHERE or
+        SERVICE. `detail`: that of the 404."""
         verdict = judge(needed, caller, collection)
         if verdict is Verdict.allowed:
-            return collection
+            return
         self.on_refused(verdict)
         if verdict is Verdict.no_collection:
-            detail = f"this key does not open the collection {shown(MAIN if name is None else name)}"
-            if name is None:
-                detail += "; name one that it opens: /collections/NAME in the URL, or --collection NAME"
             raise for_error(CollectionNotFoundError(detail))
         raise _no_right(needed, caller)
 
@@ -177,7 +189,7 @@ def register(app: flask.Flask, settings: Settings, gate: Gate) -> None:
         rule = request.url_rule.rule if request.url_rule else None
         asked = f"{request.method} {request.path}"
         gate.check_token(caller, asked, is_for_tokens=is_for_tokens(request.method, rule))
-        needed = needed_by_rule(request.method, rule)
+        needed = needed_first(request.method, rule)
         name = request.environ.get(COLLECTION)
         flask.g.collection_id = gate.admit(
             caller, needed, named_collection(request.path) if name is None else name

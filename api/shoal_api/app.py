@@ -18,6 +18,7 @@ from shoal_api import (
     access,
     agents,
     documents,
+    drop_in,
     installation,
     jobs,
     library,
@@ -32,6 +33,7 @@ from shoal_api import (
     trace,
 )
 from shoal_api.console import pages as console
+from shoal_api.drop_in import forms
 from shoal_api.events import Listeners
 from shoal_api.metrics import Metrics
 from shoal_api.paths import CollectionPrefix
@@ -99,6 +101,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     # Innermost, so that the paths of the log and of the metrics have no prefix.
     app.wsgi_app = CollectionPrefix(app.wsgi_app)  # type: ignore[method-assign]
     trace.register(app, metrics)
+    forms.register(app, settings)
     access.register(app, settings, gate)
     request_collection.register(app)
     limits.register(app, _jobs_of_request, settings)
@@ -121,6 +124,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
         *(library.vocabulary, installation.keys, installation.system),
     ):
         api.register_blueprint(blueprint)
+    drop_in.register(app, settings)
     pages.register(app, api)
     app.register_blueprint(console.blueprint)
     return app

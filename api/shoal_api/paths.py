@@ -33,7 +33,8 @@ COLLECTION = "shoal.collection"
 
 _OF_COLLECTION = re.compile(rf"({API})?/collections/([^/]*)(/.*)?", re.DOTALL)
 _GLOBAL = re.compile(
-    rf"({API})?/(collections|keys)(/.*)?|/(health|ready|metrics|docs|redoc|openapi\.json)(/.*)?", re.DOTALL
+    rf"({API})?/(collections|keys)(/.*)?|/(health|ready|metrics|docs|redoc|openapi\.json|dify|openai)(/.*)?",
+    re.DOTALL,
 )
 """Paths that belong to the service and not to a collection."""
 

@@ -35,14 +35,7 @@ def register(app: flask.Flask) -> None:
         name = request.environ.get(COLLECTION)
         if name is None or name == MAIN or access.is_public(request) or access.shows_frame_only():
             return
-        whole: Service = app.extensions[EXTENSION]
-        structlog.contextvars.bind_contextvars(collection=quote(name[:80]))
-        collection = _collection(whole, name)
-        lease = whole.collections.lease(collection)
-        flask.g.release = lease.release
-        viewer = access.viewer()
-        library = lease.value if viewer is None else lease.value.seen_by(viewer)
-        flask.g.bound = dataclasses.replace(whole, engine=library, collection=collection)
+        _bind(name)
 
     @app.after_request
     def check(response: Response) -> Response:
@@ -67,6 +60,31 @@ def register(app: flask.Flask) -> None:
     def release(_error: BaseException | None) -> None:
         if "release" in flask.g:
             flask.g.pop("release")()
+
+
+def enter(name: str) -> Service:
+    """Let the current request into the collection that it names in its body; return what is bound to it.
+
+    Raises the problems of `Gate.admit`, and CollectionNotFoundError.
+    """
+    request = flask.request
+    rule = request.url_rule.rule if request.url_rule else None
+    needed = needed_by_rule(request.method, rule)
+    flask.g.collection_id = access.gate().admit(access.current(), needed, name)
+    if name != MAIN:
+        _bind(name)
+    return service.current()
+
+
+def _bind(name: str) -> None:
+    whole: Service = flask.current_app.extensions[EXTENSION]
+    structlog.contextvars.bind_contextvars(collection=quote(name[:80]))
+    collection = _collection(whole, name)
+    lease = whole.collections.lease(collection)
+    flask.g.release = lease.release
+    viewer = access.viewer()
+    library = lease.value if viewer is None else lease.value.seen_by(viewer)
+    flask.g.bound = dataclasses.replace(whole, engine=library, collection=collection)
 
 
 def _collection(whole: Service, name: str) -> Collection:

@@ -49,6 +49,7 @@ from shoal.service.process_setup import TOO_MANY_FILES, SpareFile
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB
 from shoal_api.access import Gate
+from shoal_api.drop_in.forms import form_of
 from shoal_api.limits import max_body
 from shoal_api.problems import CONTENT_TYPE, DETAILS, ProblemError, code_of_status, for_error
 from shoal_api.spool import DISK_FULL, SPOOL_FROM
@@ -85,7 +86,7 @@ class Refusal(utilities.Error):  # type: ignore[misc]
     """An error response sent in place of the application.
 
     `code` is the status, as waitress expects it. `detail` is written for the caller. `problem_code` is the
-    code in the body; the default depends on the status.
+    code in the body; the default depends on the status. `form`: the body in place of a problem object.
     """
 
     code: int
@@ -93,11 +94,12 @@ class Refusal(utilities.Error):  # type: ignore[misc]
     headers: Mapping[str, str] = field(default_factory=dict)
     problem_code: str | None = None
     trace_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    form: Mapping[str, Any] | None = None
 
-    def to_response(self, ident: str | None = None) -> tuple[str, list[tuple[str, str]], bytes]:
-        """Return the status line, headers and body."""
+    def problem(self) -> dict[str, Any]:
+        """Return the problem object."""
         phrase = HTTPStatus(self.code).phrase
-        body = {
+        return {
             "type": "about:blank",
             "title": phrase,
             "status": self.code,
@@ -105,8 +107,13 @@ class Refusal(utilities.Error):  # type: ignore[misc]
             "detail": self.detail or DETAILS.get(self.code, phrase.lower()),
             "trace_id": self.trace_id,
         }
+
+    def to_response(self, ident: str | None = None) -> tuple[str, list[tuple[str, str]], bytes]:
+        """Return the status line, headers and body."""
+        phrase = HTTPStatus(self.code).phrase
+        body = self.problem() if self.form is None else self.form
         headers = {
-            "Content-Type": CONTENT_TYPE,
+            "Content-Type": CONTENT_TYPE if self.form is None else "application/json",
             "X-Trace-Id": self.trace_id,
             **SECURITY_HEADERS,
             **self.headers,
@@ -136,7 +143,11 @@ class Admission:
             problem = refused
         else:
             return None
-        return Refusal(problem.status, problem.detail, problem.headers, problem.code)
+        refusal = Refusal(problem.status, problem.detail, problem.headers, problem.code)
+        form = form_of(self._settings, path, refusal.problem(), authorization)
+        if form is not None:
+            refusal.code, refusal.form = form
+        return refusal
 
 
 class RequestParser(HTTPRequestParser):  # type: ignore[misc]

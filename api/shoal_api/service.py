@@ -193,13 +193,8 @@ def register(app: flask.Flask) -> None:
 
     @app.before_request
     def wait() -> None:
-        if not _is_search():
-            return
-        engine = current().engine
-        token = flask.request.headers.get(READ_AFTER, "").strip()
-        if token:
-            engine.await_written(token)
-        engine.check_index()
+        if _is_search():
+            await_index(current().engine)
 
     @app.after_request
     def mark(response: Response) -> Response:
@@ -213,6 +208,14 @@ def register(app: flask.Flask) -> None:
                 # An answer that says that something is stored must not become an error.
                 log.exception("answer without a token")
         return response
+
+
+def await_index(engine: Engine) -> None:
+    """Wait until an index has what the caller wrote, as its request says. Raises IndexBehindError."""
+    token = flask.request.headers.get(READ_AFTER, "").strip()
+    if token:
+        engine.await_written(token)
+    engine.check_index()
 
 
 def _is_search() -> bool:

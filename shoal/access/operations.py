@@ -15,6 +15,7 @@ from shoal.declared.operations.documents import (
     OtherDocumentOperations,
     OtherJobOperations,
 )
+from shoal.declared.operations.drop_in import DifyOperations
 from shoal.declared.operations.library import LibraryOperations
 from shoal.declared.operations.notes import AllNoteOperations, OtherNoteOperations
 from shoal.declared.operations.operation import operations_of
@@ -29,6 +30,9 @@ DECLARED = (
     *(SearchOperations, OtherSearchOperations, AllNoteOperations, OtherNoteOperations),
     *(LibraryOperations, AllServiceOperations, OtherServiceOperations),
 )
+
+DROP_IN: Mapping[str, type] = {"dify": DifyOperations}
+"""The operations of other programs' interfaces, by their names in `SHOAL_DROP_IN`."""
 
 TABLE: Mapping[Needed, str] = {
     Needed.public: """
@@ -101,18 +105,29 @@ _PARAMETER = re.compile(r"<(?:[^<>]*:)?([A-Za-z_]\w*)>")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A method and a path with parameters in braces, what it needs, and whether it is for search tokens."""
+    """A method and a path with parameters in braces, what it needs, and whether it is for search tokens.
+
+    `names_collection`: as in the terms of a declared operation.
+    """
 
     method: str
     path: str
     needed: Needed
     for_tokens: bool = False
+    names_collection: bool = False
+
+    @property
+    def needed_first(self) -> Needed:
+        """What its request needs before its view lets it into the collection that it names."""
+        return Needed.any_key if self.names_collection else self.needed
 
 
 def _operations() -> Iterator[Operation]:
-    for declared in operations_of(*DECLARED):
+    for declared in operations_of(*DECLARED, *DROP_IN.values()):
         terms = declared.terms
-        yield Operation(terms.method, declared.address, terms.needed, terms.for_tokens)
+        yield Operation(
+            terms.method, declared.address, terms.needed, terms.for_tokens, terms.names_collection
+        )
     for needed, lines in TABLE.items():
         for line in lines.split("\n"):
             if line.strip():
@@ -122,6 +137,7 @@ def _operations() -> Iterator[Operation]:
 
 OPERATIONS = tuple(_operations())
 _FOR_TOKENS = {(each.method, each.path) for each in OPERATIONS if each.for_tokens}
+_NEEDED_FIRST = {(each.method, each.path): each.needed_first for each in OPERATIONS}
 _NEEDED = {(operation.method, operation.path): operation.needed for operation in OPERATIONS}
 
 
@@ -137,6 +153,12 @@ def needed_by_rule(method: str, rule: str | None) -> Needed:
     return _needed(method, path_of_rule(rule))
 
 
+def needed_first(method: str, rule: str | None) -> Needed:
+    """Return what a request needs before its view lets it into the collection that it names."""
+    found = None if rule is None else _NEEDED_FIRST.get((_method(method), path_of_rule(rule)))
+    return needed_by_rule(method, rule) if found is None else found
+
+
 def is_for_tokens(method: str, rule: str | None) -> bool:
     """Whether a search token may do what Flask has matched to a rule: only what is declared for them."""
     return rule is not None and (_method(method), path_of_rule(rule)) in _FOR_TOKENS
@@ -144,19 +166,22 @@ def is_for_tokens(method: str, rule: str | None) -> bool:
 
 def is_for_tokens_by_path(method: str, path: str) -> bool:
     """The same by the path alone, for requests that no application has seen yet."""
-    segments = _segments(path)
-    templates = _TEMPLATES.get(_method(method), ())
-    found = next((template for template, parts in templates if _is_match(parts, segments)), None)
+    found = _template_of(method, path)
     return found is not None and (_method(method), found) in _FOR_TOKENS
 
 
 def needed_by_path(method: str, path: str) -> Needed:
-    """Return what a request needs, by its path alone. For requests that no application has seen yet."""
+    """Return what a request needs first, by its path alone. For requests that no application has seen yet."""
+    found = _template_of(method, path)
+    if found is None:
+        return _needed_elsewhere(method)
+    return _NEEDED_FIRST.get((_method(method), found)) or _needed(method, found)
+
+
+def _template_of(method: str, path: str) -> str | None:
     segments = _segments(path)
-    for template, parts in _TEMPLATES.get(_method(method), ()):
-        if _is_match(parts, segments):
-            return _needed(method, template)
-    return _needed_elsewhere(method)
+    templates = _TEMPLATES.get(_method(method), ())
+    return next((template for template, parts in templates if _is_match(parts, segments)), None)
 
 
 def _method(method: str) -> str:

@@ -340,7 +340,7 @@ class Retrieved:
     metadata: Annotated[
         Mapping[str, Any],
         "that of the document, with `source` (source path, else title), `title`, `section`, `start_line`, "
-        "`end_line`, `document_id`, `chunk_id`, and of a file `place`, of a PDF `page`",
+        "`end_line`, `document_id`, `chunk_id`, `why` it is a result, and of a file `place`, of a PDF `page`",
     ]
     similarity: Annotated[float, "the `relevance` of a search: probability that it answers the query, 0 to 1"]
 

@@ -68,17 +68,25 @@ def own_name(field: str) -> str:
     return field.replace("filters.metadata", "filters")
 
 
+def relevant(results: Sequence[SearchResult], threshold: float) -> list[SearchResult]:
+    """Return the results that are relevant enough, pinned ones first and then the most relevant."""
+    from shoal.search.relevance import is_relevant_enough  # imported late: it loads much of the library
+
+    return [
+        result
+        for result in sorted(results, key=lambda result: (not result.pinned, -result.relevance))
+        if is_relevant_enough(result.relevance, threshold)
+    ]
+
+
 def as_retrieval(query: str, results: Sequence[SearchResult], threshold: float) -> Retrieval:
     """Return the results of a search in the form of a retrieval.
 
     A pinned result below the `threshold` is left out: programs that send one rely on the similarity alone.
     """
-    from shoal.search.relevance import is_relevant_enough  # imported late: it loads much of the library
-
     retrieved = tuple(
-        Retrieved(result.text, _metadata(result), round(result.relevance, 4))
-        for result in sorted(results, key=lambda result: (not result.pinned, -result.relevance))
-        if is_relevant_enough(result.relevance, threshold)
+        Retrieved(result.text, metadata_of(result), round(result.relevance, 4))
+        for result in relevant(results, threshold)
     )
     noun = "document" if len(retrieved) == 1 else "documents"
     message = (
@@ -109,8 +117,9 @@ def _named_source(result: SearchResult) -> str | None:
     return named if isinstance(named, str) else None
 
 
-def _metadata(result: SearchResult) -> dict[str, Any]:
-    """Return the document's metadata with the place of a passage, which wins over a key of the same name."""
+def metadata_of(result: SearchResult) -> dict[str, Any]:
+    """Return the document's metadata with the place of a passage and the reason for it, which win over keys
+    of the same names."""
     metadata = {
         **result.metadata,
         SOURCE: result.source_path or _named_source(result) or result.document_title,
@@ -120,6 +129,7 @@ def _metadata(result: SearchResult) -> dict[str, Any]:
         "end_line": result.end_line,
         "document_id": result.document_id,
         "chunk_id": result.chunk_id,
+        "why": result.why,
     }
     if result.place is not None:
         metadata["place"] = result.place.label

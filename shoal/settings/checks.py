@@ -111,6 +111,20 @@ def check_origins(value: str) -> str | None:
     return None
 
 
+INTERFACES = ("dify",)
+"""Interfaces of other programs that the API can answer."""
+
+
+def interfaces_of(value: str) -> list[str]:
+    """Return the names in a list with commas."""
+    return [name for name in map(str.strip, value.split(",")) if name]
+
+
+def check_interfaces(value: str) -> str | None:
+    is_known = set(interfaces_of(value)) <= set(INTERFACES)
+    return None if is_known else f"must be a list of {', '.join(INTERFACES)}, separated by commas"
+
+
 def check_hosts(value: str) -> str | None:
     from shoal.support.patterns import parse_hosts
 

@@ -14,6 +14,7 @@ from shoal.settings.checks import (
     check_file_in_folder,
     check_hosts,
     check_http_url,
+    check_interfaces,
     check_optional_database_url,
     check_origins,
     check_owner_name,
@@ -108,6 +109,12 @@ class ServiceSettings:
         "origins of web pages that may search with search tokens, separated by commas, such as "
         "https://example.org",
         check_origins,
+    )
+    drop_in: str = setting(
+        "",
+        "interfaces of other programs that the API answers, separated by commas: `dify` "
+        "(docs/drop-in-endpoints.md); empty: none",
+        check_interfaces,
     )
     api_key: str = setting("", "key that `shoal upload` and `shoal jobs` send to a service", secret=True)
     allow_anonymous: bool = setting(

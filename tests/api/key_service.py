@@ -36,6 +36,7 @@ OF_SERVICE = (
     "/docs",
     "/redoc",
     "/openapi",
+    "/dify",
 )
 """Beginnings of paths that no collection has."""
 

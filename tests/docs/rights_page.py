@@ -6,6 +6,7 @@ from pathlib import Path
 
 from shoal.access.operations import OPERATIONS
 from shoal.access.rights import EVERYWHERE, SERVICE, Access, Scope, judge
+from shoal.declared.operations.drop_in import DIFY
 from shoal.models.keys import Needed, Right
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rights.md"
@@ -15,7 +16,8 @@ INTRODUCTION = """\
 
 What each [key](keys.md) may do, as the service decides it. A test sends every operation with every kind of key, in the
 collection of the key, in another one and in one that does not exist. A [search token](search-tokens.md) may do what is
-marked, in its collections, and nothing else: 403.
+marked, in its collections, and nothing else: 403. The paths that do not begin with `/api/` and are no pages are those of
+[drop-in endpoints](drop-in-endpoints.md), which name their collection by themselves, and those of the service.
 
 """
 
@@ -75,7 +77,7 @@ def _section(needed: Needed) -> str:
         "- files below `/static/`"
         if operation.path.startswith("/static/")
         else f"- `{operation.method} {operation.path}`{', also with a search token' * operation.for_tokens}"
-        if operation.path.startswith(("/api/", "/health", "/ready", "/docs", "/openapi", "/metrics"))
+        if operation.path.startswith(("/api/", "/health", "/ready", "/docs", "/openapi", "/metrics", DIFY))
         else f"- the page `{operation.path}`, {operation.method}"
         for operation in OPERATIONS
         if operation.needed is needed

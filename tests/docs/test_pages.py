@@ -21,7 +21,9 @@ import schema_page
 import settings_page
 
 from benchmarks.language import RETIRED
+from shoal.access.operations import DROP_IN
 from shoal.cli.app import MODULES, run
+from shoal.declared.operations.operation import operations_of
 from shoal.engine import Engine
 from shoal.settings import Settings, describe
 
@@ -210,7 +212,10 @@ def test_http_operations_in_the_pages_exist(page: Path) -> None:
         assert (method, shape) in shapes | PAGES_OF_THE_SERVICE, f"{method} {path}"
 
 
-PAGES_OF_THE_SERVICE = {("GET", "/"), ("GET", "/docs"), ("GET", "/openapi.json")}
+OF_OTHERS = {
+    (each.terms.method, re.sub(r"{\w+}", "{}", each.address)) for each in operations_of(*DROP_IN.values())
+}
+PAGES_OF_THE_SERVICE = {("GET", "/"), ("GET", "/docs"), ("GET", "/openapi.json"), *OF_OTHERS}
 """Paths that the reference of operations does not list."""
 
 

@@ -52,7 +52,7 @@ NOT_RUN = {
     r"make |\. \.venv|pip |python3 -m venv": "installs",
     r"(SHOAL_\w+=\S* )*shoal (encoder|import-index) ": "needs the weights of a model",
     r"sudo |docker |.* docker |journalctl ": "for the host of a service",
-    r"shoal (up|serve|worker|mcp)\b": "runs until it is stopped",
+    r"(SHOAL_\w+=\S* )*shoal (up|serve|worker|mcp)\b": "runs until it is stopped",
     r"(SHOAL_\w+=\S* )*\.venv/bin/python (-m (benchmarks|pip)|benchmarks/)": "takes minutes, and needs test collections",
     r".*(search|docs)\.example": "not a real service",
 }
@@ -119,6 +119,7 @@ def service(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
         SHOAL_AUDIT_FILE=str(audit),
         SHOAL_QUERY_LOG="queries",
         SHOAL_WEBHOOK_HOSTS="hooks.example.org",
+        SHOAL_DROP_IN="dify",
     ) as address:
         assert run(["upload", str(SAMPLES), "--server", address, "--tags", "sample,nature", "--wait"]) == 0
         quick_start = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")

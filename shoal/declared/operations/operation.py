@@ -182,6 +182,8 @@ class Terms:
     command    of the command line that does it in a library or asks for it, after `shoal`; empty without one
     tool       that agents get for it; empty if they get none
     for_tokens whether search tokens may do it, because its answer holds only what they may see
+    names_collection  whether a request names its collection in its body, or by an id in its path: any key
+               reaches the view, which lets it into the collection
     """
 
     method: str
@@ -201,6 +203,7 @@ class Terms:
     command: str = ""
     tool: str = ""
     for_tokens: bool = False
+    names_collection: bool = False
 
 
 class Operation(Method, Generic[P, T]):
