@@ -98,6 +98,7 @@ def pytest_runtestloop() -> None:
 IMPORTED_ONCE = (
     "fake_encoder",
     "fake_scorer",
+    "forked_workers",
     "httpx",
     "shoal.cli.app",
     "shoal.cli.search",

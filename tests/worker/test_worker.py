@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -25,6 +23,7 @@ from shoal.jobs.transport.broker import make_celery, notify_workers
 from shoal.models.jobs import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal_worker import health
 
 StartWorker = Callable[..., Worker]
 
@@ -271,7 +270,11 @@ def _mapped_models(pid: int) -> set[str]:
 
 
 def test_worker_of_an_older_version_stops_claiming_and_waits(
-    database: Database, settings: Settings, start_worker: StartWorker
+    database: Database,
+    settings: Settings,
+    start_worker: StartWorker,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     settings = dataclasses.replace(settings, batch_items=10, reconcile_seconds=0.2)
     worker = start_worker(settings)
@@ -286,11 +289,11 @@ def test_worker_of_an_older_version_stops_claiming_and_waits(
     assert progress(database, job_id)[0] == 10, "the batch in progress is not stored either"
     with database.snapshot() as snapshot:
         seen_at = snapshot.value("SELECT MAX(seen_at) FROM workers")
-    environment = os.environ | settings.environment()
+    for name, value in settings.environment().items():
+        monkeypatch.setenv(name, value)
     for arguments, code in (([], 0), (["--ready"], 1)):
-        command = [sys.executable, "-P", "-m", "shoal_worker.health", *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert (done.returncode, done.stderr.startswith("outdated")) == (code, True)
+        monkeypatch.setattr(sys, "argv", ["health", *arguments])
+        assert (health.main(), capsys.readouterr().err.startswith("outdated")) == (code, True)
     assert worker.process.poll() is None
     with database.snapshot() as snapshot:
         assert snapshot.value("SELECT MAX(seen_at) FROM workers") == seen_at
@@ -499,8 +502,10 @@ def test_blocked_worker_is_killed_on_stop_and_the_next_one_resumes(
 def test_killed_watchdog_is_restarted_and_exits_with_its_worker(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
-    settings = dataclasses.replace(settings, lease_seconds=15.0, reconcile_seconds=0.1, batch_items=5)
-    worker = start_worker(settings)
+    settings = dataclasses.replace(settings, lease_seconds=60.0, reconcile_seconds=0.1, batch_items=5)
+    worker = start_worker(
+        settings, ["-P", str(HERE / "worker_script.py")]
+    )  # no fork, whose watchdog is one, too
     worker.wait_for("worker process ready")
     job_id = upload(database, settings, stuck_at(2))
     notify_workers(make_celery(settings))
@@ -508,13 +513,18 @@ def test_killed_watchdog_is_restarted_and_exits_with_its_worker(
     kill(watchdog_of(worker))
     until(lambda: worker.events("the watchdog died and is restarted"))
     restarted = time.time()
-    # Only a watchdog that runs renews the leases.
+    # A watchdog renews a lease when a third of it has passed.
+    with database.write() as transaction:
+        transaction.execute(EARLIER, {"seconds": settings.lease_seconds / 2})
     until(lambda: leased(database)[0] > restarted + settings.lease_seconds)
     assert leased(database)[1] == 5
     second = watchdog_of(worker)
     worker.process.kill()
     worker.process.wait()
     until(lambda: not is_alive(second))
+
+
+EARLIER = "UPDATE job_items SET lease_expires_at = lease_expires_at - :seconds WHERE lease_owner IS NOT NULL"
 
 
 def leased(database: Database) -> tuple[float, int]:
