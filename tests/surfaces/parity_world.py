@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -72,5 +73,20 @@ def found_units(response: Any) -> Any:
     return found, answer["warnings"], answer["weights"]
 
 
+def once(answer: Callable[[World, str, Arguments], Any]) -> Callable[[World, str, Arguments], Any]:
+    """Have the engine answer each question once: many surfaces are compared with the same answer."""
+    answers: dict[tuple[Any, ...], Any] = {}
+
+    @functools.wraps(answer)
+    def answered(world: World, query: str, arguments: Arguments) -> Any:
+        key = (world, query, repr(sorted(arguments.items())))
+        if key not in answers:
+            answers[key] = answer(world, query, arguments)
+        return answers[key]
+
+    return answered
+
+
+@once
 def by_engine(world: World, query: str, arguments: Arguments) -> Any:
     return plain(world.engine.search(query, **arguments))

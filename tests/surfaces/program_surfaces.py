@@ -25,6 +25,7 @@ from parity_world import (
     by_engine,
     explanation,
     found_units,
+    once,
     plain,
 )
 from searched_library import ARGUMENTS
@@ -235,6 +236,7 @@ def by_tool(world: World, query: str, arguments: Arguments) -> Any:
     return passages, facets
 
 
+@once
 def as_of_tool(world: World, query: str, arguments: Arguments) -> Any:
     response = world.engine.search(query, **{**arguments, "expand": "time"})
     passages = [[each.chunk_id, each.start_line, each.end_line] for each in response.results]

@@ -11,17 +11,19 @@ from typing import Any
 
 import http_surfaces as http
 import program_surfaces as program
-from parity_world import UNITS, Arguments, Surface, World, by_engine, explanation, found_units
+from parity_world import UNITS, Arguments, Surface, World, by_engine, explanation, found_units, once
 
 from shoal.client import AsyncClient, Client
 
 # Explanations, and passages with notes
 
 
+@once
 def as_explained(world: World, query: str, arguments: Arguments) -> Any:
     return explanation(world.engine.explain(query, **arguments))
 
 
+@once
 def as_of_units(world: World, query: str, arguments: Arguments) -> Any:
     return found_units(world.engine.search_units(query, units=UNITS, **arguments))
 

@@ -16,9 +16,9 @@ from fake_encoder import FakeEncoder
 from fake_scorer import FakeScorer
 from http_surfaces import post
 from live_service import live
-from parity_world import RefusedError, World, explanation, plain
+from parity_world import RefusedError, World, by_engine, plain
 from program_surfaces import call
-from search_surfaces import EXPLAINING, SEARCHING, SEARCHING_NOTES
+from search_surfaces import EXPLAINING, SEARCHING, SEARCHING_NOTES, as_explained
 from searched_library import ARGUMENTS, CASES, PINNED, Case, fill
 
 from shoal.client import Client, ClientError
@@ -73,8 +73,8 @@ def test_every_argument_has_a_case_that_changes_the_answer(world: World) -> None
     assert set(CASES) == ARGUMENTS
     for argument in CASES:
         case = case_of(world, argument)
-        before = plain(world.engine.search(case.query, **case.base))
-        assert plain(world.engine.search(case.query, **case.changed(argument))) != before, argument
+        before = by_engine(world, case.query, case.base)
+        assert by_engine(world, case.query, case.changed(argument)) != before, argument
 
 
 @functools.cache
@@ -83,7 +83,7 @@ def case_of_passage(world: World, argument: str) -> Case:
     case = case_of(world, argument)
     for chunk_id in chunk_ids(world):
         before, after = (
-            explanation(world.engine.explain(case.query, chunk_id=chunk_id, **given))
+            as_explained(world, case.query, {**given, "chunk_id": chunk_id})
             for given in (case.base, case.changed(argument))
         )
         if before != after:
