@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
 
 import growth
 
@@ -26,6 +30,9 @@ _SLACK = 100
 _CAUTION = 3
 """Short texts are measured precisely if they take this many times longer than the longest one may."""
 
+FEW = 40
+"""Repetitions that show exponential time, which a longer text may hide from a pattern that gives up early."""
+
 Work = Callable[[str], object]
 """The function to measure, applied to a text."""
 Texts = Callable[[int], str]
@@ -40,6 +47,42 @@ def assert_linear(work: Work, text_of: Texts, most: int) -> None:
     assert grown <= MOST, f"on {GROWTH} times the text the work takes {grown:.1f} times as long"
 
 
+class _InterruptedError(Exception):
+    """The work takes longer than SURE_SECONDS."""
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise _InterruptedError
+
+
+signal.signal(signal.SIGVTALRM, _interrupt)
+
+
+def is_surely_linear(work: Work, text_of: Texts, most: int) -> bool:
+    """Whether neither FEW nor `most` repetitions take more than the usual time, so that there is no growth to
+    measure.
+
+    For work that a signal may interrupt anywhere, which a pattern is.
+    """
+    for n in (FEW, most):
+        text = text_of(n)
+        signal.setitimer(signal.ITIMER_VIRTUAL, SURE_SECONDS)
+        start = time.process_time()
+        try:
+            work(text)
+        except _InterruptedError:
+            return False
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        if time.process_time() - start > _usual_seconds(text):
+            return False
+    return True
+
+
+def _usual_seconds(text: str) -> float:
+    return _FIXED_SECONDS + _SECONDS_A_CHAR * len(text)
+
+
 def excessive_growth(work: Work, text_of: Texts, most: int, slack: int = 1) -> float | None:
     """Return the growth of time on GROWTH times the text if it is excessive for any number of repetitions up
     to `most`.
@@ -50,7 +93,7 @@ def excessive_growth(work: Work, text_of: Texts, most: int, slack: int = 1) -> f
     n = 10
     while True:
         text = text_of(n)
-        limit = slack * (_FIXED_SECONDS + _SECONDS_A_CHAR * len(text))
+        limit = slack * _usual_seconds(text)
         taken = seconds(work, text, 1)
         # What grows too fast shows it best on the longest text, unless that one would take too long.
         is_suspicious = taken > limit * _CAUTION if n < most else taken > limit
