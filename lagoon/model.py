@@ -32,7 +32,7 @@ from lagoon.bm25 import (
 from lagoon.compounds import CompoundTrie, PackedTrie
 from lagoon.errors import LagoonChecksumError, LagoonError, LagoonVersionError
 
-FORMAT = 5
+FORMAT = 6
 MANIFEST = "manifest.json"
 HIERARCHY = "hierarchy.json"
 WORDS = "words.txt"
@@ -55,6 +55,7 @@ ARRAYS: dict[str, str] = {
     "sense_words": "<u4",
     "sense_vectors": "|i1",
     "sense_directions": "|i1",
+    "meanings": "|i1",
     "sense_offsets": "<f8",
     "reef_trust": "<f8",
     "name_words": "|u1",
@@ -128,6 +129,8 @@ class Model:
                  sense_vectors i8 (S+1, D): a vector of zeros, then that of each of these; times
                  sense_directions i8 (D, R) it is what the word says; see `ReefTable.sense_z`
     sense_offsets  f64 (R,): what a text says without any word
+    meanings     i8 (S+1, M): a vector of zeros, then the meaning of each of sense_words; words that mean the
+                 same have vectors of the same direction
     reef_trust   f64 (R,): what the logit of each label is raised by; NEVER for a reef that is no label
     name_words   u8 (W/8,): bits, whether a capital makes a word a name; see `names`
     weights      u16 (W,) in 1/4096
@@ -159,6 +162,7 @@ class Model:
     sense_vectors: NDArray[np.int8]
     sense_directions: NDArray[np.int8]
     sense_offsets: NDArray[np.float64]
+    meanings: NDArray[np.int8]
     reef_trust: NDArray[np.float64]
     name_words: NDArray[np.uint8]
     weights: NDArray[np.uint16]
@@ -212,6 +216,7 @@ class Model:
             "sense_vectors": (len(self.sense_words) + 1, len(self.sense_directions)),
             "sense_directions": (len(self.sense_directions), n_reefs),
             "sense_offsets": (n_reefs,),
+            "meanings": (len(self.sense_words) + 1, *self.meanings.shape[1:]),
             "reef_trust": (n_reefs,),
             "name_words": (-(-n_words // 8),),
             "weights": (n_words,),
@@ -229,8 +234,8 @@ class Model:
             raise LagoonError("lagoon data: row_starts does not end at the length of row_reefs")
         if self.sense_words.max(initial=0) >= max(n_words, 1):
             raise LagoonError(f"lagoon data: sense_words must be below {n_words}")
-        if self.sense_vectors[0].any():
-            raise LagoonError("lagoon data: the first sense vector must be 0")
+        if self.sense_vectors[0].any() or self.meanings[0].any():
+            raise LagoonError("lagoon data: the first sense vector and meaning must be 0")
         if not (np.all(np.isfinite(self.sense_offsets)) and np.all(np.isfinite(self.reef_trust))):
             raise LagoonError("lagoon data: sense offsets and reef trust must be finite")
         if self.row_support.max(initial=0) > SUPPORT_STEPS:

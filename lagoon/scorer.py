@@ -65,7 +65,7 @@ MAIN_SUPPORT = SUPPORT_STEPS // 3
 class FormRelations(NamedTuple):
     """How far words mean the same as other words, (words, others) for each field.
 
-    cosine   of their sense vectors (`build.senses`), 0 without them
+    cosine   of their meanings (`build.senses`), 0 without them
     support  the least support that both have for the reef which they have most in common, 0..1
     reef     id of that reef
     """
@@ -299,7 +299,7 @@ class ReefScorer:
                 reefs[place] = ids[best]
                 support[place] = common[best, columns]
         vectors, vectors_of_others = (
-            self._model.sense_vectors[each].astype(np.float64) for each in (rows, rows_of_others)
+            self._model.meanings[each].astype(np.float64) for each in (rows, rows_of_others)
         )
         lengths = np.multiply.outer(
             *(np.sqrt((each**2).sum(axis=1)) for each in (vectors, vectors_of_others))
@@ -309,7 +309,7 @@ class ReefScorer:
         return FormRelations(cosine, support / SUPPORT_STEPS, reefs)
 
     def _meanings(self, forms: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """(support of each reef, (forms, reefs); row of the sense vector, (forms,), 0 without one)."""
+        """(support of each reef, (forms, reefs); row of the meaning, (forms,), 0 without one)."""
         model = self._model
         words, of_form, rows = self._rows_of(forms)
         support = np.zeros((len(forms), model.n_reefs), dtype=np.uint8)

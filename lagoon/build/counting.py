@@ -91,6 +91,7 @@ def vocabulary_model(lexicon: Lexicon) -> Model:
         row_support=np.zeros(0, np.uint8),
         sense_words=np.zeros(0, np.uint32),
         sense_vectors=np.zeros((1, 0), np.int8),
+        meanings=np.zeros((1, 0), np.int8),
         sense_directions=np.zeros((0, 0), np.int8),
         sense_offsets=np.zeros(0),
         reef_trust=np.zeros(0),

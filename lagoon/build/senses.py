@@ -79,6 +79,8 @@ ITERATIONS = 20
 N_DIRECTIONS = 96
 """Dimensions of the sense vectors: of 207, the correlation with the teacher in texts that were left out is
 .77, of 96 as good as that, of 64 .75, and with the 12 largest weights of each word .62."""
+N_MEANINGS = 48
+"""Dimensions of the meanings of words: on judged pairs of words, all 207 separate no better."""
 MOST_WEIGHT = 127
 WITHIN_RANGE = 0.9995
 """Share of the components of vectors that are not cut off."""
@@ -293,11 +295,25 @@ def with_senses(model: Model, teacher: Teacher, passages: Sequence[str], judgeme
         sense_words=words.astype(np.uint32),
         sense_vectors=np.append(np.zeros_like(vectors.values[:1]), vectors.values, axis=0).astype(np.int8),
         sense_directions=directions.values.astype(np.int8),
+        meanings=_meanings(alone),
         sense_offsets=np.round(
             middle / (vectors.step * directions.step)
             - (design @ vectors.values).mean(axis=0) @ directions.values,
             2,
         ),
+    )
+
+
+def _meanings(alone: Doubles) -> npt.NDArray[np.int8]:
+    """A vector of zeros and one of each word, (words + 1, N_MEANINGS), from judgements of the words alone,
+    (words, reefs). Large common directions count less, by the square root."""
+    centred = alone - alone.mean(axis=0)
+    squares, directions = np.linalg.eigh(centred.T @ centred)
+    leading = slice(-1, -1 - N_MEANINGS, -1)
+    vectors = centred @ directions[:, leading] / np.maximum(squares[leading], 1e-9) ** 0.25
+    largest = float(np.quantile(np.abs(vectors), WITHIN_RANGE)) or 1.0
+    return np.append(np.zeros_like(vectors[:1]), Quantised.of(vectors, largest).values, axis=0).astype(
+        np.int8
     )
 
 

@@ -109,6 +109,9 @@ def build_model() -> Model:
         ).astype(np.int8),
         sense_directions=np.random.default_rng(9).integers(-60, 60, (4, n_reefs)).astype(np.int8),
         sense_offsets=np.linspace(-0.5, 0.5, n_reefs),
+        meanings=np.append(
+            np.zeros((1, 3)), np.random.default_rng(10).integers(-60, 60, (len(names) - 1, 3)), axis=0
+        ).astype(np.int8),
         row_support=rng.integers(0, 16, n_entries).astype(np.uint8),
         reef_trust=np.array([0.0, -1.5, 1.0, 0.0, NEVER, 0.5]),
         name_words=np.packbits(np.arange(len(names)) % 3 == 0),

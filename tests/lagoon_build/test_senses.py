@@ -81,6 +81,15 @@ def test_other_words_decide_the_sense_of_a_word() -> None:
     assert with_money[MONEY] > with_tree[MONEY]
 
 
+def test_words_that_the_teacher_judges_alike_have_near_meanings() -> None:
+    teacher = judged()
+    alike = teacher.words.copy()
+    alike[WORDS.index("leaf")] = alike[WORDS.index("tree")]
+    model = fitted(dataclasses.replace(teacher, words=alike))
+    relations = ReefScorer(model).relate_forms(["tree"], ["leaf", "money"], {})
+    assert relations.cosine[0, 0] > 0.9 > relations.cosine[0, 1]
+
+
 def test_learned_words_do_not_change_the_sense() -> None:
     scorer = ReefScorer(learned())
     word = scorer.without_custom_words().add_custom_word("zorbling", [(PLANTS, 1.0)])
