@@ -12,10 +12,10 @@ Builds the libraries (minutes), or uses those in `--databases`. A search counts 
 four fifths of the judged passage. Prints, for each half of the searches, the shares of apt and wrong reefs
 in the order of their shares of the score and among the reasons, the number of reasons a result, and the
 separation of apt from wrong ones (AUC). `--fit` prints the constants of `shoal.search.why`, fitted on
-the half `choose`, and those of related words, fitted on `judgements/related_words.jsonl`: 300 pairs of a word
-of a query and one of its first or second result, drawn from the likeliest ones of 280 searches in
-encyclopedia articles and books, and judged by one reading in the sense of both texts, with the same letters.
-A loose pair counts as half apt.
+the half `choose`, and those of related words, fitted on `judgements/related_words.jsonl`: 500 pairs of a word
+of a query and one of its first results, drawn from the likeliest ones of 350 searches in encyclopedia
+articles and books, and judged by one reading in the sense of both texts, with the same letters. A loose pair
+counts as half apt.
 
 CORPORA has `books/`, `wikipedia/`, `more-books/` (unpacked) and `wikipedia-vital-1k.jsonl.gz`. COLLECTIONS
 has `scifact`, `cranfield`, `medline` and `cacm`.

@@ -40,9 +40,9 @@ from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import (
     NamedTerm,
     Occurrence,
+    find_inflections,
     find_phrase,
     full_names,
-    is_inflection,
     is_written_as_name,
 )
 from shoal.search.query_analysis import AnalyzedQuery
@@ -80,10 +80,12 @@ LEAST = 0.001
 LEAST_ASKED, LEAST_MEANT = 0.3, 0.06
 """Least probability that the query's words are about the reef of a reason, and that from which on they count
 with it if a word means the reef: a short query is hardly about anything by itself."""
-PAIR_INTERCEPT, COSINE, SUPPORT, OF_PASSAGE, HELD = -3.17, 2.22, 3.41, 0.3, 0.49
-"""Coefficients of a pair of related words: the cosine of their sense vectors, the support of the reef that
+PAIR_INTERCEPT, COSINE, SUPPORT, OF_PASSAGE, HELD = -3.57, 4.34, 3.03, 0.22, 0.28
+"""Coefficients of a pair of related words: the cosine of their meanings, the support of the reef that
 they have most in common, the logarithm of its probability in the passage, and whether the passage has the
 word of the query, too."""
+LEAST_RELATED = 0.75
+"""Least probability of a pair that is shown: in it, a loose pair counts as half a related one."""
 LEAST_OF_PASSAGE = 0.01
 """Is added to the probability before its logarithm is taken."""
 SHORTEST_RELATED = 3
@@ -134,12 +136,14 @@ class _Form(NamedTuple):
 
 
 class _Match(NamedTuple):
-    """A term in a text: as the text writes it, folded, where, and whether it is no synonym."""
+    """A term in a text: as the text writes it, folded, where, whether it is no synonym, and whether it is the
+    word itself or an inflection, and no other word with its stem: *microscopes*, not *microscopic*."""
 
     written: str
     form: str
     places: Sequence[Sequence[Occurrence]]
     is_own: bool
+    is_same_word: bool
 
 
 @dataclass(frozen=True)
@@ -313,16 +317,17 @@ class ReasonFinder:
         """What a term in a text is, and what is said of it."""
         if term in self.query.parsed.identifiers or (len(term.text) > 1 and match.written.isupper()):
             return ReasonKind.code, "has"
-        return (ReasonKind.rare_word, "holds the rare") if term in self._rare else (ReasonKind.word, "holds")
+        if term in self._rare and match.is_own and match.is_same_word:
+            return ReasonKind.rare_word, "holds the rare"
+        return ReasonKind.word, "holds"
 
     def _described(self, match: _Match, term: Term) -> str:
         """A word as it is written, with the word of the query if it is another."""
-        own = self._typed.get(term.text, self._forms[term][0].form)
-        written = match.form
-        is_phrase = len(term.tokens) > 1 and match.is_own
-        if is_phrase or written.startswith(own) or own.startswith(written) or is_inflection(written, own):
+        typed = self._typed.get(term.text)
+        own = typed or self._forms[term][0].form
+        if match.is_own and (len(term.tokens) > 1 or (match.is_same_word and typed is None)):
             return match.written
-        return f"{match.written} (for {own})"
+        return match.written if match.form == own else f"{match.written} (for {own})"
 
     # -- topics
 
@@ -364,11 +369,11 @@ class ReasonFinder:
         chances = pair_probability(
             relations.cosine, relations.support, of_reefs[relations.reef], np.array(is_held)[:, None]
         )
-        written = passage.text.lower()
+        written, least = passage.text.lower(), max(LEAST_RELATED, self.label_threshold)
         pairs: dict[str, str] = {}
         for place in np.argsort(-chances, axis=None, kind="stable").tolist():
             number, other = divmod(place, len(others))
-            if chances[number, other] < self.label_threshold or len(pairs) == MOST_TOPICS:
+            if chances[number, other] < least or len(pairs) == MOST_TOPICS:
                 break
             word, related = words[number], others[other]
             is_new = word not in pairs and related not in pairs.values()
@@ -434,15 +439,17 @@ class ReasonFinder:
 
 
 def _first_match(forms: Sequence[_Form], text: str, found: Found) -> _Match | None:
-    """The first form that a text has; as it is typed, if the text has it so somewhere."""
+    """The first form that a text has; as it is typed, if the text has it so somewhere, or else inflected."""
     for form in forms:
         if matches := find_phrase(found, form.stems):
-            written = [words[0].form if len(words) == 1 else _form_of(words) for words in matches]
-            chosen = written.index(form.form) if form.form in written else 0
+            written = [_form_of(words) for words in matches]
+            same = find_inflections((form.form,), written)
+            likeness = [(each == form.form, each in same or is_mark(each)) for each in written]
+            chosen = likeness.index(max(likeness))
             start, end = matches[chosen][0].start, matches[chosen][-1].end
             shown = " ".join(text[start:end].split())
             own = folded(shown) if is_mark(written[chosen]) else written[chosen]
-            return _Match(shown, own, matches, form is forms[0])
+            return _Match(shown, own, matches, form is forms[0], any(likeness[chosen]))
     return None
 
 

@@ -94,6 +94,28 @@ def test_related_words_are_one_of_the_query_and_another_of_the_passage(engine: E
         assert not items(found(strict, "infants", "Fevers", mode="reef"), ReasonKind.related_words)
 
 
+def test_a_rare_word_is_the_word_itself_and_no_other_of_its_stem(tmp_path: Path) -> None:
+    with Engine(db_path=tmp_path / "shoal.db") as engine:
+        engine.ingest(
+            title="Sea", content="The dragoons saw microscopic plants in it. He speculated on them."
+        )
+        engine.ingest_many({"title": f"Hill {n}", "content": f"Grass grows on hill {n}."} for n in range(60))
+        rare = {
+            word: items(found(engine, word, "Sea"), ReasonKind.rare_word)
+            for word in ("dragoon", "microscopic")
+        }
+        assert rare == {"dragoon": ["dragoons"], "microscopic": ["microscopic"]}
+        result = found(engine, "microscopes", "Sea")
+        assert not items(result, ReasonKind.rare_word)
+        assert items(result, ReasonKind.word) == ["microscopic (for microscopes)"]
+
+
+def test_an_inflection_is_shown_before_another_word_of_its_stem(tmp_path: Path) -> None:
+    with Engine(db_path=tmp_path / "shoal.db") as engine:
+        engine.ingest(title="Wheat", content="Speculation ruined him. He speculated in wheat.")
+        assert items(found(engine, "speculate", "Wheat"), ReasonKind.word) == ["speculated"]
+
+
 def test_words_in_small_letters_are_no_names_of_the_passage(engine: Engine) -> None:
     result = found(engine, "who paid Baker for it", "Ovens")
     assert items(result, ReasonKind.name) == []
