@@ -312,9 +312,8 @@ def _meanings(alone: Doubles) -> npt.NDArray[np.int8]:
     leading = slice(-1, -1 - N_MEANINGS, -1)
     vectors = centred @ directions[:, leading] / np.maximum(squares[leading], 1e-9) ** 0.25
     largest = float(np.quantile(np.abs(vectors), WITHIN_RANGE)) or 1.0
-    return np.append(np.zeros_like(vectors[:1]), Quantised.of(vectors, largest).values, axis=0).astype(
-        np.int8
-    )
+    levels = Quantised.of(vectors, largest).values.astype(np.int8)
+    return np.append(np.zeros_like(levels[:1]), levels, axis=0)
 
 
 @dataclass(frozen=True, slots=True)
