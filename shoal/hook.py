@@ -45,6 +45,7 @@ OPTIONS = {
     "--server": "SHOAL_SERVER",
     "--owner": "SHOAL_NOTE_OWNER",
     "--collection": "SHOAL_COLLECTION",
+    "--start": "SHOAL_HOOK_START",
 }
 """Options of the command, and the variables in whose place they are."""
 
@@ -101,18 +102,46 @@ class Hook:
                 return self._ask(address, data)
             except ConnectionRefusedError:
                 pass  # it has just ended
+        if self.event == "session-start" and self._given["SHOAL_HOOK_START"] and os.path.exists(database):
+            self._start_service(database)
         return self._answer_from(database, data)
 
-    def log(self, error: BaseException) -> None:
-        """Write a line about an error, without the input, into the log beside the database, or to stderr."""
-        reason = " ".join(str(error).split())[:300] if isinstance(error, HookError | OSError) else ""
-        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        line = f"{moment} {self.event or 'hook'}: {type(error).__name__}{': ' if reason else ''}{reason}\n"
-        folder = os.environ.get("SHOAL_DATA_DIR") or (f"{self._database()}-data" if self._database() else "")
+    def _start_service(self, database: str) -> None:
+        """Start the service, for the hooks that come later; this one does not wait for it."""
+        from pathlib import Path
+
+        from shoal.service.starting import start_service
+
+        command, log = self._given["SHOAL_HOOK_START"], Path(self._folder()) / "service.log"
         try:
-            write_log(folder, line.encode("utf-8", "replace"))
+            process = start_service(Path(database), command, log)
+        except (OSError, ValueError) as error:
+            self.write(f"could not start `{command}`: {error}")
+        else:
+            self.write(
+                f"`{command}` was started before and is not ready yet"
+                if process is None
+                else f"started `{command}` as process {process}; what it prints is in {log}"
+            )
+
+    def log(self, error: BaseException) -> None:
+        """Write a line about an error, without the input."""
+        reason = f": {error}" if isinstance(error, HookError | OSError) else ""
+        self.write(f"{type(error).__name__}{reason}")
+
+    def write(self, text: str) -> None:
+        """Write a line into the log beside the database, or to stderr."""
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = f"{moment} {self.event or 'hook'}: {' '.join(text.split())[:400]}\n"
+        try:
+            write_log(self._folder(), line.encode("utf-8", "replace"))
         except OSError:
             os.write(2, line.encode("utf-8", "replace"))
+
+    def _folder(self) -> str:
+        """Return the data folder; empty without a database."""
+        database = self._database()
+        return os.environ.get("SHOAL_DATA_DIR") or (f"{database}-data" if database else "")
 
     def _database(self) -> str:
         """Return the path of the database; empty if none is named by an absolute path.

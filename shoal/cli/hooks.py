@@ -24,6 +24,14 @@ Server = Annotated[
     str | None,
     typer.Option("--server", metavar="URL", help="Address of the service to ask. Default: SHOAL_SERVER."),
 ]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        "--start",
+        metavar="COMMAND",
+        help="What session-start runs if no service answers: 'shoal up'. Default: SHOAL_HOOK_START.",
+    ),
+]
 PrintConfig = Annotated[
     bool, typer.Option("--print-config", help="Print the configuration for common agents and exit.")
 ]
@@ -39,6 +47,7 @@ def hook(
     event: Event = None,
     server: Server = None,
     owner: Owner = None,
+    start: Start = None,
     print_config: PrintConfig = False,
 ) -> None:
     """Answer a hook of a coding agent with notes.
@@ -47,7 +56,8 @@ def hook(
     the service that `shoal up` runs for the database, or --server; without a service, it reads the database
     itself. Whatever goes wrong, it answers `{}` with exit code 0, and writes a line into `hooks.log` in the
     data folder. The path of the database must be absolute, because hooks run in the folders of projects. A
-    library on PostgreSQL needs --server.
+    library on PostgreSQL needs --server. With --start, session-start runs the service in the background if
+    none answers, and does not wait for it.
 
     \b
         shoal --db ~/notes.db hook --print-config      what to put into the settings of an agent
@@ -58,11 +68,14 @@ def hook(
         "--server": server,
         "--owner": owner,
         "--collection": session.collection,
+        "--start": start,
     }
     given = [f"{name}={value}" for name, value in options.items() if value]
     if not print_config:
         process.main([*([event] if event else []), *given])
     if server:
+        if start:
+            raise SettingsError("--start runs the service of the database; a --server runs already")
         # The service knows its database, whose URL may have a password.
         given = [option for option in given if not option.startswith("--db=")]
     elif not session.settings().is_sqlite:
@@ -95,13 +108,18 @@ def _configurations(program: list[str], options: list[str]) -> list[HookConfigur
     shared = {"SessionStart": "session-start", "UserPromptSubmit": "prompt", "Stop": "stop"}
     gemini = {"SessionStart": "session-start", "BeforeAgent": "prompt", "AfterAgent": "stop"}
 
+    def arguments(event: str) -> list[str]:
+        is_start = event == "session-start"
+        return [event, *(option for option in options if is_start or not option.startswith("--start="))]
+
     def entries(events: dict[str, str], timeout: int, **tool_use: Any) -> str:
         hooks: dict[str, Any] = {
-            name: [{"hooks": [_entry([*program, "hook", event, *options], timeout)]}]
+            name: [{"hooks": [_entry([*program, "hook", *arguments(event)], timeout)]}]
             for name, event in events.items()
         }
         for name, matcher in tool_use.items():
-            hooks[name] = [{**matcher, "hooks": [_entry([*program, "hook", "tool-use", *options], timeout)]}]
+            entry = _entry([*program, "hook", *arguments("tool-use")], timeout)
+            hooks[name] = [{**matcher, "hooks": [entry]}]
         return json.dumps({"hooks": hooks}, indent=2) + "\n"
 
     return [

@@ -328,6 +328,11 @@ class NoteSettings:
         "lowest similarity of a note to the prompt or the tool at which a hook shows it, 0 to 1",
         between(0, 1),
     )
+    hook_start: str = setting(
+        "",
+        "command that the hook at the start of a session runs in the background where no service answers, "
+        "such as `shoal up`; empty: none",
+    )
     hook_event_days: int = setting(
         90, "events of hooks are deleted after this many days; 0: never", at_least(0)
     )

@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -129,6 +130,60 @@ def test_gone_agent_is_no_failure(database: Path) -> None:
 
 
 # Inside of the process
+
+
+SERVICE = """
+import os, signal, sys
+signal.alarm(60)
+with open(sys.argv[1], "w") as started:
+    started.write(f"{os.getpid()} {os.environ['SHOAL_DATABASE_URL']} {os.getcwd()} {os.getpgrp()}")
+with open(sys.argv[2]) as ended:
+    ended.read()
+"""
+"""Says that it runs through a pipe, and ends with another one."""
+
+
+def test_session_start_starts_one_service_and_does_not_wait(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SHOAL_DATA_DIR", raising=False)
+    library, folder = tmp_path / "library.db", tmp_path / "library.db-data"
+    shutil.copyfile(database, library)
+    script, started, ended = (tmp_path / name for name in ("service.py", "started", "ended"))
+    script.write_text(SERVICE)
+    for pipe in (started, ended):
+        os.mkfifo(pipe)
+    command = f"{sys.executable} {script} {started} {ended}"
+
+    def begin(event: str = "session-start", database: Path = library) -> str:
+        assert asked(event, "--db", str(database), "--start", command) == {}
+        return (folder / "hooks.log").read_text().splitlines()[-1] if folder.exists() else ""
+
+    with pytest.raises(hook.HookError, match="there is no database"):
+        begin(database=tmp_path / "missing.db")
+    assert begin("stop") == ""
+    for _ in range(2):  # the second time after the first process was killed
+        assert "started `" in (line := begin())
+        assert "was started before" in begin()
+        number, url, cwd, group = started.read_text().split()
+        assert f"as process {number};" in line
+        assert (url, cwd, group) == (f"sqlite:///{library}", str(tmp_path), number)
+        os.kill(int(number), signal.SIGKILL)
+        os.waitpid(int(number), 0)
+    with announced(library, "http://127.0.0.1:9"):  # a service that has just ended: nothing answers
+        assert "started `" in begin()
+    number = started.read_text().split()[0]
+    ended.write_text("")
+    os.waitpid(int(number), 0)
+
+
+@pytest.mark.parametrize("command", ["/no/such/program", "'", " "])
+def test_service_that_cannot_be_started_is_no_failure(
+    database: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("SHOAL_HOOK_START", command)
+    assert asked("session-start", "--db", str(database)) == {}
+    assert f"could not start `{command.strip()}" in log_of(database)
 
 
 def test_relative_database_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,18 @@ def test_printed_configuration_runs_as_it_stands(
     assert b"volcano" in ran.stdout
 
 
+def test_only_the_start_of_a_session_starts_the_service(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("hook", "--print-config", "--db", library, "--start", "shoal up")
+    for configuration in emitted(capsys, *options):
+        commands = re.findall(r'"command": "(.*)"', configuration["text"])
+        assert [command for command in commands if "'--start=shoal up'" in command] == [
+            command for command in commands if " session-start " in command
+        ]
+    assert run(["hook", "--print-config", "--server", "http://127.0.0.1:8000", "--start", "shoal up"]) == 1
+
+
 def test_page_shows_the_printed_form(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs" / "agents.md").read_text()
     shown = json.loads(re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0])
