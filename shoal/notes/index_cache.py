@@ -6,11 +6,13 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.tokens import STOP_WORDS
+from shoal.index.ragged import expand
 from shoal.notes.note_index import NoteIndex, TermNumbers
 from shoal.notes.note_rows import NoteRows, NoteState
 from shoal.scorer import Scorer
@@ -20,8 +22,8 @@ from shoal.words.analysis import terms_of
 UNKNOWN_WEIGHT = 7.0
 """Weight of a term that the scorer lacks, such as a name, an identifier or a number: between that of *bridge*
 and that of *enzyme*. Half of the words of the dictionary weigh more."""
-MAX_TABLE_TERMS = 20_000
-"""Terms that a table keeps, in 17 MB. A full table is replaced by an empty one."""
+MAX_TABLE_TERMS = 100_000
+"""Terms that a table keeps, in 25 MB. A full table is replaced by an empty one."""
 MAX_TABLES = 2
 """Tables of a process: one for each version of the data in use."""
 
@@ -56,7 +58,10 @@ class TermTable:
         self._numbers: dict[str, int] = {}
         self._lock = threading.Lock()
         self._weights = np.zeros(1_024)
-        self._vectors = np.zeros((1_024, N_DIMENSIONS), dtype=np.float32)
+        # The components of the vectors that are not 0, one vector after the other, and where each starts.
+        self._starts = np.zeros(1_025, dtype=np.int64)
+        self._dimensions = np.zeros(4_096, dtype=np.uint16)
+        self._components = np.zeros(4_096, dtype=np.float32)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -79,24 +84,38 @@ class TermTable:
 
     def vectors(self, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the vectors of terms, (n, N_DIMENSIONS); zeros for a term without reefs."""
-        vectors: NDArray[np.float32] = self._vectors[numbers]
+        starts = self._starts
+        firsts = starts[numbers]
+        counts = starts[numbers + 1] - firsts
+        places = expand(firsts, counts)
+        vectors = np.zeros((len(numbers), N_DIMENSIONS), dtype=np.float32)
+        rows = np.repeat(np.arange(0, vectors.size, N_DIMENSIONS), counts)
+        vectors.reshape(-1)[rows + self._dimensions[places]] = self._components[places]
         return vectors
 
     def _add(self, term: str) -> None:
         number = len(self._numbers)
-        if number == len(self._weights):
-            # Replaced rather than resized, because other threads may be reading.
-            self._weights = np.concatenate([self._weights, np.zeros_like(self._weights)])
-            self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
-        known = None if number_of(term) else self._scorer.stem_contributions(term)
-        self._weights[number] = UNKNOWN_WEIGHT if known is None else known[0]
-        if number_of(term):
-            self._vectors[number, -1] = 1.0
-        if known is not None:
-            _, reefs, strengths = known
-            norm = max(math.sqrt(sum(strength * strength for strength in strengths)), 1.0)
-            self._vectors[number, list(reefs)] = [strength / norm for strength in strengths]
+        weight, reefs, strengths = UNKNOWN_WEIGHT, [N_DIMENSIONS - 1], [1]
+        if not number_of(term):
+            weight, reefs, strengths = self._scorer.stem_contributions(term) or (UNKNOWN_WEIGHT, [], [])
+        norm = max(math.sqrt(sum(strength * strength for strength in strengths)), 1.0)
+        start = int(self._starts[number])
+        end = start + len(reefs)
+        # Larger copies, because other threads may be reading.
+        self._weights = _with_room(self._weights, number + 1)
+        self._starts = _with_room(self._starts, number + 2)
+        self._dimensions = _with_room(self._dimensions, end)
+        self._components = _with_room(self._components, end)
+        self._weights[number] = weight
+        self._starts[number + 1] = end
+        self._dimensions[start:end] = reefs
+        self._components[start:end] = [strength / norm for strength in strengths]
         self._numbers[term] = number
+
+
+def _with_room(values: NDArray[Any], n: int) -> NDArray[Any]:
+    """Return an array, or a copy with twice the room if it has less than `n` places."""
+    return values if n <= len(values) else np.concatenate([values, np.zeros_like(values)])
 
 
 _TABLES: dict[str, TermTable] = {}

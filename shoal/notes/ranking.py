@@ -41,7 +41,7 @@ from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.relevance import boost, is_filtered, relevance_in
 from shoal.scorer import Scorer
 from shoal.search.matched_terms import typed_names
-from shoal.search.query_profile import MAX_REEFS_WITH_WORDS, make_profile
+from shoal.search.query_profile import MAX_REEFS_WITH_WORDS, QueryProfile, make_profile
 from shoal.search.signals import PAIR_SHARE
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot
@@ -105,14 +105,19 @@ class NoteQuery:
     terms      distinct, without stop words, in order; at most `max_query_terms`
     reefs      strongest first
     names      those of its words, folded, that have a capital letter inside it
-    probabilities  by reef, that it is about it
+    profile    what its words are about
     """
 
     text: str
     terms: tuple[QueryTerm, ...]
     reefs: tuple[QueryReef, ...]
     names: frozenset[str] = frozenset()
-    probabilities: Mapping[int, float] = field(default_factory=dict)
+    profile: QueryProfile | None = None
+
+    @property
+    def probabilities(self) -> Mapping[int, float]:
+        """By reef, that it is about it."""
+        return {} if self.profile is None else self.profile.probabilities
 
     @property
     def query_z(self) -> dict[int, float]:
@@ -333,7 +338,7 @@ def analyze(
         query_terms(text, settings.max_query_terms),
         profile.reefs[:MAX_REEFS_WITH_WORDS],
         typed_names(text, content_words(text)),
-        profile.probabilities,
+        profile,
     )
 
 

@@ -49,10 +49,13 @@ def _by_words(query: NoteQuery, text: str, found: Mapping[str, Sequence[Occurren
 
 
 def _by_topics(query: NoteQuery, note: Note, label_threshold: float) -> list[Reason]:
-    asked = query.probabilities
+    reef_ids = () if query.profile is None else {reef.reef_id for reef in query.profile.reefs}
+    labels = [label for label in note.labels if label.reef_id in reef_ids]
+    # The probabilities of the query take more time than the search of its words.
+    asked = query.probabilities if labels else {}
     chances = {
         label.reef_name: reason_probability(label.probability, asked.get(label.reef_id, 0.0))
-        for label in note.labels
+        for label in labels
     }
     topics = sorted(chances, key=lambda name: (-chances[name], name))
     known = tuple(name for name in topics if chances[name] >= label_threshold)[:MOST_TOPICS]

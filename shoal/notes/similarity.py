@@ -37,7 +37,7 @@ from shoal.notes import opposites
 from shoal.notes.index_cache import STOP_TERMS, TermTable, term_table
 from shoal.notes.opposites import Statement
 from shoal.scorer import Scorer
-from shoal.storage.profiles import MAX_REEFS, Profiles
+from shoal.storage.profiles import MAX_REEFS, Z_STEPS, Profiles, z_steps
 from shoal.words.analysis import terms_of
 
 Doubles = NDArray[np.float64]
@@ -142,8 +142,10 @@ class TextFeatures:
     def of(cls, scorer: Scorer, text: str, title: str = "") -> TextFeatures:
         """Read a text. `scorer` may have learned words, which change the profile alone."""
         joined = f"{title}\n\n{text}" if title else text
-        packed = Profiles.from_scores([scorer.score(joined, TOP_REEFS).reef_arrays]).packed()[0]
-        return cls(term_table(scorer), tuple(terms_of(joined)), _units([packed])[0])
+        reefs = scorer.score(joined, TOP_REEFS).reef_columns
+        dense = np.zeros((1, MAX_REEFS))
+        dense[0, reefs.reef_ids] = z_steps(np.array(reefs.z_scores)) / Z_STEPS
+        return cls(term_table(scorer), tuple(terms_of(joined)), _units(dense)[0])
 
     @classmethod
     def of_stored(cls, scorer: Scorer, words: bytes, profile: bytes) -> TextFeatures:
@@ -153,7 +155,10 @@ class TextFeatures:
     @classmethod
     def of_all_stored(cls, scorer: Scorer, notes: Sequence[tuple[bytes, bytes]]) -> list[TextFeatures]:
         """Read notes from their columns `words` and `profile`."""
-        table, units = term_table(scorer), _units([profile for _, profile in notes])
+        profiles = Profiles.of([profile for _, profile in notes])
+        dense = np.zeros((len(profiles), MAX_REEFS))
+        dense[profiles.chunks, profiles.reef_ids] = profiles.z_scores
+        table, units = term_table(scorer), _units(dense)
         return [
             cls(table, tuple(words.decode().split()), unit)
             for (words, _), unit in zip(notes, units, strict=True)
@@ -395,11 +400,8 @@ def _blocks(others: Sequence[TextFeatures], most_terms: int) -> Iterator[list[Te
         yield block
 
 
-def _units(packed: Sequence[bytes]) -> Doubles:
-    """Return packed profiles as vectors over all reefs, (n, MAX_REEFS), of length 1; 0 without reefs."""
-    profiles = Profiles.of(packed)
-    dense = np.zeros((len(profiles), MAX_REEFS))
-    dense[profiles.chunks, profiles.reef_ids] = profiles.z_scores
-    norms = np.sqrt(np.einsum("ij,ij->i", dense, dense))
-    units: Doubles = dense / np.where(norms > 0, norms, 1.0)[:, None]
+def _units(vectors: Doubles) -> Doubles:
+    """Return each row divided by its length; rows of 0 as they are."""
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    units: Doubles = vectors / np.where(norms > 0, norms, 1.0)[:, None]
     return units

@@ -86,6 +86,12 @@ def reef_ids_of(profile: bytes) -> bytes:
     return profile[:: RECORD.itemsize]
 
 
+def z_steps(z_scores: Doubles) -> Doubles:
+    """Return z-scores above 0 as they are stored, in steps of 1 / Z_STEPS."""
+    steps: Doubles = np.clip(np.rint(z_scores * Z_STEPS), 1, 0xFFFF)
+    return steps
+
+
 @dataclass(frozen=True)
 class Profiles:
     """The profiles of n chunks.
@@ -113,7 +119,7 @@ class Profiles:
         if len(records):
             reef_ids, z, raw, n_words, probabilities = map(np.concatenate, zip(*arrays, strict=True))
             records["reef_id"] = reef_ids
-            records["z_score"] = np.clip(np.rint(z * Z_STEPS), 1, 0xFFFF)
+            records["z_score"] = z_steps(z)
             records["raw_bm25"] = np.clip(np.rint(raw * RAW_STEPS), 0, 0xFFFF)
             records["n_contributing_words"] = np.minimum(n_words, 0xFF)
             steps = np.rint(probabilities * PROBABILITY_STEPS)
