@@ -6,7 +6,8 @@ negations   the difference of the numbers of negations: *do not store* and *stor
 moved       how far the negations of the texts concern different terms: *never merge, rebase* and *merge,
             never rebase*
 antonyms    words of one text whose antonym is in the other: *before* and *after*
-numbers     1 if each text has a number that the other lacks
+numbers     1 if each text has a number that the other lacks, or a day of the week, month, season or time of
+            day
 contrasts   how far the two sides of a contrast are exchanged: *X, not Y* and *Y instead of X*; *X before Y*
             and *Y before X*
 exchanges   how far two terms have exchanged the words around them: *Tom manages Eva* and *Eva manages Tom*
@@ -70,6 +71,13 @@ _MORE_ANTONYMS = """
     hidden, wet dry, wide narrow, with without, worse better, yes no, must optional, must voluntary, must
     may, required voluntary, need optional
 """
+_TIME_NAMES = (
+    "monday tuesday wednesday thursday friday saturday sunday",
+    "january february march april may june july august september october november december",
+    "spring summer autumn winter",
+    "morning noon afternoon evening night midnight",
+)
+"""Names of times, each line a kind: one takes the place of another as numbers do."""
 _DIRECTIONS = (
     "before after afterwards above below over under more less most least first last up down on off "
     "always all "
@@ -88,6 +96,7 @@ def _terms(text: str) -> frozenset[str]:
 
 
 DIRECTIONS = _terms(_DIRECTIONS)
+TIME_NAMES = tuple(map(_terms, _TIME_NAMES))
 NEGATIONS, ABSENCES, LEXICAL_NEGATIONS = map(_terms, (_NEGATIONS, _ABSENCES, _LEXICAL_NEGATIONS))
 BEFORE_T, CLAUSES, ARTICLES = _terms(_BEFORE_T), _terms(_CLAUSES), _terms(_ARTICLES)
 BEFORE, AFTER, THAN = "befor", _terms("after afterwards once"), "than"
@@ -128,8 +137,10 @@ class Statement:
         return frozenset(token for token in self.tokens if is_subject(token) or token in DIRECTIONS)
 
     @functools.cached_property
-    def numbers(self) -> frozenset[str]:
-        return frozenset(number for token in self.tokens if (number := number_of(token)) is not None)
+    def values(self) -> tuple[frozenset[str], ...]:
+        """The numbers, and the names of times of each kind."""
+        numbers = frozenset(number for token in self.tokens if (number := number_of(token)) is not None)
+        return numbers, *(names.intersection(self.tokens) for names in TIME_NAMES)
 
     @functools.cached_property
     def sides(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -190,7 +201,7 @@ def signs(left: Statement, right: Statement) -> Signs:
                 antonyms += 1
             else:
                 negations = max(0, negations - 1)
-    numbers = bool(left.numbers - right.numbers) and bool(right.numbers - left.numbers)
+    numbers = any(own - other and other - own for own, other in zip(left.values, right.values, strict=True))
     return Signs(
         float(min(negations, 2)),
         _moved(left.negated & right.distinct, right.negated & left.distinct),

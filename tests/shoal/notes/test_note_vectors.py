@@ -96,6 +96,36 @@ def test_a_note_that_says_the_same_is_counted_again(opened: Callable[..., Engine
     assert not remembered(plain, other).is_duplicate
 
 
+CHANGED = (
+    ("The staging server runs driver 3.1.2.", "The staging server runs driver 3.2.1."),
+    ("Ann loves spicy food.", "Ann hates spicy food."),
+    ("Invoices are due on the first of May.", "Invoices are due on the first of June."),
+    ("Deployments happen on Tuesday afternoon.", "Deployments happen on Thursday afternoon."),
+    ("Use tabs for indentation in makefiles.", "Use spaces for indentation in makefiles."),
+    ("The database is hosted in Frankfurt.", "The database is hosted in Dublin."),
+    ("The nightly job backs up the users table.", "The nightly job backs up the orders table."),
+    ("Enable caching for the search endpoint.", "Disable caching for the search endpoint."),
+    ("Alice manages Bob.", "Bob manages Alice."),
+    ("Commit messages name the ticket.", "Commit messages must not name the ticket."),
+    ("My sister Clara works as a nurse.", "My sister Clara works as a teacher."),
+)
+
+
+def test_changed_value_is_no_duplicate_however_near_the_vectors_are(opened: Callable[..., Engine]) -> None:
+    """The encoder is the worst that there is: all texts are the same to it."""
+
+    class Blind(FakeEncoder):
+        def embed(self, texts: Sequence[str], kind: TextKind) -> Floats:
+            return super().embed([LEFT for _ in texts], kind)
+
+    engine = opened(Blind())
+    engine.similarity(LEFT, RIGHT)  # loads the encoder
+    for number, (before, after) in enumerate(CHANGED):
+        notes = engine.notes.of(f"owner{number}")
+        assert not remembered(notes, before).is_duplicate
+        assert not remembered(notes, after).is_duplicate, (before, after)
+
+
 @pytest.mark.parametrize("is_away", [True, False])
 def test_adding_does_not_wait_for_an_encoder(
     opened: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch, is_away: bool

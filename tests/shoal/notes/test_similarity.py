@@ -195,6 +195,9 @@ def test_each_sign_is_found_where_it_should_be() -> None:
     assert "moved" not in found("never use floats for money", "floats must not represent money")
     assert found("wait 5 seconds", "wait 6 seconds") == {"numbers"}
     assert found("wait 5 seconds", "wait five seconds") == set()
+    assert found("rent is due in May", "rent is due in June") == {"numbers"}
+    assert found("deploy on Tuesday at noon", "deploy on Thursday at noon") == {"numbers"}
+    assert found("deploy on Tuesday afternoon", "deploy on Tuesday at 2") == set()
     assert "contrasts" in found("take wood rather than steel", "take steel rather than wood")
     assert "moved" in found("never merge but rebase", "merge but never rebase")
     assert "exchanges" in found("Paula trains Frank on Monday", "Frank trains Paula on Monday")
