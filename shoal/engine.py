@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from shoal.saved_searches.saved_searches import SavedSearches
     from shoal.search.request import SearchRequest
     from shoal.search.similar_chunks import SimilarChunk
+    from shoal.sources.sources import Sources
     from shoal.storage.index_records import Lag
 
 
@@ -150,6 +151,13 @@ class Engine:
         from shoal.saved_searches.saved_searches import SavedSearches
 
         return SavedSearches(self.database, self.settings, lambda: self._library.searcher)
+
+    @functools.cached_property
+    def sources(self) -> Sources:
+        """Places that the library follows, such as folders and buckets: add, run, change, remove, preview."""
+        from shoal.sources.sources import Sources
+
+        return Sources(self.database, self.settings, self._library.run_job)
 
     @functools.cached_property
     def queries(self) -> QueryLog:

@@ -121,7 +121,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
         *(search.blueprint, search.batches, search.facets_blueprint, search.similarity),
         *(notes.blueprint, notes.bulk, installation.collections, notes.merges, agents.blueprint),
         *(library.saved_searches, library.queries, library.synonyms, library.pins, agents.hooks_blueprint),
-        *(library.vocabulary, installation.keys, installation.system),
+        *(library.vocabulary, library.sources, installation.keys, installation.system),
     ):
         api.register_blueprint(blueprint)
     drop_in.register(app, settings)

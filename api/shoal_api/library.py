@@ -1,4 +1,4 @@
-"""Words, synonyms, acronyms, pins, saved searches and the query log of the library."""
+"""Words, synonyms, acronyms, pins, saved searches, sources and the query log of the library."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from shoal.declared.operations.library import QueryLogOperations as Queries
 from shoal.declared.operations.library import SavedSearchOperations as Saved
 from shoal.declared.operations.library import SynonymOperations as Synonyms
 from shoal.declared.operations.library import VocabularyOperations
+from shoal.declared.operations.sources import SourceOperations
 from shoal.errors import FilterError, QueryError
 from shoal_api.openapi import Blueprint
 from shoal_api.schemas.search import SavedArgumentsSchema
@@ -25,6 +26,11 @@ saved_searches = Blueprint(
     "saved searches",
     __name__,
     description="Searches that report new matches by webhook; a key with the right `admin` is needed",
+)
+sources = Blueprint(
+    "sources",
+    __name__,
+    description="Places that the library follows, such as folders; a key with the right `admin` is needed",
 )
 queries = Blueprint(
     "queries",
@@ -106,3 +112,16 @@ pins.serves_all(
     delete_pin=(Pins.delete_pin, "pins.delete"),
 )
 vocabulary.serves_all(library, get_vocabulary=(VocabularyOperations.vocabulary, "vocabulary.list"))
+sources.serves_all(
+    library,
+    add_source=(SourceOperations.add_source, "sources.add"),
+    list_sources=(SourceOperations.sources, "sources.list"),
+    get_source=(SourceOperations.source, "sources.get"),
+    change_source=(SourceOperations.change_source, "sources.change"),
+    remove_source=(SourceOperations.remove_source, "sources.remove"),
+    run_source=(SourceOperations.run_source, "sources.start"),
+    stop_source=(SourceOperations.stop_source, "sources.stop"),
+    preview_source=(SourceOperations.preview_source, "sources.preview"),
+    list_source_runs=(SourceOperations.source_runs, "sources.runs"),
+    list_source_objects=(SourceOperations.source_objects, "sources.objects"),
+)

@@ -21,6 +21,7 @@ from shoal.declared.operations.notes import AllNoteOperations, OtherNoteOperatio
 from shoal.declared.operations.operation import operations_of
 from shoal.declared.operations.searches import OtherSearchOperations, SearchOperations
 from shoal.declared.operations.service import AllServiceOperations, OtherServiceOperations
+from shoal.declared.operations.sources import SourceOperations
 from shoal.models.keys import Needed
 
 DECLARED = (
@@ -28,7 +29,7 @@ DECLARED = (
     OtherDocumentOperations,
     OtherJobOperations,
     *(SearchOperations, OtherSearchOperations, AllNoteOperations, OtherNoteOperations),
-    *(LibraryOperations, AllServiceOperations, OtherServiceOperations),
+    *(LibraryOperations, SourceOperations, AllServiceOperations, OtherServiceOperations),
 )
 
 DROP_IN: Mapping[str, type] = {"dify": DifyOperations}

@@ -60,6 +60,7 @@ MODULES = {
     "hooks": ("hook",),
     "jobs": ("upload", "jobs"),
     "sync": ("sync",),
+    "sources": ("source",),
     "collections": ("collection",),
     "maintenance": ("doctor", "backup", "restore", "import", "import-index", "reconvert"),
     "copying": ("copy",),
@@ -72,7 +73,7 @@ COMMAND_ALIASES = {
     "query": "search", "ask": "search", "cat": "show", "get": "show", "rm": "delete", "remove": "delete",
     "del": "delete", "stats": "status", "info": "status", "start": "up", "run": "up", "check": "doctor",
     "init": "migrate", "tag": "tags", "config": "settings",
-    "notes": "note", "memory": "note", "pins": "pin",
+    "notes": "note", "memory": "note", "pins": "pin", "sources": "source",
 }  # fmt: skip
 """Names that other programs use for these commands. Spelling suggestions do not find them."""
 

@@ -22,6 +22,7 @@ from shoal.declared.operations.library import LibraryOperations
 from shoal.declared.operations.notes import AllNoteOperations
 from shoal.declared.operations.searches import SearchOperations
 from shoal.declared.operations.service import AllServiceOperations
+from shoal.declared.operations.sources import SourceOperations
 from shoal.support.collection_names import MAIN, is_name
 
 PATIENCE_SECONDS = 30.0
@@ -43,6 +44,7 @@ class Operations(
     NoteUploads,
     AllNoteOperations,
     LibraryOperations,
+    SourceOperations,
     ServiceState,
     AllServiceOperations,
     Requester,

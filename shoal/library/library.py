@@ -237,6 +237,12 @@ class Library:
         except ShoalError as error:
             log.warning("titles and headings not loaded: %s", error)
 
+    def run_job(self, job_id: int) -> None:
+        """Carry out a job in this process, alone or together with workers, until it has ended."""
+        from shoal.jobs.in_process import run_job
+
+        run_job(self.database, job_id, self.handlers, self.settings)
+
     def ingest_session(self, on_conflict: OnConflict = OnConflict.keep) -> IngestSession:
         """A session that takes documents one by one and reports progress."""
         from shoal.jobs.in_process import IngestSession

@@ -36,7 +36,7 @@ STATE = """
         (SELECT COALESCE(MAX(decided_at), '') FROM acronyms)
 """
 TABLE_STATE = "SELECT COUNT(*), COALESCE(MAX(updated_at), '') FROM {table}"
-WITH_STATE = ("saved_searches", "webhook_deliveries", "synonyms", "pins")
+WITH_STATE = ("saved_searches", "webhook_deliveries", "synonyms", "pins", "sources")
 """Tables whose changes no number counts. Deletions change how many rows there are."""
 
 Watcher = Callable[["CopyStep"], None]

@@ -107,6 +107,16 @@ class SourceSettings:
         30.0, "longest fetch of one page or file with all redirects, seconds", between(0.1, 90)
     )
 
+    # Places that are followed
+    sources: str = setting(
+        "",
+        "addresses that sources may have (docs/sources.md), separated by spaces, such as `s3://reports "
+        "/srv/texts`: each allows itself and what is below it. Empty: none",
+    )
+    secrets_dir: str = setting(
+        "/run/secrets", "folder with the files that secrets of sources may be read from, as `file:NAME`"
+    )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringSettings:

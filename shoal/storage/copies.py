@@ -28,7 +28,7 @@ LEFT_OUT = frozenset(
 )
 CONTENT = (
     *("documents", "notes", "jobs", "custom_words", "observed_documents", "synonyms", "pins"),
-    *("saved_searches", "logged_queries"),
+    *("saved_searches", "logged_queries", "sources"),
 )
 """Tables without a row in an empty library; the rows of most others depend on theirs."""
 TYPES = {"INTEGER": "int8", "REAL": "float8", "TEXT": "text", "BLOB": "bytea"}

@@ -62,6 +62,8 @@ class CollectionKeeper:
         repeat("collection searches", searches.run, LOOK_SECONDS)
         webhooks = _Rounds(self._libraries, lambda library: library.searches.deliver())
         repeat("collection webhooks", webhooks.run, LOOK_SECONDS)
+        sources = _Rounds(self._libraries, lambda library: library.sources.step())
+        repeat("collection sources", sources.run, LOOK_SECONDS)
 
     def has_waiting(self) -> bool:
         """Whether the last round saw work that could be claimed."""

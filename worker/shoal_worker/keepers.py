@@ -1,11 +1,11 @@
-"""Threads of every worker process that repeat a step: for notes, saved searches and webhooks.
+"""Threads of every worker process that repeat a step: for notes, saved searches, webhooks and sources.
 
 The keeper of notes extracts lessons from waiting transcripts, submits the job that compares notes when it is
 due, and deletes what is old, logged queries too. A request to the chat endpoint takes up to minutes, so this
 is no work of the reconciler.
 
-A receiver of a webhook may take seconds to answer, so sending has a thread of its own. Evaluation of saved
-searches rests for as long as it worked, so that it leaves time for jobs.
+A receiver of a webhook may take seconds to answer, so sending has a thread of its own, and so has reading
+from sources. Evaluation of saved searches rests for as long as it worked, so that it leaves time for jobs.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from shoal.scorer import Scorer
 from shoal.search.library_index import IndexCache
 from shoal.search.searcher import Searcher
 from shoal.settings import Settings
+from shoal.sources.following import Follower
 from shoal.storage import index_tables
 from shoal.storage.database import Database
 
@@ -142,3 +143,21 @@ class SavedSearchKeeper:
         if time.monotonic() - self._pruned_at >= PRUNE_SECONDS and self._deliverer.prune() == 0:
             self._pruned_at = time.monotonic()
         return self._deliverer.deliver_one()
+
+
+SOURCE_LOOK_SECONDS = 2.0
+"""Interval at which runs of sources are looked for."""
+
+
+class SourceKeeper:
+    """Takes the steps of runs of sources. Any number of processes may do so."""
+
+    def __init__(self, database: Database, settings: Settings, notify: Callable[[], None]) -> None:
+        self._follower = Follower(database, settings, notify=notify)
+
+    def start(self) -> None:
+        repeat("sources", self.step, SOURCE_LOOK_SECONDS, rests=True)
+
+    def step(self) -> bool:
+        """Take a step of a run; False if none is due. Raises StorageError."""
+        return self._follower.step()

@@ -18,12 +18,13 @@ from shoal.saved_searches import delivering, matching
 from shoal.saved_searches.matching import MAX_WAITING
 from shoal.scorer import Scorer
 from shoal.settings import Settings
+from shoal.sources import rows as source_rows
 from shoal.storage import migrate, saved_search_changes
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
 from shoal.support.collection_names import MAIN
-from shoal_worker.keepers import NoteKeeper, SavedSearchKeeper
+from shoal_worker.keepers import NoteKeeper, SavedSearchKeeper, SourceKeeper
 
 if TYPE_CHECKING:
     from shoal.encoders.encoder import Encoder
@@ -73,6 +74,10 @@ class WorkerLibrary:
         return SavedSearchKeeper(self.database, self.settings, self._scorer)
 
     @functools.cached_property
+    def sources(self) -> SourceKeeper:
+        return SourceKeeper(self.database, self.settings, self._notify)
+
+    @functools.cached_property
     def look(self) -> Callable[[], None]:
         """What has documents embedded that lack vectors."""
         if not self.settings.embed or self._encoder() is None:
@@ -80,8 +85,8 @@ class WorkerLibrary:
         return EmbeddingStarter(self.database, self.settings, self._notify).look
 
     def is_quiet(self) -> bool:
-        """Whether nothing waits here: no open job, no saved search that is due, no webhook, also none that
-        is due later, and no transcript. Raises StorageError."""
+        """Whether nothing waits here: no open job, no saved search that is due, no webhook and no run of a
+        source, also none that is due later, and no transcript. Raises StorageError."""
         with self.database.snapshot() as snapshot:
             if snapshot.first(statements.OPEN_WORK) is not None:
                 return False
@@ -90,6 +95,7 @@ class WorkerLibrary:
                 saved_search_changes.is_any_ended(snapshot)
                 or matching.is_any_due(snapshot, last, now, MAX_WAITING)
                 or delivering.is_any_waiting(snapshot)
+                or source_rows.is_any_expected(snapshot)
             ):
                 return False
             return not (self.settings.llm_url and due_sessions(snapshot, timestamp(), limit=1))

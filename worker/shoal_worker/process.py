@@ -237,6 +237,7 @@ class _Child:
         WorkListener.of_collections(libraries.registry.catalog, self._busy, take).start()
         libraries.main.notes.start()
         libraries.main.searches.start()
+        libraries.main.sources.start()
         keeper.start()
         log.info("worker process ready", pid=os.getpid(), parent=os.getppid())
 

@@ -1,0 +1,190 @@
+# mypy: disable-error-code="empty-body"
+"""Operations on sources: places that the library follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
+
+from shoal.declared.arguments import OBJECT, Argument, Choice, Flag, Many, Text, Whole
+from shoal.declared.documents import DOCUMENT
+from shoal.declared.operations.operation import Limit, Offset, delete, each, get, patch, post
+from shoal.models.keys import Needed
+from shoal.models.sources import (
+    MAX_NAME_CHARS,
+    RemovedSource,
+    Source,
+    SourceObjectPage,
+    SourcePage,
+    SourcePreview,
+    SourceRun,
+    SourceRunPage,
+    StoppedRun,
+    WhenGone,
+)
+
+MAX_COUNT = 100_000_000
+_EVERY = "time from the end of one run to the next, such as `15 min`, `2 h` or `1 day`; "
+_GONE = "what becomes of a document whose object is gone: `delete`, `mark` (it gets the tag `gone`) or `keep`"
+_MAX_OBJECTS = "a run that lists more objects fails"
+_MAX_BYTES = "a run that has read so many bytes ends, and the next one goes on"
+_COUNT, _BYTES = Whole(1, MAX_COUNT), Whole(1, 2**60)
+_TEXTS = Many(Text(), most=None)
+
+
+class SourceOperations:
+    """Operations on sources. Arguments and results are those of `engine.sources`.
+
+    They need a key with the right `admin`. Unknown names raise NotFoundError, invalid arguments InvalidError.
+    """
+
+    @post(
+        "/sources",
+        Needed.admin,
+        status=201,
+        about="Added; with `every`, its first run is due at once",
+        fills=False,
+        may_repeat=False,
+        command="source add",
+    )
+    def add_source(
+        self,
+        name: Annotated[
+            str, Argument(kind=Text(), about=f"of a to z, 0 to 9, `.`, `_` and `-`, at most {MAX_NAME_CHARS}")
+        ],
+        url: Annotated[
+            str,
+            Argument(
+                kind=Text(),
+                about="what is followed, such as `s3://BUCKET/FOLDER` or `/srv/texts`; `SHOAL_SOURCES` must "
+                "allow it",
+            ),
+        ],
+        *,
+        every: Annotated[
+            str | None, Argument(kind=Text(), about=f"{_EVERY}default: only when asked for")
+        ] = None,
+        options: Annotated[
+            Mapping[str, str] | None,
+            Argument(kind=OBJECT, about='how it is reached, such as `{"region": "eu-west-1"}`'),
+        ] = None,
+        secrets: Annotated[
+            Mapping[str, str] | None,
+            Argument(
+                kind=OBJECT,
+                about='where its secrets are, such as `{"key": "env:SOURCE_SECRET_KEY"}`; never the secrets',
+            ),
+        ] = None,
+        include: Annotated[
+            Sequence[str] | None, Argument(kind=_TEXTS, about="only objects that match one of these patterns")
+        ] = None,
+        exclude: Annotated[
+            Sequence[str] | None, Argument(kind=_TEXTS, about="not objects that match one of these")
+        ] = None,
+        tags: Annotated[Sequence[str] | None, DOCUMENT["tags"]] = None,
+        allow: Annotated[Sequence[str] | None, DOCUMENT["allow"]] = None,
+        deny: Annotated[Sequence[str] | None, DOCUMENT["deny"]] = None,
+        when_gone: Annotated[
+            str | None, Argument(kind=Choice(WhenGone), about=f"{_GONE}; default delete")
+        ] = None,
+        max_objects: Annotated[
+            int | None, Argument(kind=_COUNT, about=f"{_MAX_OBJECTS}; default 1,000,000")
+        ] = None,
+        max_bytes: Annotated[
+            int | None, Argument(kind=_BYTES, about=f"{_MAX_BYTES}; default: no limit")
+        ] = None,
+    ) -> Source:
+        """Follow a folder, a bucket or another place"""
+
+    @get("/sources", Needed.admin, command="source list")
+    def sources(self, *, limit: Limit = 50, offset: Offset = 0) -> SourcePage:
+        """List sources"""
+
+    @each(sources)
+    def each_source(self) -> Iterable[Source]:
+        """All sources, read page by page"""
+
+    @get("/sources/{name}", Needed.admin, fails=(404,), command="source show")
+    def source(self, name: str) -> Source:
+        """Show a source with its last run"""
+
+    @patch("/sources/{name}", Needed.admin, fails=(404,), fills=False, command="source change")
+    def change_source(
+        self,
+        name: str,
+        *,
+        every: Annotated[
+            str | None, Argument(kind=Text(), about=f"{_EVERY}empty: only when asked for")
+        ] = None,
+        is_paused: Annotated[
+            bool | None, Argument(kind=Flag(), about="whether no run begins or goes on by itself")
+        ] = None,
+        when_gone: Annotated[str | None, Argument(kind=Choice(WhenGone), about=_GONE)] = None,
+        max_objects: Annotated[int | None, Argument(kind=_COUNT, about=_MAX_OBJECTS)] = None,
+        max_bytes: Annotated[int | None, Argument(kind=_BYTES, about=_MAX_BYTES)] = None,
+    ) -> Source:
+        """Change when and how a source is followed"""
+
+    @delete(
+        "/sources/{name}",
+        Needed.admin,
+        fails=(404,),
+        may_repeat=False,
+        answer=RemovedSource,
+        command="source remove",
+    )
+    def remove_source(
+        self,
+        name: str,
+        *,
+        with_documents: Annotated[
+            bool, Argument(kind=Flag(), about="a job deletes its documents too; default false: they stay")
+        ] = False,
+    ) -> int:
+        """Follow a source no longer"""
+
+    @post(
+        "/sources/{name}/run",
+        Needed.admin,
+        status=202,
+        about="Begun; a worker carries it out",
+        fails=(404,),
+        command="source run",
+    )
+    def run_source(
+        self,
+        name: str,
+        *,
+        force: Annotated[
+            bool,
+            Argument(
+                kind=Flag(), about="documents go even if the source lists nothing any more; default false"
+            ),
+        ] = False,
+    ) -> SourceRun:
+        """Begin a run; the one that is open, if there is one"""
+
+    @post("/sources/{name}/stop", Needed.admin, fails=(404,), answer=StoppedRun, command="source stop")
+    def stop_source(self, name: str) -> bool:
+        """End the open run; what it stored stays"""
+
+    @get("/sources/{name}/preview", Needed.admin, fails=(404, 503), command="source preview")
+    def preview_source(self, name: str) -> SourcePreview:
+        """Show what a run would do, and its first ten documents; nothing is stored"""
+
+    @get("/sources/{name}/runs", Needed.admin, fails=(404,), command="source runs")
+    def source_runs(self, name: str, *, limit: Limit = 50, offset: Offset = 0) -> SourceRunPage:
+        """List the runs of a source, newest first"""
+
+    @get("/sources/{name}/objects", Needed.admin, fails=(404,), command="source objects")
+    def source_objects(
+        self,
+        name: str,
+        *,
+        only_errors: Annotated[
+            bool, Argument(kind=Flag(), about="only objects that are not stored; default false")
+        ] = False,
+        limit: Limit = 50,
+        offset: Offset = 0,
+    ) -> SourceObjectPage:
+        """List the objects of a source"""

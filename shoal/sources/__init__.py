@@ -1,0 +1,1 @@
+"""Sources: places such as folders and buckets that a library follows."""

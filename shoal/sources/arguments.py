@@ -1,0 +1,260 @@
+"""How a source is added: its arguments, checked and stored as JSON, and where its secrets are."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shoal.conversion.folder_listing import PatternError, Selection
+from shoal.declared.arguments import check_choice, check_list, check_whole
+from shoal.errors import QueryError
+from shoal.formats.drafts import make_draft
+from shoal.models.sources import MAX_NAME_CHARS, NAME_PATTERN, WhenGone
+from shoal.settings import Settings
+from shoal.sources.stores import KINDS, URL_OPTIONS, Place, SourceError, check_allowed, checked_url, scheme_of
+from shoal.storage.column_values import compact_json
+from shoal.support.regular_files import read_file
+
+MAX_OBJECTS = 1_000_000
+"""Most objects of a source, unless it was added with another limit."""
+MAX_PATTERNS = 100
+MAX_SECRET_BYTES = 64 * 1024
+MIN_SECONDS, MAX_SECONDS = 60.0, 366 * 86_400.0
+"""Shortest and longest time between two runs."""
+MAX_VALUE_CHARS = 2_000
+SECRET_PREFIX = "SOURCE_SECRET_"  # noqa: S105 - the beginning of a name
+"""Secrets come only from variables that begin so: no source may read other ones."""
+_UNITS = {"s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86_400,
+          "day": 86_400, "w": 604_800, "week": 604_800}  # fmt: skip
+_TIME = re.compile(r"(?:every )?\s*(\d{0,6}(?:\.\d{1,3})?)\s*([a-z]+)")
+_KEY_STORE = re.compile(r"keyring:([^/]{1,200})/(.{1,200})")
+_SECRET_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceArguments:
+    """The arguments of a source as they are stored."""
+
+    url: str
+    options: Mapping[str, str]
+    secrets: Mapping[str, str]
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    tags: tuple[str, ...]
+    allow: tuple[str, ...] | None
+    deny: tuple[str, ...]
+    when_gone: WhenGone
+    max_objects: int
+    max_bytes: int | None
+
+    @classmethod
+    def of_json(cls, text: str) -> SourceArguments:
+        given = json.loads(text)
+        for name in ("include", "exclude", "tags", "allow", "deny"):
+            given[name] = None if given[name] is None else tuple(given[name])
+        return cls(**{**given, "when_gone": WhenGone(given["when_gone"])})
+
+    @property
+    def json(self) -> str:
+        return compact_json({name: getattr(self, name) for name in self.__dataclass_fields__})
+
+    def changed(self, **changes: Any) -> SourceArguments:
+        """Return the arguments with those of `changes` that are not None. Raises QueryError."""
+        checks: dict[str, Callable[[object], Any]] = {
+            "when_gone": _checked_when_gone,
+            "max_objects": _checked_count,
+            "max_bytes": _checked_bytes,
+        }
+        given: dict[str, Any] = {
+            name: checks[name](value) for name, value in changes.items() if value is not None
+        }
+        return dataclasses.replace(self, **given)
+
+    def place(self, settings: Settings) -> Place:
+        """Return where the store is, with the values of the secrets. Raises SourceError."""
+        secrets = {name: secret_of(where, settings) for name, where in self.secrets.items()}
+        return Place(self.url, self.options, secrets, Selection.of(self.include, self.exclude))
+
+    @property
+    def document_fields(self) -> dict[str, Any]:
+        """The fields that each document of the source is given."""
+        fields: dict[str, Any] = {"tags": self.tags or None}
+        if self.allow is not None or self.deny:
+            fields |= {"allow": self.allow, "deny": self.deny or None}
+        return fields
+
+
+def check_arguments(
+    settings: Settings,
+    *,
+    url: object,
+    options: Mapping[str, Any] | None,
+    secrets: Mapping[str, Any] | None,
+    include: Iterable[str],
+    exclude: Iterable[str],
+    tags: Iterable[str],
+    allow: Iterable[str] | None,
+    deny: Iterable[str],
+    when_gone: str,
+    max_objects: int | None,
+    max_bytes: int | None,
+) -> SourceArguments:
+    """Return the checked arguments of a source. Raises QueryError or InvalidFieldError, which name one."""
+    address = checked_url(url)
+    check_allowed("url", address, settings)
+    kind = KINDS[scheme_of(address)]
+    given_options = _texts("options", options, kind.options)
+    for name in URL_OPTIONS & given_options.keys():
+        check_allowed(f"options.{name}", given_options[name], settings)
+    where = _texts("secrets", secrets, kind.secrets)
+    for name, reference in where.items():
+        _check_reference(f"secrets.{name}", reference)
+    patterns = {
+        "include": _checked_patterns("include", include),
+        "exclude": _checked_patterns("exclude", exclude),
+    }
+    # The rules of documents, whose fields these are.
+    draft = make_draft(
+        content="checked",
+        settings=settings,
+        tags=tags,
+        allow=None if allow is None else [*allow],
+        deny=[*deny],
+    )
+    rights = draft.rights
+    return SourceArguments(
+        address,
+        given_options,
+        where,
+        **patterns,
+        tags=draft.tags,
+        allow=None if rights is None or rights.allow is None else tuple(rights.allow),
+        deny=() if rights is None else tuple(rights.deny),
+        when_gone=_checked_when_gone(when_gone),
+        max_objects=MAX_OBJECTS if max_objects is None else _checked_count(max_objects),
+        max_bytes=None if max_bytes is None else _checked_bytes(max_bytes),
+    )
+
+
+def check_name(name: object) -> str:
+    """Raises QueryError."""
+    if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name):
+        raise QueryError(
+            "name", f"must be of a to z, 0 to 9, ., _ and -, at most {MAX_NAME_CHARS} characters"
+        )
+    return name
+
+
+def check_every(every: object) -> float | None:
+    """Return the seconds of a time such as `15 min`; None for an empty text: no run begins by itself.
+
+    Raises QueryError.
+    """
+    if every in (None, ""):
+        return None
+    seconds: float | None = None
+    if isinstance(every, int | float) and not isinstance(every, bool):
+        seconds = float(every)
+    elif isinstance(every, str) and (match := _TIME.fullmatch(every.strip().lower())):
+        unit = _UNITS.get(match[2]) or _UNITS.get(match[2].removesuffix("s"))
+        seconds = None if unit is None else float(match[1] or 1) * unit
+    if seconds is None or not MIN_SECONDS <= seconds <= MAX_SECONDS:
+        raise QueryError("every", "must be a time from 1 min to 366 d, such as `15 min`, `2 h` or `1 day`")
+    return seconds
+
+
+def secret_of(reference: str, settings: Settings) -> str:
+    """Return the value of a secret. Raises SourceError, which names where it should be."""
+    where, _, name = reference.partition(":")
+    try:
+        if where == "env":
+            value = os.environ[name]
+        elif where == "file":
+            value = read_file(Path(settings.secrets_dir) / name, MAX_SECRET_BYTES).decode().strip()
+        else:
+            value = _from_key_store(reference)
+    except KeyError:
+        raise SourceError(f"the variable {name} is not set", is_temporary=False) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SourceError(f"the secret {name} cannot be read: {reason}", is_temporary=False) from None
+    if not value:
+        raise SourceError(f"the secret {name} is empty", is_temporary=False)
+    return value
+
+
+def _from_key_store(reference: str) -> str:
+    """Raises SourceError."""
+    match = _KEY_STORE.fullmatch(reference)
+    assert match, "references are checked"
+    try:
+        import keyring
+    except ImportError as error:
+        raise SourceError(
+            "secrets of the system's key store need the package keyring: pip install keyring",
+            is_temporary=False,
+        ) from error
+    value = keyring.get_password(match[1], match[2])
+    if value is None:
+        raise SourceError(f"the key store has no secret {match[1]}/{match[2]}", is_temporary=False)
+    return str(value)
+
+
+def _check_reference(field: str, reference: str) -> None:
+    where, _, name = reference.partition(":")
+    is_name = bool(_SECRET_NAME.fullmatch(name)) and name.strip(".") != ""
+    is_valid = (
+        (where == "env" and is_name and name.startswith(SECRET_PREFIX))
+        or (where == "file" and is_name)
+        or bool(_KEY_STORE.fullmatch(reference))
+    )
+    if not is_valid:
+        raise QueryError(
+            field,
+            f"must say where the secret is, not what it is: env:{SECRET_PREFIX}NAME, file:NAME (in the "
+            "folder SHOAL_SECRETS_DIR) or keyring:SERVICE/NAME",
+        )
+
+
+def _texts(field: str, given: Mapping[str, Any] | None, known: frozenset[str]) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise QueryError(field, "must be an object")
+    for name, value in given.items():
+        if name not in known:
+            takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+            raise QueryError(field, f"this kind of source has no {str(name)[:40]!r}; {takes}")
+        is_text = isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_VALUE_CHARS
+        if not is_text:
+            raise QueryError(f"{field}.{name}", f"must have 1 to {MAX_VALUE_CHARS:,} printable characters")
+    return dict(given)
+
+
+def _checked_patterns(field: str, given: object) -> tuple[str, ...]:
+    patterns = tuple(check_list(field, given))
+    if len(patterns) > MAX_PATTERNS or not all(isinstance(each, str) for each in patterns):
+        raise QueryError(field, f"must have at most {MAX_PATTERNS} texts")
+    try:
+        Selection.of(patterns)
+    except PatternError as error:
+        raise QueryError(field, str(error)) from None
+    return patterns
+
+
+def _checked_when_gone(value: object) -> WhenGone:
+    return check_choice("when_gone", value, WhenGone)
+
+
+def _checked_count(value: object) -> int:
+    return check_whole("max_objects", value, 1, 100_000_000)
+
+
+def _checked_bytes(value: object) -> int:
+    return check_whole("max_bytes", value, 1, 2**60)

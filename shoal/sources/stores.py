@@ -1,0 +1,191 @@
+"""Stores: what a source lists and reads. `open_store` opens the store of an address.
+
+A store lists its objects page by page. The place where a listing goes on is a text that survives a restart. A
+store never follows a link, and its names are labels: no name of an object becomes a path of this machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from shoal.conversion.folder_listing import EVERYTHING, Selection
+from shoal.errors import InvalidFieldError, ShoalError
+from shoal.settings import Settings
+
+MAX_URL_CHARS = 2_000
+MAX_NAME_BYTES = 4_096
+"""A longer name of an object is not followed; stores have at most 1,024, paths at most 4,096."""
+OFF = (
+    "sources are off; the operator of this library sets SHOAL_SOURCES to the addresses that sources may "
+    "have, and restarts the service"
+)
+
+
+class SourceError(ShoalError, code="source_failed"):
+    """A source cannot be listed or read. `is_temporary`: another try may succeed; `retry_after`: the seconds
+    that the store asks to wait for."""
+
+    def __init__(self, message: str, *, is_temporary: bool = True, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.is_temporary = is_temporary
+        self.retry_after = retry_after
+
+
+class ObjectGoneError(SourceError, code="source_object_gone"):
+    """An object is gone since it was listed."""
+
+
+class Listed(NamedTuple):
+    """An object as its store lists it. `name`: below the address; `version`: a text that changes with the
+    content; `n_bytes`: None if the store does not say."""
+
+    name: str
+    version: str
+    n_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPage:
+    """Some objects. `place`: where the listing goes on; None at its end. `n_skipped`: entries left out."""
+
+    objects: tuple[Listed, ...]
+    place: str | None
+    n_skipped: int = 0
+
+
+class Store(Protocol):
+    """A place with objects. Methods raise SourceError; `read` may be called by several threads."""
+
+    def list(self, place: str | None) -> ListedPage:
+        """Return the objects from `place` on; None: from the beginning."""
+
+    def read(self, name: str, max_bytes: int) -> bytes:
+        """Return the content of an object. Raises ObjectGoneError, DocumentTooLargeError."""
+
+    def source_path(self, name: str) -> str:
+        """Return the source path of the document of an object."""
+
+    def fields(self, name: str) -> Mapping[str, Any]:
+        """Return what the store knows of an object besides its content: fields of a document."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a store is and how it is reached. `secrets`: their values, by name."""
+
+    url: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    selection: Selection = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class StoreKind:
+    """A kind of store. `options` and `secrets`: the names that it takes; `open`: opens one."""
+
+    options: frozenset[str]
+    secrets: frozenset[str]
+    open: Callable[[Place, Settings], Store]
+
+
+def _open_folder(place: Place, settings: Settings) -> Store:
+    from shoal.sources.folders import FolderStore
+
+    return FolderStore(place, settings)
+
+
+def _open_files(place: Place, settings: Settings) -> Store:
+    from shoal.sources.file_systems import FileSystemStore
+
+    return FileSystemStore(place)
+
+
+_NONE: frozenset[str] = frozenset()
+KINDS: Mapping[str, StoreKind] = {
+    "file": StoreKind(_NONE, _NONE, _open_folder),
+    "s3": StoreKind(
+        frozenset({"endpoint_url", "region", "anon"}), frozenset({"key", "secret", "token"}), _open_files
+    ),
+    "gs": StoreKind(frozenset({"project", "anon"}), frozenset({"token"}), _open_files),
+    "az": StoreKind(
+        frozenset({"account_name", "anon"}),
+        frozenset({"account_key", "sas_token", "connection_string"}),
+        _open_files,
+    ),
+    "sftp": StoreKind(frozenset({"port", "username"}), frozenset({"password"}), _open_files),
+    "memory": StoreKind(_NONE, _NONE, _open_files),
+}
+"""Kinds by the scheme of their address. `memory`: the memory of this process, for trials."""
+URL_OPTIONS = frozenset({"endpoint_url"})
+"""Options that are addresses, which SHOAL_SOURCES must allow too."""
+
+
+def checked_url(url: object) -> str:
+    """Return the address of a source in its usual form, without a slash at its end. Raises
+    InvalidFieldError."""
+    if not isinstance(url, str) or not url.strip():
+        raise InvalidFieldError("url", "must be an address such as s3://BUCKET/FOLDER or /srv/texts")
+    text = url.strip()
+    if len(text) > MAX_URL_CHARS or not text.isprintable():
+        raise InvalidFieldError("url", f"must have at most {MAX_URL_CHARS:,} printable characters")
+    if text.startswith("/"):
+        text = f"file://{text}"
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        raise InvalidFieldError("url", "is not a valid address") from None
+    if parts.scheme not in KINDS:
+        known = ", ".join(f"{scheme}://" for scheme in KINDS if scheme != "memory")
+        raise InvalidFieldError("url", f"must be a path from / on, or begin with one of {known}")
+    if "@" in parts.netloc:
+        raise InvalidFieldError("url", "must not contain a user name or password; give them as secrets")
+    if parts.query or parts.fragment:
+        raise InvalidFieldError("url", "must not have a part after ? or #")
+    if parts.scheme == "file":
+        if parts.netloc:
+            raise InvalidFieldError("url", "must have three slashes after file:, as in file:///srv/texts")
+        return f"file://{os.path.normpath(parts.path)}"
+    if not parts.netloc and parts.scheme != "memory":
+        raise InvalidFieldError("url", f"must name what is followed, as in {parts.scheme}://NAME/FOLDER")
+    if ".." in parts.path.split("/"):
+        raise InvalidFieldError("url", "must not contain ..")
+    return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
+
+
+def scheme_of(url: str) -> str:
+    return url.partition("://")[0]
+
+
+def check_allowed(field_name: str, url: str, settings: Settings) -> None:
+    """Raise InvalidFieldError unless SHOAL_SOURCES allows an address."""
+    allowed = settings.sources.split()
+    if not allowed:
+        raise InvalidFieldError(field_name, OFF)
+    target = _real(url)
+    for each in allowed:
+        root = _real(checked_url(each) if scheme_of(each) in KINDS or each.startswith("/") else each)
+        if target == root or target.startswith(f"{root.rstrip('/')}/"):
+            return
+    raise InvalidFieldError(
+        field_name, "is none of the addresses in SHOAL_SOURCES, and not below one of them"
+    )
+
+
+def _real(url: str) -> str:
+    """Return an address by which two can be compared: that of a folder without symbolic links."""
+    scheme, _, path = url.partition("://")
+    return f"file://{os.path.realpath(path)}" if scheme == "file" else url.rstrip("/")
+
+
+def open_store(place: Place, settings: Settings) -> Store:
+    """Open the store of an address that SHOAL_SOURCES allows. Raises InvalidFieldError, SourceError."""
+    check_allowed("url", place.url, settings)
+    for name in URL_OPTIONS & place.options.keys():
+        check_allowed(f"options.{name}", place.options[name], settings)
+    return KINDS[scheme_of(place.url)].open(place, settings)
