@@ -411,6 +411,20 @@ class CopyError(ShoalError, code="copy_failed"):
     """A library cannot be copied to another database."""
 
 
+class SourceError(ShoalError, code="source_failed"):
+    """A source cannot be listed or read. `is_temporary`: another try may succeed; `retry_after`: the seconds
+    that the store asks to wait for."""
+
+    def __init__(self, message: str, *, is_temporary: bool = True, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.is_temporary = is_temporary
+        self.retry_after = retry_after
+
+
+class ObjectGoneError(SourceError, code="source_object_gone"):
+    """An object is gone since it was listed."""
+
+
 class EncoderError(ShoalError, code="encoder_failed"):
     """The encoder cannot be used, or what it returned cannot; trying again does not help."""
 

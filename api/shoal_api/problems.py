@@ -228,6 +228,8 @@ def _for_failure(error: errors.ShoalError) -> ProblemError:
         case errors.CommitUnknownError():
             # Without Retry-After: what is sent again may be stored twice.
             return ProblemError(503, COMMIT_UNKNOWN)
+        case errors.SourceError():
+            return ProblemError(503, str(error), headers=retry if error.is_temporary else {})
         case errors.EncoderMismatchError():
             return ProblemError(503, str(error))
         case errors.EncoderUnavailableError():

@@ -47,7 +47,7 @@ Exclude = Annotated[
 ADDED = of_operation(
     SourceOperations.add_source, "every", "tags", "allow", "deny", "when_gone", "max_objects", "max_bytes"
 )
-CHANGED = of_operation(SourceOperations.change_source, "every", "when_gone", "max_objects", "max_bytes")
+CHANGED = of_operation(SourceOperations.change_source)
 
 
 def register(app: typer.Typer) -> None:
@@ -60,8 +60,6 @@ def register(app: typer.Typer) -> None:
         ("list", list_sources, _say_page),
         ("show", show, _say),
         ("change", change, _say),
-        ("pause", pause, _say),
-        ("resume", resume, _say),
         ("preview", preview, _say_preview),
         ("run", run, _say_run),
         ("stop", stop, "stopped: {stopped}"),
@@ -135,29 +133,10 @@ def change(session: Session, name: Name, **options: Any) -> Source:
     \b
         shoal source change reports --every "1 day"
         shoal source change reports --every ""
+        shoal source change reports --paused
     """
     with session.engine() as engine:
         return engine.sources.change(name, **values_of(CHANGED, options))
-
-
-def pause(session: Session, name: Name) -> Source:
-    """Let no run of a source begin or go on by itself.
-
-    \b
-        shoal source pause reports
-    """
-    with session.engine() as engine:
-        return engine.sources.change(name, is_paused=True)
-
-
-def resume(session: Session, name: Name) -> Source:
-    """Follow a paused source again.
-
-    \b
-        shoal source resume reports
-    """
-    with session.engine() as engine:
-        return engine.sources.change(name, is_paused=False)
 
 
 def preview(session: Session, name: Name) -> SourcePreview:

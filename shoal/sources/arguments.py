@@ -13,11 +13,11 @@ from typing import Any
 
 from shoal.conversion.folder_listing import PatternError, Selection
 from shoal.declared.arguments import check_choice, check_list, check_whole
-from shoal.errors import QueryError
+from shoal.errors import QueryError, SourceError
 from shoal.formats.drafts import make_draft
 from shoal.models.sources import MAX_NAME_CHARS, NAME_PATTERN, WhenGone
 from shoal.settings import Settings
-from shoal.sources.stores import KINDS, URL_OPTIONS, Place, SourceError, check_allowed, checked_url, scheme_of
+from shoal.sources.stores import KINDS, URL_OPTIONS, Place, check_allowed, checked_url, scheme_of
 from shoal.storage.column_values import compact_json
 from shoal.support.regular_files import read_file
 

@@ -10,16 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shoal.errors import DocumentTooLargeError
-from shoal.sources.stores import (
-    MAX_NAME_BYTES,
-    Listed,
-    ListedPage,
-    ObjectGoneError,
-    Place,
-    SourceError,
-    scheme_of,
-)
+from shoal.errors import DocumentTooLargeError, ObjectGoneError, SourceError
+from shoal.sources.stores import MAX_NAME_BYTES, Listed, ListedPage, Place, scheme_of
 
 PAGE_OBJECTS = 1_000
 """A page ends after the folder in which it reaches so many objects."""

@@ -9,11 +9,11 @@ from typing import Any
 
 from shoal.conversion.folder_listing import list_folder
 from shoal.conversion.folder_rights import rights_of_file
-from shoal.errors import DocumentError, NotFoundError
+from shoal.errors import DocumentError, NotFoundError, ObjectGoneError, SourceError
 from shoal.formats.decoding import clean
 from shoal.formats.drafts import read_regular_file
 from shoal.settings import Settings
-from shoal.sources.stores import Listed, ListedPage, ObjectGoneError, Place, SourceError
+from shoal.sources.stores import Listed, ListedPage, Place
 
 
 class FolderStore:

@@ -8,7 +8,7 @@ from typing import Any
 
 from shoal.conversion.converted import ConversionError, draft_of_data, largest_file
 from shoal.conversion.process import ConversionProcess, Limits
-from shoal.errors import DocumentError, QueryError, ShoalError
+from shoal.errors import DocumentError, QueryError, ShoalError, SourceError
 from shoal.jobs.queue.submission import submit_delete
 from shoal.models.documents import DocumentDraft
 from shoal.models.sources import (
@@ -26,8 +26,8 @@ from shoal.search.request import check_page
 from shoal.settings import Settings
 from shoal.sources import rows
 from shoal.sources.arguments import SourceArguments, check_arguments, check_every, check_name
-from shoal.sources.following import ENDED, Follower, listed
-from shoal.sources.stores import Listed, Place, SourceError, Store, open_store
+from shoal.sources.run_steps import ENDED, Follower, listed
+from shoal.sources.stores import Listed, Place, Store, open_store
 from shoal.storage import document_writer
 from shoal.storage.database import ConstraintError, Database, Row, Snapshot
 from shoal.support.clock import timestamp, timestamp_at

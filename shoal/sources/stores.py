@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from shoal.conversion.folder_listing import EVERYTHING, Selection
-from shoal.errors import InvalidFieldError, ShoalError
+from shoal.errors import InvalidFieldError
 from shoal.settings import Settings
 
 MAX_URL_CHARS = 2_000
@@ -23,20 +23,6 @@ OFF = (
     "sources are off; the operator of this library sets SHOAL_SOURCES to the addresses that sources may "
     "have, and restarts the service"
 )
-
-
-class SourceError(ShoalError, code="source_failed"):
-    """A source cannot be listed or read. `is_temporary`: another try may succeed; `retry_after`: the seconds
-    that the store asks to wait for."""
-
-    def __init__(self, message: str, *, is_temporary: bool = True, retry_after: float | None = None) -> None:
-        super().__init__(message)
-        self.is_temporary = is_temporary
-        self.retry_after = retry_after
-
-
-class ObjectGoneError(SourceError, code="source_object_gone"):
-    """An object is gone since it was listed."""
 
 
 class Listed(NamedTuple):

@@ -33,6 +33,8 @@ OPERATIONS = {
     "changeSavedSearch", "clearQueries", "createSavedSearch", "deleteSavedSearch", "getSavedSearch",
     "getWebhookDelivery", "listFrequentQueries", "listJudgedQueries", "listQueries", "listSavedSearches",
     "listWebhookDeliveries", "redeliverWebhook", "reportClick", "suggest", "testSavedSearch",
+    "addSource", "changeSource", "getSource", "listSourceObjects", "listSourceRuns", "listSources", "previewSource",
+    "removeSource", "runSource", "stopSource",
 }  # fmt: skip
 """Generated clients use these names, so a change breaks programs."""
 

@@ -27,7 +27,7 @@ from shoal.scorer import Scorer
 from shoal.search.library_index import IndexCache
 from shoal.search.searcher import Searcher
 from shoal.settings import Settings
-from shoal.sources.following import Follower
+from shoal.sources.run_steps import Follower
 from shoal.storage import index_tables
 from shoal.storage.database import Database
 

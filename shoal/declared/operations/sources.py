@@ -117,7 +117,8 @@ class SourceOperations:
             str | None, Argument(kind=Text(), about=f"{_EVERY}empty: only when asked for")
         ] = None,
         is_paused: Annotated[
-            bool | None, Argument(kind=Flag(), about="whether no run begins or goes on by itself")
+            bool | None,
+            Argument(kind=Flag(), option="paused", about="whether no run begins or goes on by itself"),
         ] = None,
         when_gone: Annotated[str | None, Argument(kind=Choice(WhenGone), about=_GONE)] = None,
         max_objects: Annotated[int | None, Argument(kind=_COUNT, about=_MAX_OBJECTS)] = None,

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from shoal import Engine
+from shoal.errors import ObjectGoneError
 from shoal.settings import Settings
 from shoal.sources.sources import Sources
-from shoal.sources.stores import Listed, ListedPage, ObjectGoneError, Place
+from shoal.sources.stores import Listed, ListedPage, Place
 
 
 class ScriptedStore:

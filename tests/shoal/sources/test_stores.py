@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from shoal import Engine
-from shoal.errors import InvalidFieldError, QueryError
+from shoal.errors import InvalidFieldError, QueryError, SourceError
 from shoal.models.rights import Rights
 from shoal.models.sources import RunStatus
 from shoal.sources.arguments import check_every, secret_of
-from shoal.sources.stores import SourceError, checked_url
+from shoal.sources.stores import checked_url
 
 fsspec = pytest.importorskip("fsspec")
 

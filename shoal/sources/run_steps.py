@@ -18,7 +18,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from shoal.conversion.converted import draft_of_data, largest_file
-from shoal.errors import DocumentError, InvalidFieldError, NotFoundError, ShoalError, StorageError
+from shoal.errors import (
+    DocumentError,
+    InvalidFieldError,
+    LeaseLostError,
+    NotFoundError,
+    ObjectGoneError,
+    ShoalError,
+    SourceError,
+    StorageError,
+)
 from shoal.jobs.queue.queries import get_job
 from shoal.jobs.queue.submission import Upload, submit_delete
 from shoal.models.documents import DocumentDraft
@@ -28,7 +37,7 @@ from shoal.models.sources import RunStatus, WhenGone
 from shoal.settings import Settings
 from shoal.sources import rows
 from shoal.sources.arguments import SourceArguments
-from shoal.sources.stores import ListedPage, ObjectGoneError, Place, SourceError, Store, open_store
+from shoal.sources.stores import ListedPage, Place, Store, open_store
 from shoal.storage import document_queries, document_writer
 from shoal.storage.database import Database, Row, Snapshot, Transaction
 from shoal.support.byte_units import MIB
@@ -63,10 +72,6 @@ ENDED = frozenset({RunStatus.succeeded, RunStatus.failed, RunStatus.stopped})
 
 def _tell_nobody() -> None:
     """Stand for a message to workers where there are none."""
-
-
-class LostLeaseError(ShoalError):
-    """Another process has the run."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -153,7 +158,7 @@ class Follower:
             if source["n_failures"] and run.ended_at is None:
                 with self._database.write() as transaction:
                     transaction.execute(rows.SET_FAILURES, {"id": run.source_id, "n_failures": 0})
-        except LostLeaseError:
+        except LeaseLostError:
             return True
         except SourceError as error:
             self._fail(run, str(error), is_temporary=error.is_temporary, retry_after=error.retry_after)
@@ -440,7 +445,7 @@ class Follower:
                     )
                 else:
                     self._end(transaction, run, RunStatus.failed)
-            except LostLeaseError:
+            except LeaseLostError:
                 return
 
     def _end(self, transaction: Transaction, run: _Run, status: RunStatus) -> None:
@@ -455,12 +460,12 @@ class Follower:
         transaction.execute(rows.PRUNE, {"source_id": run.source_id, "kept": KEPT_RUNS})
 
     def _save(self, transaction: Transaction, run: _Run, seconds: float = 0.0) -> None:
-        """Write a run and give it back, for `seconds` to nobody. Raises LostLeaseError."""
+        """Write a run and give it back, for `seconds` to nobody. Raises LeaseLostError."""
         values = {name: getattr(run, name) for name in _Run.__slots__}
         values["status"] = str(run.status)
         values["lease_expires_at"] = transaction.now() + seconds if seconds else 0.0
         if not transaction.execute(rows.UPDATE_RUN, values):
-            raise LostLeaseError("another process has the run")
+            raise LeaseLostError("another process has the run")
 
 
 def _count(run: _Run, row: Row, checksum: str, *, is_moved: bool) -> None:

@@ -9,11 +9,10 @@ import pytest
 from scripted_store import ScriptedStore, sources_of, stored
 
 from shoal import Engine
-from shoal.errors import QueryError
+from shoal.errors import QueryError, SourceError
 from shoal.models.sources import RunStatus
-from shoal.sources import following
-from shoal.sources.following import Follower
-from shoal.sources.stores import SourceError
+from shoal.sources import run_steps
+from shoal.sources.run_steps import Follower
 
 FIRST = {
     "a.txt": b"Lava rose in the volcano.",
@@ -146,13 +145,13 @@ def test_a_source_that_is_away_goes_on_where_it_was(engine: Engine) -> None:
 
 
 def test_a_run_fails_after_many_failures(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(run_steps, "FIRST_PAUSE_SECONDS", 0.0)
     store = followed(engine, FIRST)
-    store.list_errors = [SourceError("no connection")] * following.MAX_FAILURES
+    store.list_errors = [SourceError("no connection")] * run_steps.MAX_FAILURES
     sources = sources_of(engine, store)
     sources.start("trial")
     follower = Follower(engine.database, engine.settings, engine._library.run_job, store.open)
-    for _ in range(following.MAX_FAILURES):
+    for _ in range(run_steps.MAX_FAILURES):
         assert follower.step()
     assert not follower.step()
     last = sources.get("trial").last_run
@@ -180,7 +179,7 @@ def test_limits_end_a_run(engine: Engine) -> None:
 def test_a_limit_of_bytes_spreads_the_objects_over_runs(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "BATCH_OBJECTS", 1)
+    monkeypatch.setattr(run_steps, "BATCH_OBJECTS", 1)
     store = followed(engine, FIRST, max_bytes=30)
     sources = sources_of(engine, store)
     runs = [sources.run("trial").status for _ in range(3)]
@@ -231,7 +230,7 @@ def test_a_process_may_die_at_every_write(engine: Engine, monkeypatch: pytest.Mo
             raise Killed
         save(self, *args, **options)
 
-    monkeypatch.setattr(following, "BATCH_OBJECTS", 2)
+    monkeypatch.setattr(run_steps, "BATCH_OBJECTS", 2)
     for round_ in range(6):
         monkeypatch.setattr(Follower, "_save", save_or_die)
         while True:
