@@ -164,6 +164,7 @@ def test_every_operation_of_the_api_has_a_method(
 
         use_notes(client)
         use_saved_searches(client)
+        use_sources(client)
         use_synonyms(client)
         use_collections(client)
         use_keys(client)
@@ -196,7 +197,8 @@ def test_every_operation_of_the_api_has_a_method(
             (
                 method,
                 re.sub(
-                    rf"/[0-9a-f]{{8}}-[0-9a-f-]{{27}}|/{TRACE}|/\d+|(?<=/users)/ann|(?<=/collections)/(birds|fish)",
+                    rf"/[0-9a-f]{{8}}-[0-9a-f-]{{27}}|/{TRACE}|/\d+|(?<=/users)/ann|(?<=/collections)/(birds|fish)"
+                    r"|(?<=/sources)/trial",
                     "/{}",
                     path,
                 ),
@@ -205,6 +207,21 @@ def test_every_operation_of_the_api_has_a_method(
         }
         == NOT_CALLED
     )
+
+
+def use_sources(client: Client) -> None:
+    """Try the methods for sources."""
+    added = client.add_source("trial", "memory://trial", every="1 day", include=["*.txt"])
+    assert client.source("trial") == added == client.sources().sources[0]
+    assert list(client.each_source()) == [added]
+    assert client.change_source("trial", is_paused=True).is_paused is True
+    run = client.run_source("trial")
+    assert client.source_runs("trial").runs == (run,)
+    assert client.source_objects("trial", only_errors=True).total == 0
+    with pytest.raises(ClientError, match="there is nothing at memory://trial"):
+        client.preview_source("trial")
+    assert client.stop_source("trial") is True
+    assert client.remove_source("trial") == 0
 
 
 def use_saved_searches(client: Client) -> None:
