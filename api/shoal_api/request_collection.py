@@ -67,13 +67,28 @@ def enter(name: str) -> Service:
 
     Raises the problems of `Gate.admit`, and CollectionNotFoundError.
     """
-    request = flask.request
-    rule = request.url_rule.rule if request.url_rule else None
-    needed = needed_by_rule(request.method, rule)
-    flask.g.collection_id = access.gate().admit(access.current(), needed, name)
+    flask.g.collection_id = access.gate().admit(access.current(), _needed(), name)
     if name != MAIN:
         _bind(name)
     return service.current()
+
+
+def enter_by_id(collection_id: str, detail: str) -> Service:
+    """Do the same for the collection that its path names by an id. `detail`: that of the 404."""
+    access.gate().judge(access.current(), _needed(), collection_id, detail)
+    flask.g.collection_id = collection_id
+    whole: Service = flask.current_app.extensions[EXTENSION]
+    collection = whole.collections.catalog.by_id(collection_id)
+    if collection is None:
+        raise CollectionNotFoundError(detail)
+    if collection_id != MAIN:
+        _bind(collection.name)
+    return service.current()
+
+
+def _needed() -> Needed:
+    request = flask.request
+    return needed_by_rule(request.method, request.url_rule.rule if request.url_rule else None)
 
 
 def _bind(name: str) -> None:

@@ -16,7 +16,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +50,7 @@ RENAME = "UPDATE collections SET name = :name WHERE id = :id"
 DELETE = """
     UPDATE collections SET name = NULL, deleted_name = name, deleted_at = :now, has_work = 0 WHERE id = :id
 """
+DELETE_LABEL = "DELETE FROM vector_stores WHERE collection_id = :id"
 DELETED = "SELECT id FROM collections WHERE name IS NULL ORDER BY deleted_at, id LIMIT :limit"
 FORGET = "DELETE FROM collections WHERE id = :id AND name IS NULL"
 KNOWN_IDS = "SELECT id FROM collections WHERE id IN ({ids})"
@@ -225,6 +226,7 @@ class Catalog:
         with self.database().write() as transaction:
             row = _row(transaction, name)
             transaction.execute(DELETE, {"id": row["id"], "now": time.time()})
+            transaction.execute(DELETE_LABEL, {"id": row["id"]})
         return str(row["id"])
 
     # Databases of deleted collections
@@ -416,10 +418,36 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
     ),
+    (
+        # What programs that take a collection for a vector store said of it: JSON with `name`, `description`
+        # and `metadata`.
+        """
+        CREATE TABLE vector_stores (
+            collection_id {text} NOT NULL PRIMARY KEY,
+            label {text} NOT NULL
+        )
+        """,
+        # Files that such programs sent. `owner`: the key that sent it, empty without keys. `collections` is
+        # JSON: the ids of those that it was added to.
+        """
+        CREATE TABLE uploaded_files (
+            id {text} NOT NULL PRIMARY KEY,
+            owner {text} NOT NULL,
+            name {text} NOT NULL,
+            purpose {text} NOT NULL,
+            n_bytes BIGINT NOT NULL,
+            created_at DOUBLE PRECISION NOT NULL,
+            collections {text} NOT NULL DEFAULT '[]',
+            data {blob} NOT NULL
+        )
+        """,
+        "CREATE INDEX uploaded_files_in_order ON uploaded_files (created_at, id, owner)",
+    ),
 )
 """The statements of each version. Never edit one that was released; append another."""
 
-TEXT, POSTGRES_TEXT = "TEXT", 'TEXT COLLATE "C"'
+TYPES = {"text": "TEXT", "blob": "BLOB"}
+POSTGRES_TYPES = {"text": 'TEXT COLLATE "C"', "blob": "BYTEA"}
 
 
 def catalog_url(settings: Settings) -> str:
@@ -491,7 +519,7 @@ def migrate_catalog(database: Database, schema: str | None = None) -> None:
                 "the catalog of collections was written by a newer Shoal; this version can't use it"
             )
         for number, statements in enumerate(MIGRATIONS[version:], version + 1):
-            _run(transaction, statements, TEXT if database.is_sqlite else POSTGRES_TEXT)
+            _run(transaction, statements, TYPES if database.is_sqlite else POSTGRES_TYPES)
             transaction.execute(SET_VERSION, {"version": number})
 
 
@@ -505,6 +533,6 @@ def _version(database: Database) -> int:
         return 0
 
 
-def _run(transaction: Transaction, statements: tuple[str, ...], text: str) -> None:
+def _run(transaction: Transaction, statements: tuple[str, ...], types: Mapping[str, str]) -> None:
     for statement in statements:
-        transaction.execute(statement.format(text=text))
+        transaction.execute(statement.format(**types))

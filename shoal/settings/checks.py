@@ -111,7 +111,7 @@ def check_origins(value: str) -> str | None:
     return None
 
 
-INTERFACES = ("dify",)
+INTERFACES = ("dify", "openai")
 """Interfaces of other programs that the API can answer."""
 
 

@@ -112,7 +112,7 @@ class ServiceSettings:
     )
     drop_in: str = setting(
         "",
-        "interfaces of other programs that the API answers, separated by commas: `dify` "
+        "interfaces of other programs that the API answers, separated by commas: `dify`, `openai` "
         "(docs/drop-in-endpoints.md); empty: none",
         check_interfaces,
     )

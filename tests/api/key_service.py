@@ -37,6 +37,7 @@ OF_SERVICE = (
     "/redoc",
     "/openapi",
     "/dify",
+    "/openai",
 )
 """Beginnings of paths that no collection has."""
 

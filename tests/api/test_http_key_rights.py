@@ -14,6 +14,7 @@ from key_service import FOREIGN, MISSING, OWN, address_of, key_service
 from werkzeug.test import TestResponse
 
 from shoal.access.operations import OPERATIONS, Operation, needed_by_path, path_of_rule
+from shoal.declared.operations.drop_in import OPENAI
 from shoal.models.keys import Needed
 from shoal.settings.checks import INTERFACES
 from shoal_api import access, create_app
@@ -95,7 +96,7 @@ def access_settings(app: flask.Flask) -> Any:
 
 
 def is_page(operation: Operation) -> bool:
-    return operation.method == "GET" and not operation.path.startswith((API, "/metrics"))
+    return operation.method == "GET" and not operation.path.startswith((API, "/metrics", OPENAI))
 
 
 def test_every_route_has_an_entry_and_every_entry_a_route(settings: Any, engine: Any) -> None:

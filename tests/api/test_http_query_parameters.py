@@ -15,7 +15,7 @@ from test_http_openapi import OPERATIONS, operations
 
 from shoal.access.operations import OPERATIONS as ROUTES
 from shoal.access.operations import Operation
-from shoal.declared.operations.drop_in import DIFY
+from shoal.declared.operations.drop_in import DIFY, OPENAI
 from shoal.engine import Engine
 from shoal.settings import Settings
 from shoal_api import create_app
@@ -115,7 +115,7 @@ PAGES = [
     operation
     for operation in ROUTES
     if not operation.path.startswith(
-        (API, "/health", "/ready", "/metrics", "/static", "/docs", "/redoc", "/openapi", DIFY)
+        (API, "/health", "/ready", "/metrics", "/static", "/docs", "/redoc", "/openapi", DIFY, OPENAI)
     )
 ]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shoal.access.operations import OPERATIONS
 from shoal.access.rights import EVERYWHERE, SERVICE, Access, Scope, judge
-from shoal.declared.operations.drop_in import DIFY
+from shoal.declared.operations.drop_in import DIFY, OPENAI
 from shoal.models.keys import Needed, Right
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rights.md"
@@ -77,7 +77,9 @@ def _section(needed: Needed) -> str:
         "- files below `/static/`"
         if operation.path.startswith("/static/")
         else f"- `{operation.method} {operation.path}`{', also with a search token' * operation.for_tokens}"
-        if operation.path.startswith(("/api/", "/health", "/ready", "/docs", "/openapi", "/metrics", DIFY))
+        if operation.path.startswith(
+            ("/api/", "/health", "/ready", "/docs", "/openapi", "/metrics", DIFY, OPENAI)
+        )
         else f"- the page `{operation.path}`, {operation.method}"
         for operation in OPERATIONS
         if operation.needed is needed

@@ -119,7 +119,7 @@ def service(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
         SHOAL_AUDIT_FILE=str(audit),
         SHOAL_QUERY_LOG="queries",
         SHOAL_WEBHOOK_HOSTS="hooks.example.org",
-        SHOAL_DROP_IN="dify",
+        SHOAL_DROP_IN="dify,openai",
     ) as address:
         assert run(["upload", str(SAMPLES), "--server", address, "--tags", "sample,nature", "--wait"]) == 0
         quick_start = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 import flask
 from werkzeug.wrappers import Response
 
-from shoal.declared.operations.drop_in import DIFY
+from shoal.declared.operations.drop_in import DIFY, OPENAI
 from shoal.errors import CollectionNotFoundError
 from shoal.settings import Settings
 from shoal.settings.checks import interfaces_of
@@ -44,7 +44,22 @@ def _of_dify(problem: Problem, authorization: str | None) -> tuple[int, dict[str
     return status, {"error_code": code, "error_msg": message_of(problem)}
 
 
-FORMS = {"dify": (DIFY, _of_dify)}
+def _of_openai(problem: Problem, _authorization: str | None) -> tuple[int, dict[str, Any]]:
+    # Its clients send 409 again, and take 422 for something else.
+    status = {409: 400, 422: 400}.get(problem["status"], int(problem["status"]))
+    kind = (
+        "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
+    )
+    error = {
+        "message": message_of(problem),
+        "type": kind,
+        "param": next(iter(problem.get("errors", {})), None),
+        "code": problem["code"],
+    }
+    return status, {"error": error}
+
+
+FORMS = {"dify": (DIFY, _of_dify), "openai": (OPENAI, _of_openai)}
 """What the paths of each interface begin with, and the form of its errors."""
 
 
