@@ -86,6 +86,10 @@ TABLE: Mapping[Needed, str] = {
         POST /saved-searches/{search_id}/{change}
         POST /saved-searches/{search_id}/redeliver/{delivery_id}
         GET /queries
+        GET /sources
+        POST /sources
+        GET /sources/{name}
+        POST /sources/{name}/{change}
     """,
     Needed.any_key: """
         GET /collections

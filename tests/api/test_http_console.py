@@ -38,6 +38,7 @@ PAGES = (
     "/notes?q=lava",
     "/notes/proposals",
     "/saved-searches",
+    "/sources",
     "/queries",
     "/status",
 )

@@ -32,7 +32,7 @@ PAGES = (
     "/vocabulary", "/synonyms", "/pins", "/collections", "/notes", "/notes?q=pollen&repo=shop", "/notes?owner=nobody", "/notes/99999",
     "/notes/NOTE?q=pollen&env_tags=bees", "/notes/proposals", "/notes/new",
     "/notes/explain?q=pollen&env_tags=bees", "/verify", "/verify?references=chunk+1", "/explain?q=pollen&chunk=1",
-    "/saved-searches", "/queries", "/status",
+    "/saved-searches", "/sources", "/queries", "/status",
     "/nothing-like-this", "/docs",
 )  # fmt: skip
 """Pages that are looked at in both widths; NOTE is the number of a note."""

@@ -125,6 +125,10 @@ blueprint = flask.Blueprint("console", __name__)
 
 BELONGS_TO = {
     "console.document": "console.library",
+    "console.sources": "console.library",
+    "console.source": "console.library",
+    "console.add_source": "console.library",
+    "console.change_source": "console.library",
     "console.note": "console.notes",
     "console.change_note": "console.notes",
     "console.new_note": "console.notes",

@@ -9,6 +9,7 @@ from shoal_api.console import (
     notes,
     saved_searches,
     search,
+    sources,
     synonyms,
     verification,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "notes",
     "saved_searches",
     "search",
+    "sources",
     "synonyms",
     "verification",
 ]

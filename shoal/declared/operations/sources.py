@@ -150,6 +150,7 @@ class SourceOperations:
         status=202,
         about="Begun; a worker carries it out",
         fails=(404,),
+        needs_body=False,
         command="source run",
     )
     def run_source(
