@@ -345,11 +345,11 @@ REACH = 4
 AROUND = 4
 """Place of the passages around among the inputs of the logistic function."""
 
-ALONE = np.array([-5.42, 0.96, -0.45, 0.45, 0.15, 0.0, 0.83])
+ALONE = np.array([-5.84, 1.24, -0.31, 0.45, 0.13, 0.0, 0.76])
 """For a text without passages around it: intercept, and coefficients of ln(1 + label z), ln(1 + rank),
 ln(1 + M1), ln(1 + sum of the label z of the other reefs of the island), ln(1 + mean label z around), where z
 below 0 counts as 0, and of the sense z."""
-AMONG_OTHERS = np.array([-5.09, 0.54, -0.51, 0.41, 0.1, 0.98, 0.81])
+AMONG_OTHERS = np.array([-5.68, 0.9, -0.34, 0.41, 0.08, 0.97, 0.73])
 """The same for a passage among others of its document."""
 
 

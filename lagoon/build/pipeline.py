@@ -333,23 +333,39 @@ def assemble(
 
 def with_background(model: Model, bm25: sparse.csr_matrix, running: RunningText) -> Model:
     """Measure what running text says about the associations `bm25` (n_words, n_reefs) of a model: the
-    background of contributions, their support, and the background of supported contributions."""
-    contributions = sparse.csr_matrix(sparse.diags(model.weights / WEIGHT_SCALE) @ bm25)
-    contributions.sort_indices()
+    background of contributions, and what `with_support` measures."""
+    contributions = _contributions(model, bm25)
     moments = counting.contribution_moments(contributions, running.mass)
     dispersion = counting.dispersion(running.samples, contributions, moments)
-    levels = support_levels(bm25, contributions, running.windows, moments, dispersion)
+    return with_support(replace(model, background=moments, dispersion=dispersion), bm25, running)
+
+
+def with_support(
+    model: Model,
+    bm25: sparse.csr_matrix,
+    running: RunningText,
+    shares: npt.NDArray[np.float64] | float = 1.0,
+) -> Model:
+    """Measure the support of the associations `bm25` (n_words, n_reefs) of a model, and the background of
+    supported contributions: what labels use and rankings do not. `shares` (associations,), 0..1, weigh it."""
+    contributions = _contributions(model, bm25)
+    levels = support_levels(bm25, contributions, running.windows, model.background, model.dispersion)
+    levels = np.rint(levels * shares).astype(np.uint8)
     supported = contributions.copy()
     supported.data *= levels / SUPPORT_STEPS
-    label_moments = counting.contribution_moments(supported, running.mass)
+    moments = counting.contribution_moments(supported, running.mass)
     return replace(
         model,
-        background=moments,
-        dispersion=dispersion,
         row_support=levels,
-        label_background=label_moments,
-        label_dispersion=counting.dispersion(running.samples, supported, label_moments),
+        label_background=moments,
+        label_dispersion=counting.dispersion(running.samples, supported, moments),
     )
+
+
+def _contributions(model: Model, bm25: sparse.csr_matrix) -> sparse.csr_matrix:
+    contributions = sparse.csr_matrix(sparse.diags(model.weights / WEIGHT_SCALE) @ bm25)
+    contributions.sort_indices()
+    return contributions
 
 
 def _hierarchy(

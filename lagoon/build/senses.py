@@ -347,8 +347,7 @@ def judged_passages(
     """The passages of the teacher file that `texts` have, and its judgements of them, (passages, reefs).
 
     Raises ValueError if none is found, or if the teacher judged other reefs."""
-    if teacher.words.shape[1] != model.n_reefs:
-        raise ValueError(f"the teacher file judges {teacher.words.shape[1]} reefs, not {model.n_reefs}")
+    _check_reefs(model, teacher)
     row_of = {key: row for row, key in enumerate(teacher.passage_keys.tolist())}
     found: dict[int, str] = {}
     for _, text in texts:
@@ -370,6 +369,27 @@ def _judged_words(model: Model, teacher: Teacher) -> tuple[npt.NDArray[np.int64]
     rows = [row_of.get(key, -1) for key in fnv1a64_many(forms).tolist()]
     words = np.flatnonzero(np.array(rows) >= 0)
     return words, teacher.words[np.array(rows)[words]]
+
+
+def shares_of_support(model: Model, teacher: Teacher) -> Doubles:
+    """What the teacher says of each association of a word alone, as a share of what it says most of, 0..1: of
+    *raven*, half as much of reptiles as of birds. In the order of `row_reefs`; 1 for words it did not judge.
+
+    Raises ValueError if the teacher judged other reefs."""
+    _check_reefs(model, teacher)
+    judged, alone = _judged_words(model, teacher)
+    row_of = np.full(model.n_words, -1)
+    row_of[judged] = np.arange(len(judged))
+    words = np.repeat(np.arange(model.n_words), np.diff(model.row_starts.astype(np.int64)))
+    says = np.maximum(alone[row_of[words], model.row_reefs], 0.0)
+    most = np.ones(model.n_words)
+    np.maximum.at(most, words, says)
+    return np.where(row_of[words] < 0, 1.0, says / most[words])
+
+
+def _check_reefs(model: Model, teacher: Teacher) -> None:
+    if teacher.words.shape[1] != model.n_reefs:
+        raise ValueError(f"the teacher file judges {teacher.words.shape[1]} reefs, not {model.n_reefs}")
 
 
 def _ridge(design: sparse.csr_matrix, targets: Doubles) -> Doubles:

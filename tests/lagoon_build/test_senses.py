@@ -16,6 +16,7 @@ from lagoon.build.senses import (
     cut,
     judged_passages,
     read_teacher,
+    shares_of_support,
     standardised,
     with_senses,
     write_teacher,
@@ -88,6 +89,23 @@ def test_words_that_the_teacher_judges_alike_have_near_meanings() -> None:
     model = fitted(dataclasses.replace(teacher, words=alike))
     relations = ReefScorer(model).relate_forms(["tree"], ["leaf", "money"], {})
     assert relations.cosine[0, 0] > 0.9 > relations.cosine[0, 1]
+
+
+def test_support_is_weighed_by_what_the_teacher_says_of_a_word_alone() -> None:
+    model, teacher = build_model(), judged()
+    alone = teacher.words.copy()
+    alone[WORDS.index("bank"), [MONEY, PLANTS]] = 4.0, 1.0
+    alone[WORDS.index("tree"), [MONEY, PLANTS]] = -1.0, 3.0
+    shares = shares_of_support(model, dataclasses.replace(teacher, words=alone))
+    words = list(model.words)
+
+    def share_of(word: str, reef: int) -> float:
+        row = int(model.row_starts[words.index(word)])
+        return float(shares[row + model.row_reefs[row:].tolist().index(reef)])
+
+    assert [share_of("bank", MONEY), share_of("bank", PLANTS)] == [1.0, 0.25]
+    assert [share_of("tree", MONEY), share_of("tree", PLANTS)] == [0.0, 1.0]
+    assert share_of("blood", REEF_NAMES.index("war")) == 1.0, "the teacher does not know the word"
 
 
 def test_learned_words_do_not_change_the_sense() -> None:
