@@ -80,7 +80,7 @@ LEAST = 0.001
 LEAST_ASKED, LEAST_MEANT = 0.3, 0.06
 """Least probability that the query's words are about the reef of a reason, and that from which on they count
 with it if a word means the reef: a short query is hardly about anything by itself."""
-PAIR_INTERCEPT, COSINE, SUPPORT, OF_PASSAGE, HELD = -3.57, 4.34, 3.03, 0.22, 0.28
+PAIR_INTERCEPT, COSINE, SUPPORT, OF_PASSAGE, HELD = -2.55, 4.29, 2.03, 0.24, 0.36
 """Coefficients of a pair of related words: the cosine of their meanings, the support of the reef that
 they have most in common, the logarithm of its probability in the passage, and whether the passage has the
 word of the query, too."""
