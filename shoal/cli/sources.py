@@ -44,9 +44,11 @@ Exclude = Annotated[
     list[str] | None,
     typer.Option("--exclude", metavar="GLOB", help="Not what matches; may be repeated."),
 ]
-ADDED = of_operation(
-    SourceOperations.add_source, "every", "tags", "allow", "deny", "when_gone", "max_objects", "max_bytes"
-)
+ADDED = {
+    name: each
+    for name, each in of_operation(SourceOperations.add_source).items()
+    if name not in ("name", "url", "options", "secrets", "include", "exclude")
+}
 CHANGED = of_operation(SourceOperations.change_source)
 
 

@@ -76,6 +76,8 @@ class Source:
     when_gone: Annotated[WhenGone, "what becomes of documents whose objects are gone"]
     max_objects: Annotated[int, "most objects; a run that lists more fails"]
     max_bytes: Annotated[int | None, "most bytes that a run reads; null: no limit"]
+    max_seconds: Annotated[int | None, "longest run; null: no limit"]
+    max_rate: Annotated[float | None, "most objects that are read in a second; null: no limit"]
     every: Annotated[float | None, "seconds from the end of one run to the next; null: only when asked for"]
     is_paused: Annotated[bool, "whether no run begins by itself"]
     next_run_at: Annotated[Time | None, "when the next run begins; null if none does by itself"]

@@ -6,13 +6,14 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from shoal.conversion.folder_listing import PatternError, Selection
-from shoal.declared.arguments import check_choice, check_list, check_whole
+from shoal.declared.arguments import Choice, Number, Whole, check_list, check_names
+from shoal.declared.sources import LIMITS, SourceFields, SourceLimits
 from shoal.errors import QueryError, SourceError
 from shoal.formats.drafts import make_draft
 from shoal.models.sources import MAX_NAME_CHARS, NAME_PATTERN, WhenGone
@@ -42,39 +43,32 @@ class SourceArguments:
     """The arguments of a source as they are stored."""
 
     url: str
-    options: Mapping[str, str]
-    secrets: Mapping[str, str]
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    tags: tuple[str, ...]
-    allow: tuple[str, ...] | None
-    deny: tuple[str, ...]
-    when_gone: WhenGone
-    max_objects: int
-    max_bytes: int | None
+    options: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    when_gone: WhenGone = WhenGone.delete
+    max_objects: int = MAX_OBJECTS
+    max_bytes: int | None = None
+    max_seconds: int | None = None
+    max_rate: float | None = None
 
     @classmethod
     def of_json(cls, text: str) -> SourceArguments:
         given = json.loads(text)
-        for name in ("include", "exclude", "tags", "allow", "deny"):
-            given[name] = None if given[name] is None else tuple(given[name])
-        return cls(**{**given, "when_gone": WhenGone(given["when_gone"])})
+        lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+        return cls(**{**given, **lists, "when_gone": WhenGone(given["when_gone"])})
 
     @property
     def json(self) -> str:
         return compact_json({name: getattr(self, name) for name in self.__dataclass_fields__})
 
-    def changed(self, **changes: Any) -> SourceArguments:
-        """Return the arguments with those of `changes` that are not None. Raises QueryError."""
-        checks: dict[str, Callable[[object], Any]] = {
-            "when_gone": _checked_when_gone,
-            "max_objects": _checked_count,
-            "max_bytes": _checked_bytes,
-        }
-        given: dict[str, Any] = {
-            name: checks[name](value) for name, value in changes.items() if value is not None
-        }
-        return dataclasses.replace(self, **given)
+    def changed(self, **limits: Unpack[SourceLimits]) -> SourceArguments:
+        """Return the arguments with those of `limits` that are not None. Raises QueryError."""
+        return dataclasses.replace(self, **_checked_limits(limits))
 
     def place(self, settings: Settings) -> Place:
         """Return where the store is, with the values of the secrets. Raises SourceError."""
@@ -90,56 +84,47 @@ class SourceArguments:
         return fields
 
 
-def check_arguments(
-    settings: Settings,
-    *,
-    url: object,
-    options: Mapping[str, Any] | None,
-    secrets: Mapping[str, Any] | None,
-    include: Iterable[str],
-    exclude: Iterable[str],
-    tags: Iterable[str],
-    allow: Iterable[str] | None,
-    deny: Iterable[str],
-    when_gone: str,
-    max_objects: int | None,
-    max_bytes: int | None,
-) -> SourceArguments:
+def check_arguments(settings: Settings, url: object, **fields: Unpack[SourceFields]) -> SourceArguments:
     """Return the checked arguments of a source. Raises QueryError or InvalidFieldError, which name one."""
+    check_names("add", fields, SourceFields.__annotations__)
     address = checked_url(url)
     check_allowed("url", address, settings)
     kind = KINDS[scheme_of(address)]
-    given_options = _texts("options", options, kind.options)
-    for name in URL_OPTIONS & given_options.keys():
-        check_allowed(f"options.{name}", given_options[name], settings)
-    where = _texts("secrets", secrets, kind.secrets)
-    for name, reference in where.items():
+    options = _texts("options", fields.get("options"), kind.options)
+    for name in URL_OPTIONS & options.keys():
+        check_allowed(f"options.{name}", options[name], settings)
+    secrets = _texts("secrets", fields.get("secrets"), kind.secrets)
+    for name, reference in secrets.items():
         _check_reference(f"secrets.{name}", reference)
-    patterns = {
-        "include": _checked_patterns("include", include),
-        "exclude": _checked_patterns("exclude", exclude),
-    }
     # The rules of documents, whose fields these are.
     draft = make_draft(
         content="checked",
         settings=settings,
-        tags=tags,
-        allow=None if allow is None else [*allow],
-        deny=[*deny],
+        tags=fields.get("tags"),
+        allow=fields.get("allow"),
+        deny=fields.get("deny"),
     )
-    rights = draft.rights
     return SourceArguments(
         address,
-        given_options,
-        where,
-        **patterns,
-        tags=draft.tags,
-        allow=None if rights is None or rights.allow is None else tuple(rights.allow),
-        deny=() if rights is None else tuple(rights.deny),
-        when_gone=_checked_when_gone(when_gone),
-        max_objects=MAX_OBJECTS if max_objects is None else _checked_count(max_objects),
-        max_bytes=None if max_bytes is None else _checked_bytes(max_bytes),
+        options,
+        secrets,
+        _checked_patterns("include", fields.get("include")),
+        _checked_patterns("exclude", fields.get("exclude")),
+        draft.tags,
+        allow=None if draft.rights is None or draft.rights.allow is None else tuple(draft.rights.allow),
+        deny=() if draft.rights is None else tuple(draft.rights.deny),
+        **_checked_limits(fields),
     )
+
+
+def _checked_limits(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises QueryError."""
+    checked: dict[str, Any] = {}
+    for name, argument in LIMITS.items():
+        if (value := given.get(name)) is not None:
+            assert isinstance(argument.kind, Choice | Whole | Number)
+            checked[name] = argument.kind.check(name, value)
+    return checked
 
 
 def check_name(name: object) -> str:
@@ -206,7 +191,7 @@ def _from_key_store(reference: str) -> str:
     return str(value)
 
 
-def _check_reference(field: str, reference: str) -> None:
+def _check_reference(where_given: str, reference: str) -> None:
     where, _, name = reference.partition(":")
     is_name = bool(_SECRET_NAME.fullmatch(name)) and name.strip(".") != ""
     is_valid = (
@@ -216,7 +201,7 @@ def _check_reference(field: str, reference: str) -> None:
     )
     if not is_valid:
         raise QueryError(
-            field,
+            where_given,
             f"must say where the secret is, not what it is: env:{SECRET_PREFIX}NAME, file:NAME (in the "
             "folder SHOAL_SECRETS_DIR) or keyring:SERVICE/NAME",
         )
@@ -238,7 +223,7 @@ def _texts(field: str, given: Mapping[str, Any] | None, known: frozenset[str]) -
 
 
 def _checked_patterns(field: str, given: object) -> tuple[str, ...]:
-    patterns = tuple(check_list(field, given))
+    patterns = () if given is None else tuple(check_list(field, given))
     if len(patterns) > MAX_PATTERNS or not all(isinstance(each, str) for each in patterns):
         raise QueryError(field, f"must have at most {MAX_PATTERNS} texts")
     try:
@@ -246,15 +231,3 @@ def _checked_patterns(field: str, given: object) -> tuple[str, ...]:
     except PatternError as error:
         raise QueryError(field, str(error)) from None
     return patterns
-
-
-def _checked_when_gone(value: object) -> WhenGone:
-    return check_choice("when_gone", value, WhenGone)
-
-
-def _checked_count(value: object) -> int:
-    return check_whole("max_objects", value, 1, 100_000_000)
-
-
-def _checked_bytes(value: object) -> int:
-    return check_whole("max_bytes", value, 1, 2**60)

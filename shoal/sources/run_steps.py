@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 
 from shoal.conversion.converted import draft_of_data, largest_file
@@ -57,6 +58,8 @@ BATCH_BYTES = 64 * MIB
 """Most that one step reads, by the sizes that the store lists."""
 UNKNOWN_BYTES = MIB
 """Size that is expected of an object whose store names none."""
+PACED_SECONDS = 60.0
+"""Longest reading of a step under a limit of the rate."""
 LISTED_TOGETHER = 5_000
 """Objects that one transaction stores as listed."""
 READERS = 8
@@ -223,19 +226,14 @@ class Follower:
     # Read
 
     def _read(self, run: _Run, arguments: SourceArguments, store: Store) -> None:
-        group = self._next_group(run)
+        group = self._next_group(run, arguments.max_rate)
         if not group:
             run.status, run.place = RunStatus.removing, None
             with self._database.write() as transaction:
                 self._save(transaction, run)
             return
-        if arguments.max_bytes is not None and run.n_bytes >= arguments.max_bytes:
-            raise SourceError(
-                f"it has read {run.n_bytes:,} bytes; the limit is {arguments.max_bytes:,} (max_bytes). "
-                "The next run reads the rest",
-                is_temporary=False,
-            )
-        contents = self._contents(group, store, largest_file(self._settings))
+        self._check_limits(run, arguments)
+        contents = self._contents(group, store, arguments.max_rate)
         run.n_bytes += sum(len(each.data) for each in contents if each.data is not None)
         upload = Upload(self._database, self._settings).begin(on_conflict=OnConflict.replacing)
         try:
@@ -252,9 +250,23 @@ class Follower:
                 transaction.execute(rows.FORGET, {"source_id": run.source_id, "name": name})
             self._save(transaction, run)
 
-    def _next_group(self, run: _Run) -> list[Row]:
+    def _check_limits(self, run: _Run, arguments: SourceArguments) -> None:
+        """Raise SourceError if a run has read or lasted as long as it may."""
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(run.started_at)).total_seconds()
+        reached = None
+        if arguments.max_bytes is not None and run.n_bytes >= arguments.max_bytes:
+            reached = f"has read {run.n_bytes:,} bytes; the limit is {arguments.max_bytes:,} (max_bytes)"
+        elif arguments.max_seconds is not None and seconds >= arguments.max_seconds:
+            reached = f"has lasted {seconds:,.0f} s; the limit is {arguments.max_seconds:,} (max_seconds)"
+        if reached:
+            raise SourceError(f"it {reached}. The next run goes on with the rest", is_temporary=False)
+
+    def _next_group(self, run: _Run, max_rate: float | None) -> list[Row]:
         """Return the next objects to read, at least one, up to the limits of a step."""
-        values = {"source_id": run.source_id, "run_id": run.id, "place": run.place, "limit": BATCH_OBJECTS}
+        most = (
+            BATCH_OBJECTS if max_rate is None else min(BATCH_OBJECTS, max(1, int(PACED_SECONDS * max_rate)))
+        )
+        values = {"source_id": run.source_id, "run_id": run.id, "place": run.place, "limit": most}
         with self._database.snapshot() as snapshot:
             found = snapshot.rows(rows.TO_READ, values)
         group: list[Row] = []
@@ -266,10 +278,15 @@ class Follower:
             group.append(row)
         return group
 
-    def _contents(self, group: Sequence[Row], store: Store, max_bytes: int) -> list[_Content]:
+    def _contents(self, group: Sequence[Row], store: Store, max_rate: float | None) -> list[_Content]:
         """Read objects. Raises SourceError if every one of them fails for a while: then the store does."""
+        max_bytes = largest_file(self._settings)
+        pause = 0.0 if max_rate is None else 1 / max_rate
+        began = time.monotonic()
 
-        def read(row: Row) -> _Content:
+        def read(numbered: tuple[int, Row]) -> _Content:
+            number, row = numbered
+            time.sleep(max(0.0, began + number * pause - time.monotonic()))
             try:
                 return _Content(row, store.read(row["name"], max_bytes))
             except ObjectGoneError as error:
@@ -280,7 +297,7 @@ class Follower:
                 return _Content(row, error=str(error))
 
         with ThreadPoolExecutor(READERS, thread_name_prefix="source") as pool:
-            contents = list(pool.map(read, group))
+            contents = list(pool.map(read, enumerate(group)))
         if all(each.is_temporary for each in contents):
             raise SourceError(f"{group[0]['name']}: {contents[0].error}")
         return contents

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Unpack
 
 from shoal.conversion.converted import ConversionError, draft_of_data, largest_file
 from shoal.conversion.process import ConversionProcess, Limits
+from shoal.declared.arguments import check_names
+from shoal.declared.sources import LIMITS, SourceFields, SourceLimits
 from shoal.errors import DocumentError, QueryError, ShoalError, SourceError
 from shoal.jobs.queue.submission import submit_delete
 from shoal.models.documents import DocumentDraft
@@ -62,35 +64,13 @@ class Sources:
         url: str,
         *,
         every: str | None = None,
-        options: Mapping[str, str] | None = None,
-        secrets: Mapping[str, str] | None = None,
-        include: Iterable[str] = (),
-        exclude: Iterable[str] = (),
-        tags: Iterable[str] = (),
-        allow: Iterable[str] | None = None,
-        deny: Iterable[str] = (),
-        when_gone: str = "delete",
-        max_objects: int | None = None,
-        max_bytes: int | None = None,
+        **fields: Unpack[SourceFields],
     ) -> Source:
         """Follow a place from now on; with `every`, the first run is due at once.
 
         Raises QueryError or InvalidFieldError, which name the argument.
         """
-        arguments = check_arguments(
-            self._settings,
-            url=url,
-            options=options,
-            secrets=secrets,
-            include=include,
-            exclude=exclude,
-            tags=tags,
-            allow=allow,
-            deny=deny,
-            when_gone=when_gone,
-            max_objects=max_objects,
-            max_bytes=max_bytes,
-        )
+        arguments = check_arguments(self._settings, url, **fields)
         seconds = check_every(every)
         values = {"name": check_name(name), "arguments": arguments.json, "every": seconds, "is_paused": 0}
         try:
@@ -121,22 +101,19 @@ class Sources:
         *,
         every: str | None = None,
         is_paused: bool | None = None,
-        when_gone: str | None = None,
-        max_objects: int | None = None,
-        max_bytes: int | None = None,
+        **limits: Unpack[SourceLimits],
     ) -> Source:
         """Change what is given; an empty `every`: no run begins by itself any more.
 
         A run that is paused goes on when the source does. Raises NotFoundError, QueryError.
         """
+        check_names("change", limits, LIMITS)
         seconds = check_every(every)
         if is_paused is not None and not isinstance(is_paused, bool):
             raise QueryError("is_paused", "must be true or false")
         with self._database.write() as transaction:
             row = rows.by_name(transaction, name)
-            arguments = SourceArguments.of_json(row["arguments"]).changed(
-                when_gone=when_gone, max_objects=max_objects, max_bytes=max_bytes
-            )
+            arguments = SourceArguments.of_json(row["arguments"]).changed(**limits)
             values = {name: row[name] for name in ("id", "every", "is_paused", "due_at")}
             if every is not None:
                 values |= {"every": seconds, "due_at": None if seconds is None else transaction.now()}

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Unpack
 
-from shoal.declared.arguments import OBJECT, Argument, Choice, Flag, Many, Text, Whole
-from shoal.declared.documents import DOCUMENT
+from shoal.declared.arguments import Argument, Flag, Text
 from shoal.declared.operations.operation import Limit, Offset, delete, each, get, patch, post
+from shoal.declared.sources import SourceFields, SourceLimits
 from shoal.models.keys import Needed
 from shoal.models.sources import (
     MAX_NAME_CHARS,
@@ -20,16 +20,9 @@ from shoal.models.sources import (
     SourceRun,
     SourceRunPage,
     StoppedRun,
-    WhenGone,
 )
 
-MAX_COUNT = 100_000_000
 _EVERY = "time from the end of one run to the next, such as `15 min`, `2 h` or `1 day`; "
-_GONE = "what becomes of a document whose object is gone: `delete`, `mark` (it gets the tag `gone`) or `keep`"
-_MAX_OBJECTS = "a run that lists more objects fails"
-_MAX_BYTES = "a run that has read so many bytes ends, and the next one goes on"
-_COUNT, _BYTES = Whole(1, MAX_COUNT), Whole(1, 2**60)
-_TEXTS = Many(Text(), most=None)
 
 
 class SourceOperations:
@@ -64,35 +57,7 @@ class SourceOperations:
         every: Annotated[
             str | None, Argument(kind=Text(), about=f"{_EVERY}default: only when asked for")
         ] = None,
-        options: Annotated[
-            Mapping[str, str] | None,
-            Argument(kind=OBJECT, about='how it is reached, such as `{"region": "eu-west-1"}`'),
-        ] = None,
-        secrets: Annotated[
-            Mapping[str, str] | None,
-            Argument(
-                kind=OBJECT,
-                about='where its secrets are, such as `{"key": "env:SOURCE_SECRET_KEY"}`; never the secrets',
-            ),
-        ] = None,
-        include: Annotated[
-            Sequence[str] | None, Argument(kind=_TEXTS, about="only objects that match one of these patterns")
-        ] = None,
-        exclude: Annotated[
-            Sequence[str] | None, Argument(kind=_TEXTS, about="not objects that match one of these")
-        ] = None,
-        tags: Annotated[Sequence[str] | None, DOCUMENT["tags"]] = None,
-        allow: Annotated[Sequence[str] | None, DOCUMENT["allow"]] = None,
-        deny: Annotated[Sequence[str] | None, DOCUMENT["deny"]] = None,
-        when_gone: Annotated[
-            str | None, Argument(kind=Choice(WhenGone), about=f"{_GONE}; default delete")
-        ] = None,
-        max_objects: Annotated[
-            int | None, Argument(kind=_COUNT, about=f"{_MAX_OBJECTS}; default 1,000,000")
-        ] = None,
-        max_bytes: Annotated[
-            int | None, Argument(kind=_BYTES, about=f"{_MAX_BYTES}; default: no limit")
-        ] = None,
+        **fields: Unpack[SourceFields],
     ) -> Source:
         """Follow a folder, a bucket or another place"""
 
@@ -120,9 +85,7 @@ class SourceOperations:
             bool | None,
             Argument(kind=Flag(), option="paused", about="whether no run begins or goes on by itself"),
         ] = None,
-        when_gone: Annotated[str | None, Argument(kind=Choice(WhenGone), about=_GONE)] = None,
-        max_objects: Annotated[int | None, Argument(kind=_COUNT, about=_MAX_OBJECTS)] = None,
-        max_bytes: Annotated[int | None, Argument(kind=_BYTES, about=_MAX_BYTES)] = None,
+        **limits: Unpack[SourceLimits],
     ) -> Source:
         """Change when and how a source is followed"""
 

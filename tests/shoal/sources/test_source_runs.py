@@ -278,3 +278,24 @@ def test_two_sources_cannot_have_one_name(engine: Engine) -> None:
     followed(engine, FIRST)
     with pytest.raises(QueryError, match="another source has the name 'trial'"):
         followed(engine, FIRST)
+
+
+def test_objects_are_read_at_the_rate_that_is_allowed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(run_steps.time, "sleep", pauses.append)
+    monkeypatch.setattr(run_steps.time, "monotonic", lambda: 0.0)
+    sources_of(engine, followed(engine, FIRST, max_rate=0.5)).run("trial")
+    assert [pause for pause in sorted(pauses) if pause] == [2.0, 4.0, 6.0]
+
+
+def test_a_long_run_ends_and_the_next_one_goes_on(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = followed(engine, FIRST, max_seconds=60)
+    sources = sources_of(engine, store)
+    sources.start("trial")
+    with engine.database.write() as transaction:
+        transaction.execute("UPDATE source_runs SET started_at = '2026-01-01T00:00:00.000Z'")
+    run = sources.run("trial")
+    assert (run.status, "max_seconds" in str(run.error)) == (RunStatus.failed, True)
+    assert sources.run("trial").n_new == 4
