@@ -25,7 +25,7 @@ def server() -> Iterator[ScriptedService]:
 @pytest.fixture
 def engine(settings: Settings, migrated_file: Path) -> Iterator[Engine]:
     put_empty_library(migrated_file, settings)
-    watching = replace(settings, webhook_hosts="example.org", sources="memory://trial")
+    watching = replace(settings, webhook_hosts="example.org", sources="memory://absent")
     with Engine(settings=watching, scorer=FakeScorer()) as opened:
         yield opened
 

@@ -211,14 +211,14 @@ def test_every_operation_of_the_api_has_a_method(
 
 def use_sources(client: Client) -> None:
     """Try the methods for sources."""
-    added = client.add_source("trial", "memory://trial", every="1 day", include=["*.txt"])
+    added = client.add_source("trial", "memory://absent", every="1 day", include=["*.txt"])
     assert client.source("trial") == added == client.sources().sources[0]
     assert list(client.each_source()) == [added]
     assert client.change_source("trial", is_paused=True).is_paused is True
     run = client.run_source("trial")
     assert client.source_runs("trial").runs == (run,)
     assert client.source_objects("trial", only_errors=True).total == 0
-    with pytest.raises(ClientError, match="there is nothing at memory://trial"):
+    with pytest.raises(ClientError, match="there is nothing at memory://absent"):
         client.preview_source("trial")
     assert client.stop_source("trial") is True
     assert client.remove_source("trial") == 0
