@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
 import logging
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,11 +24,13 @@ from hypothesis import settings as given_settings
 from postgres_schemas import MigratedSchema, new_schema, url_of
 from werkzeug.routing import Rule
 
+from shoal.library import library
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
 from shoal.storage.postgres.database import PostgresDatabase
+from shoal.storage.sqlite.database import SqliteDatabase
 
 # The tests start some three hundred Python processes. Without bytecode, each would compile the project anew.
 sys.dont_write_bytecode = False
@@ -161,6 +167,32 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     migrate.upgrade(opened)
     opened.close()
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _libraries_are_copies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Make a new library by copying an empty one; an engine would migrate it each time."""
+
+    @functools.cache
+    def empty() -> Path:
+        path = tmp_path_factory.mktemp("new") / "empty.db"
+        with contextlib.closing(open_database(f"sqlite:///{path}")) as database:
+            migrate.upgrade(database)
+        return path
+
+    def upgrade(database: Database, *, creates: bool = True) -> bool:
+        if isinstance(database, SqliteDatabase) and creates and not database.path.exists():
+            copy = database.path.with_name(f"copy-{threading.get_ident()}")
+            # The whole file at once, and not where another thread has made one.
+            with contextlib.suppress(OSError):
+                shutil.copyfile(empty(), copy)
+                database.path.hardlink_to(copy)
+            copy.unlink(missing_ok=True)
+        return migrate.upgrade(database, creates=creates)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "migrate", SimpleNamespace(**vars(migrate) | {"upgrade": upgrade}))
+        yield
 
 
 @pytest.fixture(scope="session")
