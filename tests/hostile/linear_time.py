@@ -122,7 +122,10 @@ def _growth(work: Work, text_of: Texts, n: int) -> float:
     least = float("inf")
     tries = TRIES
     while least > MOST and tries > 0:
-        few, many = seconds(work, text_of(n)), seconds(work, text_of(GROWTH * n))
+        few, text = seconds(work, text_of(n)), text_of(GROWTH * n)
+        many = seconds(work, text, 1)
+        if many > MOST * few:
+            many = min(many, seconds(work, text, 2))
         least = min(least, many / few)
         if many > SURE_SECONDS:
             tries -= TRIES if least > 2 * MOST else 1

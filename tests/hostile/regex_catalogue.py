@@ -23,6 +23,9 @@ LEFT_OUT = ("lagoon.build",)
 ANCHORED = frozenset({"match", "fullmatch"})
 SCANNING = frozenset({"search", "finditer", "findall", "sub", "subn", "split"})
 METHODS = ANCHORED | SCANNING
+# Only code with such a call is parsed, since parsing and walking all of it takes seconds.
+OF_RE = re.compile(rf"\bre\.(?:compile|{'|'.join(METHODS)})\b")
+THROUGH_MODULES = re.compile(rf"[\w)\]]\s*\.\s*\w+\s*\.\s*(?:{'|'.join(METHODS)})\b")
 WAYS = ("match", "fullmatch", "finditer")
 """The methods that are tested: every scanning method is at most as slow as finding all matches."""
 
@@ -54,25 +57,29 @@ def modules() -> Iterator[ModuleType]:
 def catalogue() -> tuple[list[Use], list[MadePattern]]:
     """Collect the patterns of modules, classes and functions, and the locations where patterns are built at
     run time."""
-    trees = {module.__name__: _tree(module) for module in modules()}
+    texts = {module: _text(module) for module in modules()}
     elsewhere: dict[str, set[str]] = {}
-    for tree in trees.values():
-        for name, ways in _calls_through_modules(tree).items():
-            elsewhere.setdefault(name, set()).update(ways)
+    for text in texts.values():
+        if THROUGH_MODULES.search(text):
+            for name, ways in _calls_through_modules(ast.parse(text)).items():
+                elsewhere.setdefault(name, set()).update(ways)
     uses: dict[tuple[Any, int], Use] = {}
     made: list[MadePattern] = []
-    for module in modules():
-        methods = _calls(trees[module.__name__])
+    for module, text in texts.items():
+        found = [(name, pattern) for name, value in _values(module) for pattern in _patterns(value)]
+        if not found and not OF_RE.search(text):
+            continue
+        tree = ast.parse(text)
+        methods = _calls(tree)
         named = [
             (
                 f"{module.__name__}.{name}",
                 pattern,
                 _ways(methods.get(name, set()) | elsewhere.get(name, set())),
             )
-            for name, value in _values(module)
-            for pattern in _patterns(value)
+            for name, pattern in found
         ]
-        written, made_there = _inside_functions(trees[module.__name__], module.__name__)
+        written, made_there = _inside_functions(tree, module.__name__)
         made += made_there
         for name, pattern, ways in [*named, *written]:
             key = (pattern.pattern, pattern.flags)
@@ -82,9 +89,9 @@ def catalogue() -> tuple[list[Use], list[MadePattern]]:
     return list(uses.values()), made
 
 
-def _tree(module: ModuleType) -> ast.Module:
+def _text(module: ModuleType) -> str:
     assert module.__file__ is not None
-    return ast.parse(Path(module.__file__).read_text("utf-8"))
+    return Path(module.__file__).read_text("utf-8")
 
 
 def _values(module: ModuleType) -> Iterator[tuple[str, object]]:
