@@ -35,6 +35,7 @@ _UNITS = {"s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "ho
           "day": 86_400, "w": 604_800, "week": 604_800}  # fmt: skip
 _TIME = re.compile(r"(?:every )?\s*(\d{0,6}(?:\.\d{1,3})?)\s*([a-z]+)")
 _KEY_STORE = re.compile(r"keyring:([^/]{1,200})/(.{1,200})")
+_NAME = re.compile(NAME_PATTERN)
 _SECRET_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
 
@@ -129,7 +130,7 @@ def _checked_limits(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_name(name: object) -> str:
     """Raises QueryError."""
-    if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise QueryError(
             "name", f"must be of a to z, 0 to 9, ., _ and -, at most {MAX_NAME_CHARS} characters"
         )
