@@ -69,12 +69,13 @@ lock: install-dev ## resolve pyproject.toml anew into the two lock files
 	$(PIP_COMPILE) --upgrade $(EXTRAS) --output-file requirements.lock pyproject.toml
 	$(PIP_COMPILE) --upgrade --extra dev $(EXTRAS) --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
-dist: install-dev ## the sdist, the wheel made from it, and those of the client, of lagoon and of MiniLM, into dist/
+dist: install-dev ## the sdist, the wheel made from it, and those of the client, lagoon, MiniLM and wordnets, into dist/
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m build --wheel --outdir dist client
 	$(BIN)/python -m build --wheel --outdir dist lagoon
 	$(BIN)/python -m build --wheel --outdir dist minilm
+	for folder in wordnets/*/; do $(BIN)/python -m build --wheel --outdir dist $$folder || exit 1; done
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
