@@ -87,6 +87,8 @@ MAX_TERMS = 50_000
 """Tokens whose terms are kept, in 8 MB: those of several hundred searches."""
 MAX_KEPT_CHARS = 40
 """Terms of longer tokens are not kept."""
+MAX_FOLDED = 10_000
+"""Tokens whose forms are kept."""
 _TERMS: dict[str, str] = {}
 MAX_CONTRACTION = 12
 _CONTRACTION = re.compile(rf"[^\W_]{{1,12}}(?:[{APOSTROPHES}][^\W_]{{1,12}}){{1,2}}")
@@ -509,6 +511,11 @@ def folded(token: str) -> str:
         return token
     if token.isupper() and is_name(token):
         return token
+    return _folded(token) if len(token) <= MAX_KEPT_CHARS else _folded.__wrapped__(token)
+
+
+@functools.lru_cache(maxsize=MAX_FOLDED)
+def _folded(token: str) -> str:
     words = words_of(token)
     if not words:
         return form_of(token)
