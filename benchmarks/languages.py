@@ -1,6 +1,7 @@
 """Questions in several languages: does a library find the paragraph that answers them?
 
-usage: python -m benchmarks.languages FOLDER [--every 4] [--only de,zh] [--modes hybrid] [--together-only]
+usage: python -m benchmarks.languages FOLDER [--every 4] [--from 0] [--only de,zh] [--modes hybrid]
+       [--together-only] [--across en]
 
 FOLDER has files LANGUAGE.json of the form of XQuAD: `language`, `corpus` (`_id`, `title`, `text`) and
 `queries` (`_id`, `text`, `relevant`: the id of a paragraph). The paragraphs of each language become a library
@@ -13,6 +14,10 @@ the mean reciprocal rank of the paragraph among the first 100
               with two neighbouring characters as a word in scripts without spaces; in the library of the
               language
 
+    across    with `--across`, in the library of that language instead, by a search across languages: the
+              wordnets of both must be in the folder wordnets/ or installed. The paragraphs of all
+              languages have the same ids
+
 and the seconds of processor time that a million characters of the paragraphs take to store.
 """
 
@@ -22,6 +27,7 @@ import argparse
 import json
 import re
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -70,9 +76,9 @@ class Texts:
     queries: Sequence[Mapping[str, Any]]
 
     @classmethod
-    def read(cls, path: Path, every: int) -> Texts:
+    def read(cls, path: Path, every: int, first: int = 0) -> Texts:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return cls(content["language"], content["corpus"], content["queries"][::every])
+        return cls(content["language"], content["corpus"], content["queries"][first::every])
 
     @property
     def n_chars(self) -> int:
@@ -121,6 +127,27 @@ def finder(engine: Engine, mode: str) -> Find:
     return find
 
 
+def across(all_texts: Sequence[Texts], texts: Texts, mode: str) -> None:
+    """Print how the questions in other languages find the paragraphs of one."""
+    with tempfile.TemporaryDirectory() as folder, Engine(db_path=f"{folder}/shoal.db") as engine:
+        stored(engine, [texts])
+        for other in all_texts:
+            begin = time.process_time()
+
+            def find(question: str) -> list[str]:
+                reply = engine.search(question, top_k=TOP_K, mode=mode, max_per_document=1, languages=["*"])
+                return [result.source_path or "" for result in reply.results]
+
+            asked = Texts(texts.language, texts.corpus, other.queries)
+            rank = mean_reciprocal_rank(asked, find)
+            milliseconds = (time.process_time() - begin) / len(other.queries) * 1000
+            print(
+                f"{mode}  {other.language}  across to {texts.language} {rank:.3f}  "
+                f"{len(other.queries)} questions  {milliseconds:.1f} ms",
+                flush=True,
+            )
+
+
 def rival(texts: Texts) -> Find:
     """What finds the paragraphs with bm25s."""
     import bm25s  # type: ignore[import-not-found]
@@ -154,16 +181,24 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--every", type=int, default=4)
+    parser.add_argument("--from", type=int, default=0, dest="first")
     parser.add_argument("--only", default="")
     parser.add_argument("--modes", default="hybrid")
     parser.add_argument("--together-only", action="store_true")
+    parser.add_argument("--across", default="")
     args = parser.parse_args()
     only = set(filter(None, args.only.split(",")))
     paths = [path for path in sorted(args.folder.glob("*.json")) if not only or path.stem in only]
     if not paths:
         raise SystemExit(f"no files LANGUAGE.json in {args.folder}")
-    all_texts = [Texts.read(path, args.every) for path in paths]
+    all_texts = [Texts.read(path, args.every, args.first) for path in paths]
     has_rival = find_spec("bm25s") is not None
+    if args.across:
+        sys.path += map(str, (Path(__file__).parent.parent / "wordnets").iterdir())
+        target = Texts.read(args.folder / f"{args.across}.json", args.every)
+        for mode in args.modes.split(","):
+            across(all_texts, target, mode)
+        return
     for mode in args.modes.split(","):
         alone: dict[str, float] = {}
         for texts in [] if args.together_only else all_texts:

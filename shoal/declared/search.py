@@ -66,6 +66,8 @@ DEFAULT_FACET_VALUES = 10
 MAX_FACET_VALUES = 1_000
 """Values of one facet in a response."""
 
+ALL_LANGUAGES = "*"
+
 SIGNALS = MappingProxyType(
     {
         "lexical": "words, by BM25",
@@ -283,6 +285,20 @@ class SearchArguments(TypedDict, total=False):
             about="language of the query, a code of ISO 639-1; default: the one that its script or its stop "
             "words say, else all languages of the library",
             audit=Audit.always,
+        ),
+    ]
+    languages: Annotated[
+        Sequence[str] | None,
+        Argument(
+            kind=Value(
+                {"type": "array", "items": {"type": "string", "enum": [ALL_LANGUAGES, *LANGUAGES]}},
+                TextForm.with_commas,
+            ),
+            metavar="CODES",
+            about="languages of passages in which words of the query also stand for words that mean the "
+            f"same, by wordnets: codes of ISO 639-1, or `{ALL_LANGUAGES}` for all of the library; "
+            "default: none",
+            audit=Audit.given,
         ),
     ]
     synonyms: Annotated[

@@ -86,6 +86,16 @@ class UsedSynonym:
 
 
 @dataclass(frozen=True, slots=True)
+class UsedTranslation:
+    """A word or phrase of another language that is searched for as words of the query."""
+
+    typed: Annotated[str, "these words"]
+    word: Annotated[str, "the word or phrase, in small letters without diacritics"]
+    language: Annotated[str, "its language, a code of ISO 639-1"]
+    n_chunks: Annotated[int, "number of chunks that hold it"]
+
+
+@dataclass(frozen=True, slots=True)
 class UsedPin:
     """A pin for the words of a query."""
 
@@ -131,6 +141,10 @@ class QueryInfo:
     ] = ()
     synonyms: Annotated[
         tuple[UsedSynonym, ...], "words and phrases that were searched for as synonyms of words of the query"
+    ] = ()
+    translations: Annotated[
+        tuple[UsedTranslation, ...],
+        "with `languages`: words of other languages that were searched for as words of the query",
     ] = ()
     pins: Annotated[tuple[UsedPin, ...], "pins that apply to the results, first those that come first"] = ()
     excluded: Annotated[tuple[ExcludedTerm, ...], "words and phrases that a minus left out"] = ()

@@ -117,6 +117,9 @@ class MatchedTerm:
         "of the term itself matches",
     ] = None
     synonyms: Annotated[tuple[str, ...], "synonyms of the term that the chunk holds"] = ()
+    translations: Annotated[
+        tuple[str, ...], "words of other languages for the term that the chunk holds: `rain` for βροχή"
+    ] = ()
 
 
 class RelevancePart(NamedTuple):

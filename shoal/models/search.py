@@ -236,6 +236,11 @@ class SearchResult:
     pinned: Annotated[
         bool, "whether a pin of the library put it first, whatever its score (`query_info.pins`)"
     ] = False
+    other_language: Annotated[
+        str | None,
+        "with `languages`, of a passage in another language than the query: its language",
+        Presence.IF_SET,
+    ] = None
     further: Annotated[
         bool,
         "whether better passages of its document come before those of all others, so that this one comes "

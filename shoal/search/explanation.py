@@ -292,7 +292,9 @@ def _explain_chunk(search: RankedSearch, chunk: Ranked) -> Target:
     stored = profiles_of(snapshot, [chunk.chunk_id]).scored_with(scorer.data_checksum)
     row = snapshot.first(CHUNK_TEXTS, {"chunk_id": chunk.chunk_id})
     coverage = {} if result.term_coverage is None else {chunk.chunk_id: result.term_coverage}
-    words = TextWords([row["text"]], [names_of(row)], languages=analyzed_query.parsed.languages).by_group()
+    words = TextWords(
+        [row["text"]], [names_of(row)], languages=analyzed_query.parsed.all_languages
+    ).by_group()
     (evidence,) = find_evidence(stored, analyzed_query, [chunk.chunk_id], coverage, *words)
     if not is_relevant_enough(result.relevance, request.min_relevance, is_pinned=chunk.is_pinned):
         message = f"its relevance is {result.relevance:.2f}, and {request.min_relevance:g} was required"

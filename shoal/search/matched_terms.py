@@ -39,7 +39,7 @@ from shoal.words.analysis import folded, stems_of, tokens_of
 from shoal.words.compounds import Word
 from shoal.words.inflections import analyze_for
 from shoal.words.script_stems import has_script_stem
-from shoal.words.terms import TERMS, is_mark
+from shoal.words.terms import TERMS
 
 # Endings of plurals, -ed and -ing, and what the base has instead.
 _ENDINGS = (
@@ -258,7 +258,7 @@ def make_highlighter(parsed: ParsedQuery, mode: SearchMode) -> Highlighter:
     return Highlighter(
         words=frozenset(map(folded, words)),
         phrases=tuple(tuple(map(folded, term.tokens)) for term in forms if len(term.tokens) > 1),
-        languages=parsed.languages,
+        languages=parsed.all_languages,
     )
 
 
@@ -342,8 +342,7 @@ def find_matched_terms(
         return [() for _ in chunks]
     term_stems = [(term, stems_of(term.tokens)) for term in terms]
     others = {
-        term: [(other.text, stems_of(other.tokens)) for other in forms]
-        for term, forms in (synonyms or {}).items()
+        term: [(other, stems_of(other.tokens)) for other in forms] for term, forms in (synonyms or {}).items()
     }
     wanted = {stem for _, stems in term_stems for stem in stems}
     wanted.update(stem for forms in others.values() for _, stems in forms for stem in stems)
@@ -387,7 +386,7 @@ class _TextWords:
 
 def _matched(
     term_stems: Sequence[tuple[Term, tuple[str, ...]]],
-    others: Mapping[Term, Sequence[tuple[str, tuple[str, ...]]]],
+    others: Mapping[Term, Sequence[tuple[Term, tuple[str, ...]]]],
     places: Mapping[str, _TextWords],
     inflections: Mapping[str, frozenset[str]],
     matching_tags: Mapping[Term, Sequence[str]],
@@ -396,12 +395,12 @@ def _matched(
     for term, stems in term_stems:
         searched = [TITLE] if term.in_title else list(places)
         words = {name: places[name].find(stems) for name in searched}
-        for inflected in (other for text, other in others.get(term, ()) if is_mark(text)):
+        for inflected in (stems for other, stems in others.get(term, ()) if other.is_inflection):
             words = {name: found or places[name].find(inflected) for name, found in words.items()}
         found = {
-            text: [name for name in searched if places[name].find(other)]
-            for text, other in others.get(term, ())
-            if not is_mark(text)
+            other: [name for name in searched if places[name].find(stems)]
+            for other, stems in others.get(term, ())
+            if not other.is_inflection
         }
         matched_places = [
             name for name in searched if words[name] or any(name in by_form for by_form in found.values())
@@ -414,8 +413,10 @@ def _matched(
         if tags.intersection(matching_tags.get(term, ())):
             matched_places.append(TAG)
         if matched_places:
-            present = tuple(text for text, names in found.items() if names)
-            yield MatchedTerm(format_term(term), tuple(matched_places), same_stem, present)
+            present = [other for other, names in found.items() if names]
+            synonyms = tuple(other.text for other in present if not other.written)
+            translations = tuple(other.written for other in present if other.written)
+            yield MatchedTerm(format_term(term), tuple(matched_places), same_stem, synonyms, translations)
 
 
 def _is_inflection(

@@ -29,11 +29,12 @@ from lagoon.tokens import without_clitic
 from shoal.index.matching import IndexTerm, Matches, count_edits, find, has_form, is_name, near_codes
 from shoal.learning.scorers import scorer_for, scorer_queries
 from shoal.models.pins import PinRule
-from shoal.models.queries import ExcludedTerm, NearWord, QueryInfo, QueryReef, UsedSynonym
+from shoal.models.queries import ExcludedTerm, NearWord, QueryInfo, QueryReef, UsedSynonym, UsedTranslation
 from shoal.models.search import Fusion, Pins, Preset, SearchMode, Synonyms, Typos, Weights, all_presets
 from shoal.scorer import Scorer
 from shoal.search import pins as stored_pins
 from shoal.search import synonyms as stored_synonyms
+from shoal.search.across_languages import missing_wordnets
 from shoal.search.library_index import LibraryIndex, LibraryView
 from shoal.search.matched_terms import (
     Occurrence,
@@ -44,7 +45,12 @@ from shoal.search.matched_terms import (
     without_names,
 )
 from shoal.search.pins import find_pins, used_pins
-from shoal.search.query_inflections import found_inflected, read_query, with_inflections
+from shoal.search.query_inflections import (
+    found_inflected,
+    languages_of_library,
+    read_query,
+    with_inflections,
+)
 from shoal.search.query_language import MAX_PHRASE_WORDS, NEGATIONS, ParsedQuery, Term, parse_query
 from shoal.search.query_profile import (
     MAX_REEFS,
@@ -303,6 +309,7 @@ class AnalyzedQuery:
     excluded         what the query leaves out
     names            folded words of the query that are names
     topical          `parsed.about` without those that mean another thing than the word
+    translations     words of other languages that words of the query were searched for as
     """
 
     parsed: ParsedQuery
@@ -324,6 +331,7 @@ class AnalyzedQuery:
     excluded: tuple[ExcludedTerm, ...] = ()
     names: frozenset[str] = frozenset()
     topical: str = ""
+    translations: tuple[UsedTranslation, ...] = ()
 
     def warned(self, warnings: Iterable[str]) -> AnalyzedQuery:
         """Return the query with further warnings."""
@@ -338,6 +346,7 @@ class AnalyzedQuery:
             missing_terms=tuple(map(format_term, self.term_statistics.missing)),
             near_words=self.near_words,
             synonyms=self.synonyms,
+            translations=self.translations,
             pins=used_pins(self.pins),
             excluded=self.excluded,
         )
@@ -409,9 +418,10 @@ def analyze_query(
     parsed, uses = add_synonyms(snapshot, parsed) if request.synonyms is Synonyms.on else (parsed, ())
     parsed = with_joined_words(library, parsed)
     used: tuple[UsedSynonym, ...] = ()
+    translated: tuple[UsedTranslation, ...] = ()
     if parsed.synonyms:
         matches = _matches_of(library, parsed.terms, matches)
-        matches, used = unite_forms(library, parsed, matches, uses)
+        matches, used, translated = unite_forms(library, parsed, matches, uses)
         term_statistics = find_term_statistics(library, matches, parsed.parts)
     words = typed.words if parsed.about == typed.about else words_of(parsed.about)
     topical, names = without_names(library.index, parsed.about, words, query_scorer.misleading_names)
@@ -422,6 +432,7 @@ def analyze_query(
         *describe_typing_errors(near_words),
         *describe(used),
         *_warnings(parsed, profile, request, preset, weights, term_statistics),
+        *missing_wordnets(request.languages, languages_of_library(library), parsed.languages),
     ]
     if other_data is not None:
         passages = "passage was" if n_other == 1 else "passages were"
@@ -465,6 +476,7 @@ def analyze_query(
         find_must_match(library, parsed, term_statistics),
         names=names,
         topical=topical,
+        translations=translated,
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from lagoon.tokens import fold
 from shoal.index.matching import IndexTerm, count_roughly, find
+from shoal.search.across_languages import languages_with_words, with_translations
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, Term, parse_query
 from shoal.search.request import SearchRequest
@@ -44,12 +45,21 @@ def read_query(library: LibraryIndex, request: SearchRequest, max_words: int) ->
     """Return the query of a request, parsed in its languages, with the inflections of its words. `max_words`:
     of its terms."""
     parsed = parse_query(request.query, max_words=max_words, syntax=request.syntax)
-    languages = languages_of_query(parsed.about, request.language, languages_of_library(library))
-    if languages == (ENGLISH,):
-        return parsed
-    if len(languages) == 1:
-        parsed = parse_query(request.query, max_words=max_words, syntax=request.syntax, language=languages[0])
-    return with_parts(library, with_inflections(parsed, languages))
+    of_library = languages_of_library(library)
+    languages = languages_of_query(parsed.about, request.language, of_library)
+    if request.languages:
+        for codes in (tuple(LANGUAGES), languages_with_words(of_library)):
+            known = languages_of_query(parsed.about, request.language, codes)
+            if len(known) == 1:
+                languages = known
+                break
+    if languages != (ENGLISH,):
+        if len(languages) == 1:
+            parsed = parse_query(
+                request.query, max_words=max_words, syntax=request.syntax, language=languages[0]
+            )
+        parsed = with_parts(library, with_inflections(parsed, languages))
+    return with_translations(library, parsed, request.languages, of_library)
 
 
 def languages_of_library(library: LibraryIndex) -> tuple[str, ...]:

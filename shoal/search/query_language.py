@@ -34,7 +34,7 @@ from shoal.support.languages import ENGLISH
 from shoal.words.analysis import is_in_contraction, stems_of, surface, tokens_of, words_of
 from shoal.words.compounds import Word
 from shoal.words.detection import stop_words
-from shoal.words.terms import APOSTROPHES, HYPHENS, is_without_spaces
+from shoal.words.terms import APOSTROPHES, HYPHENS, is_mark, is_without_spaces
 
 MAX_WORDS_WITH_OPERATORS = 16
 """Longer queries are texts. The longest queries of cacm are paragraphs that cite titles; there lexical
@@ -98,8 +98,8 @@ _COMMAND = re.compile(r"(?<!\S)(?:-[a-zA-Z0-9]{1,2}(?!\S)|--\w|\.{0,2}/\S|\||[.$
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One token (a word or compound), or several side by side (a phrase). `written`: as typed, if its script
-    has no spaces and its tokens overlap; else empty."""
+    """One token (a word or compound), or several side by side (a phrase). `written`: as people write it, if
+    its tokens do not show it: its script has no spaces and they overlap, or it is of another language."""
 
     tokens: tuple[str, ...]
     in_title: bool = False
@@ -108,6 +108,20 @@ class Term:
     @property
     def text(self) -> str:
         return " ".join(self.tokens)
+
+    @property
+    def is_inflection(self) -> bool:
+        """Whether it stands for inflections of a word of the query."""
+        return not self.written and is_mark(self.text)
+
+
+class Translation(NamedTuple):
+    """A word or phrase of another language that words of a query, as typed, also stand for
+    (`shoal.search.across_languages`)."""
+
+    typed: str
+    form: Term
+    language: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +149,7 @@ class ParsedQuery:
     parts           those terms that are parts of an identifier
     words           those of `about`
     languages       what it is analysed in (`shoal.search.query_inflections`)
+    translations    words of other languages among the `synonyms`
     """
 
     about: str
@@ -157,6 +172,12 @@ class ParsedQuery:
     parts: frozenset[Term] = frozenset()
     words: tuple[Word, ...] = ()
     languages: tuple[str, ...] = (ENGLISH,)
+    translations: tuple[Translation, ...] = ()
+
+    @property
+    def all_languages(self) -> tuple[str, ...]:
+        """Its languages, and those of its translations."""
+        return tuple(dict.fromkeys((*self.languages, *(each.language for each in self.translations))))
 
 
 @functools.lru_cache(maxsize=128)

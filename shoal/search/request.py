@@ -26,6 +26,7 @@ from shoal.declared.arguments import (
     MAX_IDS,
     MAX_PAGE,
     Argument,
+    Choice,
     Many,
     Members,
     Number,
@@ -39,7 +40,7 @@ from shoal.declared.arguments import (
     unknown_name,
 )
 from shoal.declared.filters import FILTERS, MAX_METADATA, SearchFilters
-from shoal.declared.search import FIRST_OF_DOCUMENT, MAX_CONTEXT, SEARCH, SHORT_FORMS
+from shoal.declared.search import ALL_LANGUAGES, FIRST_OF_DOCUMENT, MAX_CONTEXT, SEARCH, SHORT_FORMS
 from shoal.errors import QueryError
 from shoal.facets.requests import FacetRequest, make_facets
 from shoal.filters.parsing import make_filter
@@ -60,6 +61,7 @@ from shoal.models.search import (
 from shoal.search.order_arguments import Boost, Decay, SortKey, make_boosts, make_decay, make_sort
 from shoal.search.ordering import BestFirst, DocumentLimit
 from shoal.settings import Settings
+from shoal.support.languages import LANGUAGES
 from shoal.support.other_names import COMPARED_CHARS
 
 if TYPE_CHECKING:
@@ -119,6 +121,7 @@ class SearchRequest:
     syntax: Syntax
     prefix: bool
     language: str | None
+    languages: tuple[str, ...]
     synonyms: Synonyms
     pins: Pins
     rerank: int
@@ -405,7 +408,15 @@ def _name(field: str, value: object, settings: Settings) -> str | None:
     return check_characters(field, value) or None
 
 
+def _languages(value: object) -> tuple[str, ...]:
+    codes = dict.fromkeys(check_list("languages", value) if value is not None else ())
+    for code in codes:
+        Choice((ALL_LANGUAGES, *LANGUAGES)).check("languages", code)
+    return tuple(codes)
+
+
 _CHECKS: Mapping[str, Callable[[Any, Settings], Any]] = {
+    "languages": lambda value, _: _languages(value),
     "preset": _preset,
     "weights": lambda value, _: _weights(value),
     "tags": lambda value, settings: None if value is None else _tags("tags", value, settings),

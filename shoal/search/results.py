@@ -64,7 +64,7 @@ from shoal.storage.statistics import main_reefs, main_reefs_queries
 CITE = """
     SELECT c.id, c.document_id, d.title, d.source_path, d.metadata, c.chunk_index, c.text, c.start_char,
            c.end_char, c.start_line, c.end_line, s.path AS section_path, c.confidence, c.coverage,
-           c.locator, c.profile, c.data_checksum
+           c.locator, c.profile, c.data_checksum, c.language
     FROM chunks c
     JOIN documents d ON d.id = c.document_id
     JOIN sections s ON s.id = c.section_id
@@ -113,7 +113,7 @@ def build_results(
     coverage = analyzed_query.term_statistics.term_coverage(analyzed_query.matches, chunk_ids, places)
     texts = [row["text"] for row in in_order]
     names = [names_of(row) for row in in_order]
-    words, heads = TextWords(texts, names, languages=analyzed_query.parsed.languages).by_group()
+    words, heads = TextWords(texts, names, languages=analyzed_query.parsed.all_languages).by_group()
     highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode), words)
     evidence = find_evidence(comparable, analyzed_query, chunk_ids, coverage, words, heads)
     finder = ReasonFinder(analyzed_query, library, scorer, label_threshold)
@@ -209,7 +209,7 @@ def matched_terms(
     ]
     parsed = analyzed_query.parsed
     tags_of_terms = matching_tags(snapshot, parsed.terms)
-    return find_matched_terms(parsed.terms, tags_of_terms, chunks, parsed.synonyms, parsed.languages)
+    return find_matched_terms(parsed.terms, tags_of_terms, chunks, parsed.synonyms, parsed.all_languages)
 
 
 def names_of(row: Any) -> str:
@@ -373,6 +373,11 @@ def provenance_of(ranked: Ranked) -> tuple[str, ...]:
     return tuple(name for name, is_match in signals if is_match)
 
 
+def _other_language(code: str, request: SearchRequest, query: AnalyzedQuery) -> str | None:
+    """The language of a passage that a search across languages finds in another one than its own."""
+    return code if request.languages and code not in query.parsed.languages else None
+
+
 def _result(
     snapshot: Snapshot,
     ranked: Ranked,
@@ -438,6 +443,7 @@ def _result(
         evidence=bundle,
         sort_values=ranked.sort_values,
         pinned=ranked.is_pinned,
+        other_language=_other_language(row["language"], request, analyzed_query),
         further=ranked.is_further,
         lacking=evidence.bounds.lacking,
     )

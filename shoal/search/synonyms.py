@@ -36,7 +36,7 @@ from shoal.index.matching import (
     near_forms,
     unite,
 )
-from shoal.models.queries import NearWord, UsedSynonym
+from shoal.models.queries import NearWord, UsedSynonym, UsedTranslation
 from shoal.models.synonyms import Synonym
 from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import find_inflections
@@ -46,7 +46,7 @@ from shoal.storage.column_values import compact_json
 from shoal.storage.database import Snapshot, Transaction, listed_in_parts
 from shoal.storage.document_queries import literal
 from shoal.words.analysis import folded, names_of, stems_of, tokens_of
-from shoal.words.terms import is_mark, other_numbers, word_pattern
+from shoal.words.terms import other_numbers, word_pattern
 
 COLUMNS = "id, root, words, created_at, updated_at"
 COUNT = "SELECT COUNT(*) FROM synonyms"
@@ -246,9 +246,10 @@ def terms_with_synonyms(snapshot: Snapshot, library: LibraryIndex, parsed: Parse
 
 def unite_forms(
     library: LibraryIndex, parsed: ParsedQuery, matches: dict[Term, Matches], uses: Sequence[Use]
-) -> tuple[dict[Term, Matches], tuple[UsedSynonym, ...]]:
-    """Return the matches of the terms with those of their synonyms, and what was used; for a viewer, of that
-    what is in visible passages: an acronym may stand in hidden ones alone."""
+) -> tuple[dict[Term, Matches], tuple[UsedSynonym, ...], tuple[UsedTranslation, ...]]:
+    """Return the matches of the terms with those of their synonyms, and what was used, also of other
+    languages; for a viewer, of that what is in visible passages: an acronym may stand in hidden ones
+    alone."""
     forms = itertools.chain.from_iterable(parsed.synonyms.values())
     found = find_matches(library, list(dict.fromkeys([*forms, *(use.form for use in uses)])))
     united = {}
@@ -256,14 +257,18 @@ def unite_forms(
         others: list[Matches] = []
         inflected: list[Matches] = []
         for form in parsed.synonyms.get(term, ()):
-            (inflected if is_mark(form.text) else others).append(found[form])
+            (inflected if form.is_inflection else others).append(found[form])
         united[term] = unite(own, others, inflected)
     used = tuple(
         UsedSynonym(use.typed, use.form.text, use.synonym_id, found[use.form].n_chunks)
         for use in uses
         if library.viewer is None or found[use.form].n_chunks
     )
-    return united, used
+    translated = tuple(
+        UsedTranslation(each.typed, each.form.written, each.language, found[each.form].n_chunks)
+        for each in parsed.translations
+    )
+    return united, used, translated
 
 
 def describe(used: Sequence[UsedSynonym]) -> list[str]:

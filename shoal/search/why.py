@@ -125,25 +125,28 @@ class Passage(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """A term of the query, or a synonym of one; `form` is folded."""
+    """A term of the query, or a synonym of one; `form` is folded. `is_other`: of another language."""
 
     form: str
     stems: tuple[str, ...]
+    is_other: bool = False
 
     @classmethod
-    def of(cls, term: Term) -> _Form:
-        return cls(" ".join(map(folded, term.tokens)), stems_of(term.tokens))
+    def of(cls, term: Term, *, is_other: bool = False) -> _Form:
+        return cls(" ".join(map(folded, term.tokens)), stems_of(term.tokens), is_other)
 
 
 class _Match(NamedTuple):
-    """A term in a text: as the text writes it, folded, where, whether it is no synonym, and whether it is the
-    word itself or an inflection, and no other word with its stem: *microscopes*, not *microscopic*."""
+    """A term in a text: as the text writes it, folded, where, whether it is no synonym, whether it is the word
+    itself or an inflection, and no other word with its stem (*microscopes*, not *microscopic*), and whether it
+    is of another language."""
 
     written: str
     form: str
     places: Sequence[Sequence[Occurrence]]
     is_own: bool
     is_same_word: bool
+    is_other: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,10 @@ class ReasonFinder:
         """Each term of the query with its synonyms."""
         parsed = self.query.parsed
         return {
-            term: list(map(_Form.of, (term, *parsed.synonyms.get(term, ()))))
+            term: [
+                _Form.of(term),
+                *(_Form.of(form, is_other=bool(form.written)) for form in parsed.synonyms.get(term, ())),
+            ]
             for term in parsed.terms
             if term not in parsed.parts
         }
@@ -323,6 +329,8 @@ class ReasonFinder:
 
     def _described(self, match: _Match, term: Term) -> str:
         """A word as it is written, with the word of the query if it is another."""
+        if match.is_other:
+            return f"{term.text} → {match.written}"
         typed = self._typed.get(term.text)
         own = typed or self._forms[term][0].form
         if match.is_own and (len(term.tokens) > 1 or (match.is_same_word and typed is None)):
@@ -449,7 +457,8 @@ def _first_match(forms: Sequence[_Form], text: str, found: Found) -> _Match | No
             start, end = matches[chosen][0].start, matches[chosen][-1].end
             shown = " ".join(text[start:end].split())
             own = folded(shown) if is_mark(written[chosen]) else written[chosen]
-            return _Match(shown, own, matches, form is forms[0], any(likeness[chosen]))
+            is_own, is_same_word = form is forms[0], any(likeness[chosen])
+            return _Match(shown, own, matches, is_own, is_same_word, form.is_other)
     return None
 
 

@@ -115,6 +115,7 @@ CASES: dict[str, Case] = {
     "syntax": Case("plain", query="volcano -lava"),
     "prefix": Case(True, query="volca"),
     "language": Case("es", query="volcano sea"),
+    "languages": Case(["*"], query="ηφαίστειο sea"),
     "sort": Case("-date,title"),
     "decay": Case("date:30:0.5@2026-01-01"),
     "boosts": Case(["0.4:tags = sea", "0.1:tags = short"]),

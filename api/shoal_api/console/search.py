@@ -95,7 +95,7 @@ PARAMETERS = (
         "group_by",
         "fold_similar",
     ),
-    *("typos", "syntax", "synonyms", "pins", "nearest", "facets", "more"),
+    *("typos", "syntax", "languages", "synonyms", "pins", "nearest", "facets", "more"),
     *FILTERS,
 )
 LABELS = {
@@ -256,6 +256,7 @@ def _arguments() -> dict[str, Any]:
         "shortlist": layout.whole("shortlist", 0) if args.get("shortlist") else 0,
         "typos": args.get("typos") or Typos.auto.value,
         "syntax": args.get("syntax") or Syntax.simple.value,
+        "languages": [args["languages"]] if args.get("languages") else None,
         "synonyms": args.get("synonyms") or Synonyms.on.value,
         **_order(),
         "group_by": layout.choice("group_by", GroupBy, "group_by") or GroupBy.chunk,
