@@ -137,9 +137,9 @@ class _Form(NamedTuple):
 
 
 class _Match(NamedTuple):
-    """A term in a text: as the text writes it, folded, where, whether it is no synonym, whether it is the word
-    itself or an inflection, and no other word with its stem (*microscopes*, not *microscopic*), and whether it
-    is of another language."""
+    """A term in a text: as the text writes it, folded, where, whether it is no synonym, whether it is the
+    word itself or an inflection, and no other word with its stem (*microscopes*, not *microscopic*), and
+    whether it is of another language."""
 
     written: str
     form: str
