@@ -1,4 +1,4 @@
-"""Buckets and remote file systems as stores, through fsspec and the package that it needs for each kind.
+"""Other buckets and remote file systems as stores, through fsspec and the package that each needs.
 
 A listing goes folder by folder: its place is the list of folders that are still to come, so it survives a
 restart, and one folder is held in memory at a time.
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shoal.errors import DocumentTooLargeError, ObjectGoneError, SourceError
-from shoal.sources.stores import MAX_NAME_BYTES, Listed, ListedPage, Place, scheme_of
+from shoal.sources.stores import Listed, ListedPage, Place, is_on, is_usable_name, scheme_of
 
 PAGE_OBJECTS = 1_000
 """A page ends after the folder in which it reaches so many objects."""
@@ -24,7 +24,7 @@ _VERSION_FIELDS = (
 )
 """What file systems call that which changes with the content, the surest first."""
 _THROTTLED = ("slowdown", "slow down", "throttl", "too many requests", "429", "503", "rate exceeded")
-_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "sftp": "paramiko"}
+_PACKAGES = {"gs": "gcsfs", "az": "adlfs", "sftp": "paramiko"}
 
 
 class FileSystemStore:
@@ -57,7 +57,7 @@ class FileSystemStore:
             folder = pending.pop()
             for entry in self._entries(folder):
                 name = self._name(entry)
-                if name is None or any(part.startswith(".") for part in name.split("/")):
+                if name is None:
                     n_skipped += 1
                 elif entry.get("type") == "directory":
                     if self._selection.excludes(f"{name}/") or len(pending) >= MAX_PENDING:
@@ -90,8 +90,7 @@ class FileSystemStore:
         path = str(entry["name"]).rstrip("/")
         root = self._root.lstrip("/")
         below = path.lstrip("/").removeprefix(f"{root}/") if root else path.lstrip("/")
-        is_usable = below and below.isprintable() and len(below.encode("utf-8", "replace")) <= MAX_NAME_BYTES
-        return below if is_usable and path.lstrip("/") != root else None
+        return below if path.lstrip("/") != root and is_usable_name(below) else None
 
     def read(self, name: str, max_bytes: int) -> bytes:
         try:
@@ -118,9 +117,7 @@ def _arguments(scheme: str, place: Place) -> dict[str, Any]:
     """Return the arguments of a file system. No instance is shared, since secrets may have changed."""
     given: dict[str, Any] = {**place.options, **place.secrets}
     if "anon" in given:
-        given["anon"] = given["anon"].lower() in ("1", "true", "yes", "on")
-    if scheme == "s3" and (region := given.pop("region", None)) is not None:
-        given["client_kwargs"] = {"region_name": region}
+        given["anon"] = is_on(given["anon"])
     if "port" in given:
         given["port"] = int(given["port"])
     if scheme == "memory":

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from shoal.conversion.folder_listing import EVERYTHING, Selection
 from shoal.errors import InvalidFieldError
+from shoal.formats.decoding import clean
 from shoal.settings import Settings
 
 MAX_URL_CHARS = 2_000
@@ -86,6 +87,12 @@ def _open_folder(place: Place, settings: Settings) -> Store:
     return FolderStore(place, settings)
 
 
+def _open_bucket(place: Place, settings: Settings) -> Store:
+    from shoal.sources.buckets import BucketStore
+
+    return BucketStore(place)
+
+
 def _open_files(place: Place, settings: Settings) -> Store:
     from shoal.sources.file_systems import FileSystemStore
 
@@ -96,7 +103,7 @@ _NONE: frozenset[str] = frozenset()
 KINDS: Mapping[str, StoreKind] = {
     "file": StoreKind(_NONE, _NONE, _open_folder),
     "s3": StoreKind(
-        frozenset({"endpoint_url", "region", "anon"}), frozenset({"key", "secret", "token"}), _open_files
+        frozenset({"endpoint_url", "region", "anon"}), frozenset({"key", "secret", "token"}), _open_bucket
     ),
     "gs": StoreKind(frozenset({"project", "anon"}), frozenset({"token"}), _open_files),
     "az": StoreKind(
@@ -142,6 +149,18 @@ def checked_url(url: object) -> str:
     if ".." in parts.path.split("/"):
         raise InvalidFieldError("url", "must not contain ..")
     return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
+
+
+def is_usable_name(name: str) -> bool:
+    """Whether an object can be followed by its name: not hidden, without control characters, not too long."""
+    is_hidden = any(part.startswith(".") for part in name.split("/"))
+    is_short = len(name.encode("utf-8", "replace")) <= MAX_NAME_BYTES
+    has_controls = clean(name) != name or any(char in name for char in "\t\n\r\f")
+    return bool(name) and not is_hidden and not has_controls and is_short
+
+
+def is_on(option: str | None) -> bool:
+    return option is not None and option.lower() in ("1", "true", "yes", "on")
 
 
 def scheme_of(url: str) -> str:
