@@ -112,7 +112,7 @@ def _client(place: Place) -> Any:
         retries={"mode": "standard", "total_max_attempts": 3},
         signature_version=UNSIGNED if is_on(place.options.get("anon")) else None,
     )
-    given = {_CREDENTIALS[name]: value for name, value in place.secrets.items()}
+    given: dict[str, str | None] = {_CREDENTIALS[name]: value for name, value in place.secrets.items()}
     given |= {"endpoint_url": place.options.get("endpoint_url"), "region_name": place.options.get("region")}
     try:
         return boto3.session.Session().client("s3", config=config, **given)
