@@ -229,6 +229,12 @@ def current() -> Access:
     return access
 
 
+def require_somewhere(right: Right) -> None:
+    """Raise a 403 problem if the key of the current request has a right in no collection."""
+    if not any(scope.right.includes(right) for scope in current().scopes):
+        raise ProblemError(403, needs_right(right))
+
+
 def viewer() -> Viewer | None:
     """Return what the search token of the current request lets its bearer see; None without a token."""
     found: Access | None = flask.g.get("access")

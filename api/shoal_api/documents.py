@@ -392,7 +392,7 @@ def add_documents(query: dict[str, Any]) -> Response:
             request_hash = idempotency.fingerprint(on_conflict, request_hash)
         job = idempotency.earlier_job(here, key, request_hash)
         if job is None:
-            job_id = _store(here, incoming, key, request_hash, on_conflict)
+            job_id = store(here, incoming, key, request_hash, on_conflict)
             here.notify()
             job = here.engine.jobs.get(job_id)
     return jobs.accepted(job)
@@ -426,7 +426,7 @@ def _reader(request: flask.Request) -> Callable[[flask.Request, IO[bytes], Setti
     )
 
 
-def _store(
+def store(
     here: Service, incoming: Incoming, key: str | None, request_hash: str, on_conflict: OnConflict
 ) -> int:
     """Store the documents as a job and return its id. After an error nothing of them stays stored."""

@@ -289,12 +289,13 @@ def _form_document(
     if data is None:
         reason = f"the file has {part.size:,} bytes; the limit is {largest_file(settings):,}"
         return _refuse(path, part.size, reason, DocumentTooLargeError.code)
-    return _draft(path, data, common, settings)
+    return draft_of(path, data, common, settings)
 
 
-def _draft(
+def draft_of(
     path: str | None, data: bytes, common: Common, settings: Settings
 ) -> DocumentDraft | FileDraft | Refusal:
+    """Return the draft of a file, or why it has none."""
     if not data:
         # Checked here because it is fast: an archive can hold 100,000 empty files in a few kilobytes.
         return _refuse(path, 0, "the document has no text", EmptyDocumentError.code)
@@ -350,7 +351,7 @@ def _members(archive: archives.Archive, common: Common, settings: Settings) -> D
                 code = DocumentTooLargeError.code if is_too_large else INVALID_ARCHIVE_ENTRY
                 yield _refuse(member.name, member.size, member.refusal, code)
             else:
-                yield _draft(member.name, member.data, common, settings)
+                yield draft_of(member.name, member.data, common, settings)
     except archives.BrokenArchiveError as error:
         raise ProblemError(400, str(error)) from None
     except archives.ArchiveTooLargeError as error:

@@ -10,7 +10,9 @@ from typing import IO
 import flask
 from werkzeug.wsgi import get_input_stream
 
+from shoal.conversion.converted import largest_file
 from shoal.conversion.inflating import DEFLATE, GZIP, RATIO_FLOOR, Inflated, PackedDataError
+from shoal.declared.operations.drop_in import FILES
 from shoal.jobs.jobs import Jobs
 from shoal.jobs.queue.queries import Waiting
 from shoal.settings import Settings
@@ -94,6 +96,8 @@ COUNT_AGE_SECONDS."""
 MAX_COUNTED = 1000
 """Most counts that are cached."""
 
+QUEUE = "shoal queue limit"
+
 FILLS_QUEUE = frozenset(
     {
         ("POST", DOCUMENTS),
@@ -121,6 +125,8 @@ def max_body(path: str, settings: Settings) -> int:
         return settings.max_upload_bytes
     if path.startswith(f"{NOTES}/bulk"):
         return MAX_NOTES_BYTES
+    if path == FILES:
+        return largest_file(settings) + MAX_JSON_BYTES
     return max_body_bytes(settings) if path.startswith(DOCUMENTS) else MAX_JSON_BYTES
 
 
@@ -165,13 +171,19 @@ class QueueLimit:
         return waiting
 
 
+def check_queue(jobs: Jobs, collection_id: str) -> None:
+    """Raise a 429 problem if the queue of a collection is full. For views that let their request into it."""
+    queue: QueueLimit = flask.current_app.extensions[QUEUE]
+    queue.check(jobs, collection_id)
+
+
 def register(app: flask.Flask, library: Callable[[], tuple[Jobs, str]], settings: Settings) -> None:
     """Check the URL and the queue limit of each request before its body is read, and limit and unpack its
     body.
 
     `library` returns the jobs of the collection of the request, and its id.
     """
-    queue = QueueLimit(settings)
+    queue = app.extensions[QUEUE] = QueueLimit(settings)
 
     @app.before_request
     def check_address() -> None:

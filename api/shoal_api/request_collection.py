@@ -76,14 +76,19 @@ def enter(name: str) -> Service:
 def enter_by_id(collection_id: str, detail: str) -> Service:
     """Do the same for the collection that its path names by an id. `detail`: that of the 404."""
     access.gate().judge(access.current(), _needed(), collection_id, detail)
-    flask.g.collection_id = collection_id
     whole: Service = flask.current_app.extensions[EXTENSION]
     collection = whole.collections.catalog.by_id(collection_id)
     if collection is None:
         raise CollectionNotFoundError(detail)
-    if collection_id != MAIN:
-        _bind(collection.name)
+    bind(collection)
     return service.current()
+
+
+def bind(collection: Collection) -> None:
+    """Bind a collection that the current request is let into, or has created."""
+    flask.g.collection_id = collection.id
+    if collection.id != MAIN:
+        _bind(collection.name)
 
 
 def _needed() -> Needed:

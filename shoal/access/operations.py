@@ -15,7 +15,7 @@ from shoal.declared.operations.documents import (
     OtherDocumentOperations,
     OtherJobOperations,
 )
-from shoal.declared.operations.drop_in import DifyOperations, VectorStoreOperations
+from shoal.declared.operations.drop_in import DifyOperations, OpenAIOperations
 from shoal.declared.operations.library import LibraryOperations
 from shoal.declared.operations.notes import AllNoteOperations, OtherNoteOperations
 from shoal.declared.operations.operation import operations_of
@@ -32,7 +32,7 @@ DECLARED = (
     *(LibraryOperations, SourceOperations, AllServiceOperations, OtherServiceOperations),
 )
 
-DROP_IN: Mapping[str, type] = {"dify": DifyOperations, "openai": VectorStoreOperations}
+DROP_IN: Mapping[str, type] = {"dify": DifyOperations, "openai": OpenAIOperations}
 """The operations of other programs' interfaces, by their names in `SHOAL_DROP_IN`."""
 
 TABLE: Mapping[Needed, str] = {

@@ -116,6 +116,12 @@ class ServiceSettings:
         "(docs/drop-in-endpoints.md); empty: none",
         check_interfaces,
     )
+    uploaded_bytes: int = setting(
+        16 * GIB,
+        "most bytes of all files that programs upload through the interface `openai`; they stay until "
+        "they are deleted",
+        at_least(0),
+    )
     api_key: str = setting("", "key that `shoal upload` and `shoal jobs` send to a service", secret=True)
     allow_anonymous: bool = setting(
         False, "1 lets the API without keys listen on an address that other machines can reach"

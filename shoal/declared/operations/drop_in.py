@@ -189,3 +189,148 @@ class VectorStoreOperations:
         ] = None,
     ) -> None:
         """Search a vector store"""
+
+
+FILES = f"{OPENAI}/files"
+FILE = f"{FILES}/{{file_id}}"
+STORE_FILES = f"{STORE}/files"
+STORE_FILE = f"{STORE_FILES}/{{file_id}}"
+BATCHES = f"{STORE}/file_batches"
+BATCH = f"{BATCHES}/{{batch_id}}"
+MAX_FILES = 10_000
+MAX_BATCH = 2_000
+PURPOSES = ("assistants", "user_data")
+STATUSES = ("in_progress", "completed", "failed", "cancelled")
+
+_attributes = Argument(
+    kind=OBJECT, may_be_null=True, about="up to 16 texts, numbers and truth values, by name"
+)
+_file_id = Argument(kind=Text(most=64), about="a file that was uploaded")
+_status = Argument(kind=Choice(STATUSES), about="only files with this status")
+
+
+class BatchFile(TypedDict, total=False):
+    """A file of a batch."""
+
+    file_id: Required[Annotated[str, _file_id]]
+    attributes: Annotated[Mapping[str, Any] | None, _attributes]
+    chunking_strategy: Annotated[Mapping[str, Any] | None, _chunking]
+
+
+class FileOperations:
+    """The files of OpenAI's API, which are in no vector store until they are added to one."""
+
+    @post(FILES, Needed.write, of_service=True, own_body=True, names_collection=True)
+    def upload_file(self) -> None:
+        """Upload a file"""
+
+    @get(FILES, Needed.any_key, of_service=True)
+    def list_files(
+        self,
+        *,
+        after: After = None,
+        limit: Annotated[int, Argument(kind=Whole(1, MAX_FILES), about="most files")] = MAX_FILES,
+        order: Order = "desc",
+        purpose: Annotated[str | None, Argument(kind=Text(most=64), about="only with this purpose")] = None,
+    ) -> None:
+        """List uploaded files"""
+
+    @get(FILE, Needed.read, of_service=True, names_collection=True)
+    def retrieve_file(self, file_id: str) -> None:
+        """Get a file"""
+
+    @get(f"{FILE}/content", Needed.read, of_service=True, names_collection=True)
+    def retrieve_file_content(self, file_id: str) -> None:
+        """Get what a file holds"""
+
+    @delete(FILE, Needed.write, of_service=True, names_collection=True)
+    def delete_file(self, file_id: str) -> None:
+        """Delete a file, in all vector stores, too"""
+
+    @post(STORE_FILES, Needed.write, of_service=True, names_collection=True)
+    def add_store_file(
+        self,
+        vector_store_id: str,
+        file_id: Annotated[str, _file_id],
+        *,
+        attributes: Annotated[Mapping[str, Any] | None, _attributes] = None,
+        chunking_strategy: Annotated[Mapping[str, Any] | None, _chunking] = None,
+    ) -> None:
+        """Add a file to a vector store"""
+
+    @get(STORE_FILES, Needed.read, of_service=True, for_tokens=True, names_collection=True)
+    def list_store_files(
+        self,
+        vector_store_id: str,
+        *,
+        after: After = None,
+        before: Before = None,
+        limit: PageLimit = 20,
+        order: Order = "desc",
+        filter: Annotated[str | None, _status] = None,  # noqa: A002 - the name of the parameter
+    ) -> None:
+        """List the files of a vector store"""
+
+    @get(STORE_FILE, Needed.read, of_service=True, for_tokens=True, names_collection=True)
+    def retrieve_store_file(self, vector_store_id: str, file_id: str) -> None:
+        """Get a file of a vector store"""
+
+    @post(STORE_FILE, Needed.write, of_service=True, fills=False, names_collection=True)
+    def update_store_file(
+        self,
+        vector_store_id: str,
+        file_id: str,
+        attributes: Annotated[Mapping[str, Any] | None, _attributes],
+    ) -> None:
+        """Replace the attributes of a file of a vector store"""
+
+    @delete(STORE_FILE, Needed.write, of_service=True, names_collection=True)
+    def delete_store_file(self, vector_store_id: str, file_id: str) -> None:
+        """Remove a file from a vector store"""
+
+    @get(f"{STORE_FILE}/content", Needed.read, of_service=True, for_tokens=True, names_collection=True)
+    def read_store_file(self, vector_store_id: str, file_id: str) -> None:
+        """Get the text of a file of a vector store"""
+
+    @post(BATCHES, Needed.write, of_service=True, names_collection=True)
+    def create_file_batch(
+        self,
+        vector_store_id: str,
+        *,
+        file_ids: Annotated[
+            Sequence[str] | None, Argument(kind=Many(Text(most=64), MAX_BATCH), about="files, or `files`")
+        ] = None,
+        files: Annotated[
+            Sequence[Mapping[str, Any]] | None,
+            Argument(kind=Many(Members(BatchFile), MAX_BATCH), about="files with their own attributes"),
+        ] = None,
+        attributes: Annotated[Mapping[str, Any] | None, _attributes] = None,
+        chunking_strategy: Annotated[Mapping[str, Any] | None, _chunking] = None,
+    ) -> None:
+        """Add many files to a vector store"""
+
+    @get(BATCH, Needed.read, of_service=True, names_collection=True)
+    def retrieve_file_batch(self, vector_store_id: str, batch_id: str) -> None:
+        """Get a batch of files"""
+
+    @post(f"{BATCH}/cancel", Needed.write, of_service=True, names_collection=True)
+    def cancel_file_batch(self, vector_store_id: str, batch_id: str) -> None:
+        """Cancel a batch of files"""
+
+    @get(f"{BATCH}/files", Needed.read, of_service=True, names_collection=True)
+    def list_batch_files(
+        self,
+        vector_store_id: str,
+        batch_id: str,
+        *,
+        after: After = None,
+        before: Before = None,
+        limit: PageLimit = 20,
+        order: Order = "desc",
+        filter: Annotated[str | None, _status] = None,  # noqa: A002 - the name of the parameter
+    ) -> None:
+        """List the files of a batch"""
+
+
+class OpenAIOperations(VectorStoreOperations, FileOperations):
+    """What of OpenAI's API is answered."""

@@ -17,30 +17,30 @@ from shoal.declared.arguments import MAX_PAGE
 from shoal.declared.operations.drop_in import VectorStoreOperations as Stores
 from shoal.errors import CollectionExistsError, CollectionNotFoundError
 from shoal.filters.foreign import of_openai
+from shoal.jobs.queue.uploaded_files import count_unstored
 from shoal.models.jobs import JobStatus
 from shoal.models.search import SearchResult
 from shoal.search.retrieval import metadata_of
-from shoal.support.collection_names import ID_PATTERN, MAIN, MAX_NAME_CHARS, RESERVED, is_name
+from shoal.support.collection_names import MAIN, MAX_NAME_CHARS, RESERVED, is_name
 from shoal_api import installation, request_collection
-from shoal_api.drop_in.objects import (
+from shoal_api.drop_in.openai.batches import additions
+from shoal_api.drop_in.openai.objects import (
     CITED,
     attributes_of,
     checked_metadata,
     file_id_of,
+    name_of,
     page_of,
     refuse,
 )
+from shoal_api.drop_in.openai.routes import PREFIX, blueprint, collection_of, enter
+from shoal_api.drop_in.openai.store_files import CANCELLED, COMPLETED, FAILED, IN_PROGRESS, STATUS_OF, add
 from shoal_api.drop_in.passages import find
-from shoal_api.openapi import Blueprint
 from shoal_api.problems import field_problem
 from shoal_api.service import Service, current
 
 Json = dict[str, Any]
 
-blueprint = Blueprint("openai", __name__)
-
-PREFIX = "vs_"
-_STORE = re.compile(rf"{PREFIX}({MAIN}|{ID_PATTERN})")
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 TRIES = 8
 """Names that are tried for a new collection, if that of the vector store is taken."""
@@ -48,23 +48,9 @@ BASE_CHARS = MAX_NAME_CHARS - 9
 """What of the name of a vector store stands in such a name."""
 
 
-def enter(vector_store_id: str) -> Service:
-    """Let the current request into the collection that its path names. Raises 403 and 404 problems."""
-    return request_collection.enter_by_id(*_collection_of(vector_store_id))
-
-
-def _collection_of(vector_store_id: str) -> tuple[str, str]:
-    """Return the id of a collection, and what is wrong if it is not found."""
-    detail = f"no vector store {vector_store_id!r} is found"
-    match = _STORE.fullmatch(vector_store_id)
-    if match is None:
-        raise CollectionNotFoundError(detail)
-    return match[1], detail
-
-
 def _find(vector_store_id: str) -> Collection:
     """Return a collection that a key for all collections names."""
-    collection_id, detail = _collection_of(vector_store_id)
+    collection_id, detail = collection_of(vector_store_id)
     found = current().collections.catalog.by_id(collection_id)
     if found is None:
         raise CollectionNotFoundError(detail)
@@ -88,11 +74,13 @@ def list_vector_stores(query: Json) -> Response:
 @blueprint.serves(Stores.create_vector_store)
 def create_vector_store(data: Json) -> Response:
     _refuse_expiry(data)
-    if data["file_ids"] or data["chunking_strategy"]:
-        raise refuse("file_ids", "add files after the vector store is created")
     label = Label(data["name"], data["description"], checked_metadata(data["metadata"]))
+    files = additions(data) if data["file_ids"] else []
     collection = _create(data["name"] or "")
     _labels().put(collection.id, label)
+    if files:
+        request_collection.bind(collection)
+        add(current(), files)
     return flask.jsonify(_store(collection, label))
 
 
@@ -142,7 +130,13 @@ def _store(collection: Collection, label: Label | None) -> Json:
     """Return the object of a vector store."""
     label = label or Label()
     details = current().collections.describe(collection.name)
-    counts = {"in_progress": 0, "completed": details.n_documents, "failed": 0, "cancelled": 0}
+    counts = {IN_PROGRESS: 0, COMPLETED: details.n_documents, FAILED: 0, CANCELLED: 0}
+    lease = current().collections.lease(collection)
+    try:
+        for status, n_files in count_unstored(lease.value.database).items():
+            counts[STATUS_OF.get(status, IN_PROGRESS)] += n_files
+    finally:
+        lease.release()
     has_work = any(details.jobs.get(status) for status in (JobStatus.enqueued, JobStatus.processing))
     return {
         "id": PREFIX + collection.id,
@@ -197,7 +191,7 @@ def _found(here: Service, result: SearchResult) -> Json:
     cited = metadata_of(result)
     return {
         "file_id": file_id_of(here.collection.id, result.document_id, result.source_path),
-        "filename": result.document_title,
+        "filename": name_of(result.source_path, result.document_title),
         "score": round(result.relevance, 4),
         "attributes": {
             **attributes_of(result.metadata),

@@ -1,4 +1,4 @@
-"""Objects of OpenAI's API: ids, attributes, times and pages."""
+"""Objects of OpenAI's API: ids, names, attributes, times and pages."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from shoal.engine import Engine
+from shoal.errors import NotFoundError
+from shoal.models.stored import StoredDocument
 from shoal_api.problems import ProblemError, field_problem
 
 T = TypeVar("T")
 
 UPLOADED = re.compile(r"(file-[0-9a-f]{24})/", re.ASCII)
 """What the source path of a document begins with that was uploaded as a file."""
+NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 OWN = "shoal_"
 """What the names of attributes begin with that a search adds."""
 CITED = (
@@ -39,6 +43,35 @@ def file_id_of(collection_id: str, document_id: int, source_path: str | None) ->
     """Return the id of a file: that of the upload, or of a document that came otherwise."""
     match = UPLOADED.match(source_path or "")
     return match[1] if match else f"file-{collection_id}-{document_id}"
+
+
+def filename_of(document: StoredDocument) -> str:
+    """Return the name of a file."""
+    return name_of(document.source_path, document.title)
+
+
+def name_of(source_path: str | None, title: str) -> str:
+    """Return the name of the file that a document was uploaded as; the title of any other."""
+    match = UPLOADED.match(source_path or "")
+    return (source_path or "")[match.end() :] if match else title
+
+
+def document_of_file(
+    library: Engine, file_id: str, collection_id: str | None = None
+) -> StoredDocument | None:
+    """Return the document of a file; None without one. `collection_id`: that of the library, where files
+    count that were not uploaded as such."""
+    if UPLOADED.match(f"{file_id}/"):
+        at_path = {"source_path": {"$prefix": f"{file_id}/"}}
+        return next(iter(library.documents.list(filter=at_path, limit=1).documents), None)
+    number = file_id.removeprefix(f"file-{collection_id}-")
+    if number == file_id or not NUMBER.fullmatch(number):
+        return None
+    try:
+        document = library.documents.get(int(number)).document
+    except NotFoundError:
+        return None
+    return None if UPLOADED.match(document.source_path or "") else document
 
 
 def attributes_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
