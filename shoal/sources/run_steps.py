@@ -28,6 +28,7 @@ from shoal.errors import (
     ShoalError,
     SourceError,
     StorageError,
+    UnreadableFileError,
 )
 from shoal.jobs.queue.queries import get_job
 from shoal.jobs.queue.submission import Upload, submit_delete
@@ -108,12 +109,14 @@ class _Run:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Content:
-    """What was read of an object: its bytes, or why there are none. `is_temporary`: another try may help."""
+    """What was read of an object: its bytes, or why there are none. `is_temporary`: another try may help;
+    `is_final`: none helps until the object changes."""
 
     row: Row
     data: bytes | None = None
     error: str | None = None
     is_temporary: bool = False
+    is_final: bool = False
 
 
 class Follower:
@@ -294,7 +297,8 @@ class Follower:
             except SourceError as error:
                 return _Content(row, error=str(error), is_temporary=error.is_temporary)
             except DocumentError as error:
-                return _Content(row, error=str(error))
+                is_final = not isinstance(error, UnreadableFileError)
+                return _Content(row, error=str(error), is_final=is_final)
 
         with ThreadPoolExecutor(READERS, thread_name_prefix="source") as pool:
             contents = list(pool.map(read, enumerate(group)))
@@ -324,6 +328,8 @@ class Follower:
             }
             if content.data is None:
                 run.n_failed += 1
+                if content.is_final:
+                    outcome |= {"stored_version": row["version"], "checksum": None}
                 read.append(outcome)
                 continue
             checksum = hashlib.sha256(content.data).hexdigest()
@@ -436,9 +442,11 @@ class Follower:
         with self._database.write() as transaction:
             failed = transaction.rows(rows.FAILED_ITEMS, {"job_id": run.job_id})
             source = transaction.first(rows.BY_ID, {"id": run.source_id})
-            url = SourceArguments.of_json(source["arguments"]).url.removeprefix("file://")
+            arguments = SourceArguments.of_json(source["arguments"])
+            # Without secrets: only paths are needed.
+            prefix = self._opened(Place(arguments.url, arguments.options), self._settings).source_path("")
             for row in failed:
-                name = (row["source_path"] or "").removeprefix(url).lstrip("/")
+                name = (row["source_path"] or "").removeprefix(prefix).lstrip("/")
                 values = {"source_id": run.source_id, "name": name, "error": row["error"]}
                 values["is_canceled"] = int(row["status"] == ItemStatus.canceled)
                 run.n_failed += transaction.execute(rows.SET_ERROR, values)

@@ -272,7 +272,7 @@ class Sources:
     def _store(self, row: Row) -> Store:
         """The store of a source, for its source paths; its secrets are not read."""
         arguments = SourceArguments.of_json(row["arguments"])
-        return self._opened(Place(arguments.url), self._settings)
+        return self._opened(Place(arguments.url, arguments.options), self._settings)
 
 
 def _source(snapshot: Snapshot, row: Row) -> Source:
