@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from shoal.conversion.folder_listing import EVERYTHING, Selection
 from shoal.errors import InvalidFieldError
@@ -99,6 +99,12 @@ def _open_files(place: Place, settings: Settings) -> Store:
     return FileSystemStore(place)
 
 
+def _open_repository(place: Place, settings: Settings) -> Store:
+    from shoal.sources.git_repositories import GitStore
+
+    return GitStore(place, settings)
+
+
 _NONE: frozenset[str] = frozenset()
 KINDS: Mapping[str, StoreKind] = {
     "file": StoreKind(_NONE, _NONE, _open_folder),
@@ -112,6 +118,9 @@ KINDS: Mapping[str, StoreKind] = {
         _open_files,
     ),
     "sftp": StoreKind(frozenset({"port", "username"}), frozenset({"password"}), _open_files),
+    "git+https": StoreKind(frozenset({"branch", "username"}), frozenset({"token"}), _open_repository),
+    "git+ssh": StoreKind(frozenset({"branch", "username"}), _NONE, _open_repository),
+    "git+file": StoreKind(frozenset({"branch"}), _NONE, _open_repository),
     "memory": StoreKind(_NONE, _NONE, _open_files),
 }
 """Kinds by the scheme of their address. `memory`: the memory of this process, for trials."""
@@ -140,13 +149,13 @@ def checked_url(url: object) -> str:
         raise InvalidFieldError("url", "must not contain a user name or password; give them as secrets")
     if parts.query or parts.fragment:
         raise InvalidFieldError("url", "must not have a part after ? or #")
+    if parts.scheme in ("file", "git+file") and (parts.netloc or not parts.path.startswith("/")):
+        raise InvalidFieldError("url", "must have three slashes after file:, as in file:///srv/texts")
     if parts.scheme == "file":
-        if parts.netloc:
-            raise InvalidFieldError("url", "must have three slashes after file:, as in file:///srv/texts")
         return f"file://{os.path.normpath(parts.path)}"
-    if not parts.netloc and parts.scheme != "memory":
+    if not parts.netloc and parts.scheme not in ("memory", "git+file"):
         raise InvalidFieldError("url", f"must name what is followed, as in {parts.scheme}://NAME/FOLDER")
-    if ".." in parts.path.split("/"):
+    if ".." in unquote(parts.path).split("/"):
         raise InvalidFieldError("url", "must not contain ..")
     return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
 
@@ -183,9 +192,12 @@ def check_allowed(field_name: str, url: str, settings: Settings) -> None:
 
 
 def _real(url: str) -> str:
-    """Return an address by which two can be compared: that of a folder without symbolic links."""
-    scheme, _, path = url.partition("://")
-    return f"file://{os.path.realpath(path)}" if scheme == "file" else url.rstrip("/")
+    """Return an address by which two can be compared: that of this machine without symbolic links."""
+    scheme, _, path = url.rstrip("/").partition("://")
+    if scheme not in ("file", "git+file"):
+        return url.rstrip("/")
+    path, mark, folder = (path or "/").partition("//") if scheme == "git+file" else (path or "/", "", "")
+    return f"{scheme}://{os.path.realpath(path)}{mark}{folder}"
 
 
 def open_store(place: Place, settings: Settings) -> Store:
