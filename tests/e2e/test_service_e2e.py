@@ -200,7 +200,7 @@ def test_killed_child_processes_are_restarted(
     assert service.log.read_text().count("was killed by SIGKILL; restart in") == 2
 
 
-def test_several_api_processes_answer_as_one_service(tmp_path: Path) -> None:
+def test_several_api_processes_answer_as_one_service_until_ctrl_c(tmp_path: Path) -> None:
     service = Service(tmp_path, SHOAL_API_PROCESSES="2")
     try:
         children = descendants(service.process.pid, direct=True)
@@ -216,8 +216,13 @@ def test_several_api_processes_answer_as_one_service(tmp_path: Path) -> None:
         until(lambda: "was killed by SIGKILL; restart in" in service.log.read_text())
         until(service.is_ready)
         assert searches_counted(service.url) == n_searches
+        started = descendants(service.process.pid)
     finally:
-        assert service.stop() == 0
+        code = service.stop(signal.SIGINT)
+    assert code == 0
+    assert "stopping; work in progress is finished first" in service.log.read_text()
+    until(lambda: not any(is_alive(pid) for pid in started))
+    assert "Traceback" not in service.log.read_text()
 
 
 def searches_counted(url: str) -> float:
@@ -227,22 +232,6 @@ def searches_counted(url: str) -> float:
         lines = client.get(f"{url}/metrics").text.splitlines()
     counts = [line.rsplit(" ", 1)[1] for line in lines if line.startswith("shoal_search_seconds_count")]
     return sum(map(float, counts))
-
-
-def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
-    service = Service(tmp_path)
-    started = descendants(service.process.pid)
-    assert service.stop(signal.SIGINT) == 0
-    assert "stopping; work in progress is finished first" in service.log.read_text()
-    until(lambda: not any(is_alive(pid) for pid in started))
-    assert "Traceback" not in service.log.read_text()
-
-
-def test_all_processes_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
-    service = Service(tmp_path)
-    started = descendants(service.process.pid)
-    service.stop(signal.SIGKILL)
-    until(lambda: not any(is_alive(pid) for pid in started))
 
 
 def test_taken_port_is_an_error(tmp_path: Path) -> None:
@@ -300,3 +289,10 @@ def test_demo_runs_to_its_end(tmp_path: Path) -> None:
         assert f"\n{name}  " in result.stdout, name
     assert "The service has stopped" in result.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_all_processes_end_when_the_supervisor_is_killed(service: Service) -> None:
+    """The last test of the shared service."""
+    started = descendants(service.process.pid)
+    service.stop(signal.SIGKILL)
+    until(lambda: not any(is_alive(pid) for pid in started))
