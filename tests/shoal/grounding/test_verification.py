@@ -219,24 +219,24 @@ def test_comparing_too_much_is_an_error(engine: Engine) -> None:
     "text",
     [
         "a [1]. " * 4_900,
-        "[1]" * 300_000,
-        "[" * 1_000_000,
-        "[1, " * 250_000,
+        "[1]" * 30_000,
+        "[" * 100_000,
+        "[1, " * 25_000,
         "9" * 1_000_000,
-        '"' * 1_000_000,
-        "“a b c " * 140_000,
-        "A" * 1_000_000,
-        "- " * 500_000,
-        " ".join(f"w{n}x [1]" for n in range(80_000)),
-        "not " * 250_000,
-        "two hundred and " * 60_000,
+        '"' * 100_000,
+        "“a b c " * 14_000,
+        "A" * 100_000,
+        "- " * 50_000,
+        " ".join(f"w{n}x [1]" for n in range(8_000)),
+        "not " * 25_000,
+        "two hundred and " * 6_000,
     ],
 )
 def test_a_hostile_text_is_rejected_or_refused(engine: Engine, text: str) -> None:
     references = [{"chunk_id": chunk(engine, "species")}]
     references += [{"chunk_id": n} for n in range(10, MAX_REFERENCES + 9)]
     try:
-        verification = engine.verify(text[:1_000_000], references=references)
+        verification = engine.verify(text, references=references)
     except QueryError as error:
         assert error.field == "text"  # noqa: PT017 - one of two outcomes
     else:
