@@ -18,6 +18,7 @@ import os
 import random
 import subprocess
 import sys
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ SYLLABLES = (
 )
 SHARED = "The tide reaches the harbour twice a day, and the whale follows the runners of the orchard."
 
+FORMS = ("The form is for the orchard and the whale.", "The form is for the judge and the verdict.")
+
 
 def word(chance: random.Random) -> str:
     """Return a made-up word."""
@@ -83,8 +86,23 @@ def document(number: int, rights: dict[str, Any], owner: str, chance: random.Ran
     }
 
 
-def fill(engine: Engine, n: int, chance: random.Random) -> None:
-    """Store documents, notes, pins, synonyms and a saved search."""
+def mail(path: Path, owner: str, chance: random.Random) -> None:
+    """Write a mail with two attachments: one with a secret, and one that other mails have, too."""
+    name, rare = word(chance).title(), word(chance)
+    written = EmailMessage()
+    written["From"], written["To"] = f"{name}@example.org", f"{owner}@example.org"
+    written["Subject"] = f"Keys of {name}"
+    written.set_content(
+        f"Dear {owner}, {name} keeps the key of the {rare} in the harbour. {sentence(chance)}"
+    )
+    secret = f"The code of {name} is KX-{chance.randrange(10**4, 10**5)}. {sentence(chance)}"
+    written.add_attachment(secret, filename=f"{rare}.txt")
+    written.add_attachment(chance.choice(FORMS), filename=f"form of {rare}.txt")
+    path.write_bytes(written.as_bytes())
+
+
+def fill(engine: Engine, folder: Path, n: int, chance: random.Random) -> None:
+    """Store documents, mails in a folder, notes, pins, synonyms and a saved search."""
     documents = []
     for number in range(n):
         for owner in TENANTS:
@@ -101,6 +119,10 @@ def fill(engine: Engine, n: int, chance: random.Random) -> None:
             documents.append(document(number, rights, owner, chance))
     documents += [{"title": "Tides", "content": SHARED, "allow": ["user:ann"]}]
     ids = [result.id for result in engine.ingest_many(documents)]
+    for number in range(n):
+        owner, path = chance.choice(TENANTS), folder / f"mail {number}.eml"
+        mail(path, owner, chance)
+        engine.ingest_file(path, source_path=path.name, allow=[f"user:{owner}"])
     for owner in TENANTS:
         notes = engine.notes.of(owner)
         for _ in range(6):
@@ -165,7 +187,7 @@ def main() -> None:
         association_min=0.2,
     )
     with Engine(settings=settings) as engine:
-        fill(engine, given.documents, random.Random(given.seed))
+        fill(engine, given.folder, given.documents, random.Random(given.seed))
         (given.folder / "secrets.json").write_text(json.dumps(secrets_of(engine), indent=1))
     private, public = new_pair()
     catalog = Catalog(settings)
