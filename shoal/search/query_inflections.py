@@ -8,10 +8,11 @@ English has no stop words of it, and no reefs, which are of English words.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lagoon.tokens import fold
-from shoal.index.matching import IndexTerm, count_roughly, find
+from shoal.index.index import Index
+from shoal.index.matching import IndexTerm, Matches, PartMatches, count_roughly, find
 from shoal.search.across_languages import languages_with_words, with_translations
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, Term, parse_query
@@ -67,12 +68,23 @@ def languages_of_library(library: LibraryIndex) -> tuple[str, ...]:
     cached = library.index.cached
     found: tuple[str, ...] | None = cached.get(languages_of_library)
     if found is None:
-        codes = [code for code in LANGUAGES if code != ENGLISH]
-        matches = find(library.index, [IndexTerm((language_mark(code),)) for code in codes])
-        counts = {code: each.n_chunks for code, each in zip(codes, matches, strict=True) if each.n_chunks}
+        marks = _marks_of(library.index.whole or library.index)
+        counts = {code: Matches(library.index, parts).n_chunks for code, parts in marks.items()}
+        codes = [code for code, n in counts.items() if n]
         if sum(counts.values()) < library.n_chunks:
-            counts[ENGLISH] = library.n_chunks
-        cached[languages_of_library] = found = tuple(sorted(counts))
+            codes.append(ENGLISH)
+        cached[languages_of_library] = found = tuple(sorted(codes))
+    return found
+
+
+def _marks_of(index: Index) -> Mapping[str, Sequence[PartMatches]]:
+    """Return the passages of each language but English; viewers share them."""
+    found: Mapping[str, Sequence[PartMatches]] | None = index.cached.get(_marks_of)
+    if found is None:
+        codes = [code for code in LANGUAGES if code != ENGLISH]
+        matches = find(index, [IndexTerm((language_mark(code),)) for code in codes])
+        found = {code: each.parts for code, each in zip(codes, matches, strict=True) if each.n_chunks}
+        index.cached[_marks_of] = found
     return found
 
 
