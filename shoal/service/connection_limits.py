@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from shoal.settings import Settings
 from shoal.support.byte_units import KIB, MIB
+from shoal.support.search_tokens import MAX_BYTES as MAX_TOKEN
 
 HEAD_SECONDS = 20.0
 """Limit from the first byte of a request to the end of its head, which fits into one or two packets."""
@@ -148,10 +149,17 @@ MAX_HEADERS = 64
 MAX_HEADER = 8190
 """Most bytes of the request line and of one header, and most headers. Longer queries belong in the body of a
 POST."""
+AUTHORIZATION = b"authorization"
+MAX_AUTHORIZATION = len(AUTHORIZATION) + len(" Bearer ") + MAX_TOKEN
+"""The same of the header that holds a search token."""
 MAX_HEAD = 64 * KIB
 
-ONCE = (b"host", b"transfer-encoding", b"content-length", b"authorization")
+ONCE = (b"host", b"transfer-encoding", b"content-length", AUTHORIZATION)
 """Headers that may occur only once. Proxies and servers choose differently among several."""
+
+
+def _most_of(name: bytes) -> int:
+    return MAX_AUTHORIZATION if name.lower() == AUTHORIZATION else MAX_HEADER
 
 
 def status_of_head(line_bytes: int, headers: Sequence[tuple[bytes, bytes]]) -> int | None:
@@ -164,7 +172,7 @@ def status_of_head(line_bytes: int, headers: Sequence[tuple[bytes, bytes]]) -> i
     """
     if line_bytes > MAX_LINE:
         return 414
-    if len(headers) > MAX_HEADERS or any(len(name) + len(value) > MAX_HEADER for name, value in headers):
+    if len(headers) > MAX_HEADERS or any(len(name) + len(value) > _most_of(name) for name, value in headers):
         return 431
     names = Counter(name.lower() for name, _ in headers)
     return 400 if any(names[name] > 1 for name in ONCE) else None

@@ -17,6 +17,7 @@ from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.opening import open_database
 from shoal.support.clock import timestamp
+from shoal.support.search_tokens import MAX_BYTES
 from shoal_api.problems import code_of_status
 
 THREADS, STREAMS = 1, 6
@@ -135,6 +136,10 @@ REFUSED = {
         b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 9000 + b"\r\n\r\n",
         431,
     ),
+    "a token without an end": (
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + b"a" * 40_000 + b"\r\n\r\n",
+        431,
+    ),
     "headers without an end": (
         b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * 65 + b"\r\n",
         431,
@@ -170,6 +175,12 @@ def test_malformed_request_returns_a_problem_response(service: Running, name: st
     assert problem["detail"]
     assert problem["code"] == code_of_status(status)
     assert problem["trace_id"].encode() in head
+
+
+def test_the_longest_token_is_read(service: Running) -> None:
+    with service.connect() as connection:
+        connection.sendall(request("GET /health", b"", f"Authorization: Bearer {'a' * MAX_BYTES}"))
+        assert read_response(connection).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize(
