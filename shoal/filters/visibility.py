@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+import itertools
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +40,7 @@ class Viewer:
 
     principals  besides everyone
     filter      that documents must meet, too; over fields of documents
-    hidden      keys of the metadata that are not shown, searched or counted
+    hidden      keys of the metadata that are not shown, searched or counted; points lead into nested objects
     owner       of notes that may be read, if any; it says nothing of documents, so that viewers who differ in
                 it alone are equal
     """
@@ -56,7 +57,20 @@ class Viewer:
 
     def shown(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return metadata without the hidden keys."""
-        return {key: value for key, value in metadata.items() if key not in self.hidden}
+        shown: Mapping[str, Any] = _without(metadata, self.hidden)
+        return shown
+
+
+def _without(value: Any, hidden: Collection[str]) -> Any:
+    if isinstance(value, list):
+        return [_without(each, hidden) for each in value]
+    if not isinstance(value, Mapping) or not hidden:
+        return value
+    return {
+        key: _without(each, [name.removeprefix(f"{key}.") for name in hidden if name.startswith(f"{key}.")])
+        for key, each in value.items()
+        if key not in hidden
+    }
 
 
 def visible_documents(
@@ -124,7 +138,7 @@ class VisibleTable(DocumentTable):
         return self._whole.rows_of(segment)
 
     def _check(self, field: Field) -> None:
-        if field.path and field.path[0] in self._hidden:
+        if any(name in self._hidden for name in itertools.accumulate(field.path, "{}.{}".format)):
             raise FilterError(f"this token may not use the key {field.text[:60]} of the metadata")
         if not field.path and MADE_OF.get(field.name) in self._hidden:
             raise FilterError(f"this token may not use {field.name}, which is made of a hidden key")

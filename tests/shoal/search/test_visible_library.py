@@ -177,6 +177,21 @@ def test_hidden_keys_are_not_shown_searched_or_counted(engine: Engine) -> None:
     assert found(engine, viewer(tree="salary > 8", hidden=("salary",))) == set()
 
 
+def test_hidden_keys_may_be_nested(engine: Engine) -> None:
+    metadata = {
+        "author": [{"name": "Ada", "pay": {"net": 7}}, {"pay": {"net": 8}}, "Eve"],
+        "x.y": 1,
+        "x": {"y": 2, "z": 3},
+    }
+    engine.ingest(content=LAVA, metadata=metadata)
+    seen = engine.seen_by(viewer(hidden=("author.pay", "x.y")))
+    (result,) = seen.search("lava", filter='author.name = "Ada" AND x.z = 3 AND author EXISTS').results
+    assert result.metadata == {"author": [{"name": "Ada"}, {}, "Eve"], "x": {"z": 3}}
+    for key in ("author.pay", "author.pay.net", "x.y", '"x.y"', 'metadata."author".pay."net"'):
+        with pytest.raises(FilterError, match="may not use the key"):
+            seen.search("lava", filter=f"{key} > 0")
+
+
 def test_hidden_links_take_no_place_from_visible_ones(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
