@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 from shoal.declared.documents import DocumentFields
 from shoal.declared.filters import SearchFilters
 from shoal.declared.search import RankingArguments, SearchArguments
-from shoal.errors import FilterError, QueryError
+from shoal.errors import FilterError, IndexBehindError, QueryError
 from shoal.library.library import Library, make_settings
 from shoal.models.documents import DocumentDraft, IngestResult, UrlDraft
 from shoal.models.files import FileDraft
@@ -627,6 +628,15 @@ class Engine:
         self.database.check_usable()
 
 
+@contextmanager
+def _uncounted() -> Iterator[None]:
+    """Do not say how many documents an index lacks."""
+    try:
+        yield
+    except IndexBehindError as error:
+        raise IndexBehindError(None, error.seconds) from None
+
+
 class _VisibleEngine(Engine):
     """What a viewer sees of a library."""
 
@@ -637,7 +647,6 @@ class _VisibleEngine(Engine):
         self._whole = whole
         # What says nothing of documents.
         self._log_query = whole._log_query  # type: ignore[method-assign]
-        self.await_written, self.check_index = whole.await_written, whole.check_index  # type: ignore[method-assign]
 
     def __getattr__(self, name: str) -> Any:
         # Engines have a database, which has everything.
@@ -652,6 +661,14 @@ class _VisibleEngine(Engine):
     @functools.cached_property
     def notes(self) -> VisibleNotes:  # type: ignore[override]
         return self._whole.notes.seen_by(self._visible.index.viewer.owner)
+
+    def check_index(self) -> None:
+        with _uncounted():
+            self._whole.check_index()
+
+    def await_written(self, token: str) -> None:
+        with _uncounted():
+            self._whole.await_written(token)
 
     def suggest(self, q: str, *, limit: int = 8) -> Suggestions:
         return self._visible.suggest(q, limit)

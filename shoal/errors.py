@@ -381,12 +381,15 @@ class DamagedIndexError(StorageError, code="index_damaged"):
 
 
 class IndexBehindError(StorageError, code="index_behind"):
-    """The index of this machine is behind the library by more than SHOAL_INDEX_LAG_SECONDS."""
+    """The index of this machine is behind the library by more than SHOAL_INDEX_LAG_SECONDS.
 
-    def __init__(self, n_documents: int, seconds: float) -> None:
-        super().__init__(
-            f"the index of this machine is {seconds:.0f} s behind ({n_documents:,} documents); try again"
-        )
+    `n_documents`: None for who may not know how many documents there are.
+    """
+
+    def __init__(self, n_documents: int | None, seconds: float) -> None:
+        counted = "" if n_documents is None else f" ({n_documents:,} documents)"
+        super().__init__(f"the index of this machine is {seconds:.0f} s behind{counted}; try again")
+        self.seconds = seconds
 
 
 class ReplicaBehindError(StorageError, code="replica_behind"):

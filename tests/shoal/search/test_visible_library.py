@@ -11,7 +11,7 @@ from fake_scorer import FakeScorer
 from teaching_texts import about
 
 from shoal.engine import Engine
-from shoal.errors import FilterError, NotFoundError, QueryError, RestrictedError
+from shoal.errors import FilterError, IndexBehindError, NotFoundError, QueryError, RestrictedError
 from shoal.filters.parsing import make_filter
 from shoal.filters.visibility import Viewer
 from shoal.index.matching import count_roughly
@@ -212,6 +212,19 @@ def test_hidden_links_take_no_place_from_visible_ones(
     assert [each.id for each in engine.documents.get(child).parents] == ids[:2]
     assert [each.id for each in seen.documents.get(child).parents] == ids[2:]
     assert [each.id for each in seen.documents.get(ids[3]).attachments] == [ids[2], child]
+
+
+def test_how_many_documents_an_index_lacks_is_not_said(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def behind(*_: str) -> None:
+        raise IndexBehindError(17, 40.0)
+
+    seen = engine.seen_by(viewer())
+    for name, given in (("check_index", ()), ("await_written", ("1",))):
+        monkeypatch.setattr(engine, name, behind)
+        with pytest.raises(IndexBehindError, match="40 s behind; try again"):
+            getattr(seen, name)(*given)
 
 
 def test_rights_of_documents_are_not_shown(engine: Engine) -> None:
