@@ -54,6 +54,7 @@ class Passage:
 
     `metadata` can be serialized as JSON. It has the citation of the result, with `start_line` and `end_line`
     of `text`; `place`, its place in the original file in words, or None; `score`, and `scores` by signal;
+    `why` it is a result, in one sentence;
     `labels`, the names of the reefs that it is about; `reefs`,
     those of the shared reefs that are reasons; `relevance`, `matched_terms` and `term_coverage`;
     `spans`, the `[start_char, end_char)` of the document that `text` consists of; `document_metadata`, the
@@ -191,6 +192,7 @@ def _passage(group: Sequence[SearchResult], trace_id: str) -> Passage:
         "place": best.place.label if best.place else None,
         "score": best.match_score,
         "scores": dataclasses.asdict(best.scores),
+        "why": best.why,
         "labels": _distinct(label.reef_name for result in group for label in result.labels),
         "reefs": _distinct(
             reef.reef_name for result in group for reef in result.shared_reefs or () if reef.is_reason

@@ -71,6 +71,7 @@ def test_passage_has_its_citation_and_scores(searcher: Engine | Client) -> None:
     assert metadata["matched_terms"] == ["lava", "ash"]
     assert metadata["provenance"] == ["lexical", "reef"]
     assert metadata["term_coverage"] == pytest.approx(1.0)
+    assert metadata["why"].startswith("holds ")
     assert 0.5 < metadata["relevance"] == passage.relevance < 1.0
     assert not find_passages(searcher, "lava and ash", {"min_relevance": 1.0})
     assert metadata["trace_id"]
