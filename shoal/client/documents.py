@@ -268,11 +268,12 @@ class Adding(Following):
         version: str | None = None,
         timeout: float | None = None,
     ) -> Flow[Stored]:
-        """Change `title`, `tags`, `metadata`, `allow` or `deny` of a document, and wait until that is stored.
+        """Change `title`, `tags`, `metadata`, `language`, `allow` or `deny` of a document, and wait until
+        that is stored.
 
-        None empties a field. `version`: the `ETag` of the document, so that only this version is changed.
-        Raises NotFoundError, InvalidError, ConflictError while a job replaces the document, and ClientError
-        if it has another version.
+        None empties a field, and lets the language be detected. `version`: its `ETag`, so that
+        only this version is changed. Raises NotFoundError, InvalidError, ConflictError while a job replaces
+        the document, and ClientError if it has another version.
         """
         headers = {} if version is None else {"If-Match": version}
         given = {"document_id": document_id}

@@ -126,7 +126,7 @@ def make_draft(
         chunk_tokens=chunk_tokens,
         passages=passages,
         rights=checked_rights(fields.get("allow"), fields.get("deny")),
-        language=_checked_language(fields),
+        language=checked_language(fields.get("language")),
     )
 
 
@@ -210,7 +210,7 @@ def make_file_draft(
         metadata=checked_metadata(fields.get("metadata"), settings),
         chunk_tokens=_checked_chunk_tokens(fields, settings),
         rights=checked_rights(fields.get("allow"), fields.get("deny")),
-        language=_checked_language(fields),
+        language=checked_language(fields.get("language")),
     )
 
 
@@ -234,13 +234,12 @@ def make_url_draft(url: str, *, settings: Settings, **fields: Unpack[DocumentFie
         metadata=checked_metadata(fields.get("metadata"), settings),
         chunk_tokens=_checked_chunk_tokens(fields, settings),
         rights=checked_rights(fields.get("allow"), fields.get("deny")),
-        language=_checked_language(fields),
+        language=checked_language(fields.get("language")),
     )
 
 
-def _checked_language(fields: DocumentFields) -> str | None:
-    """Return the code of a language that is given, None to detect it."""
-    given = fields.get("language")
+def checked_language(given: object) -> str | None:
+    """Return the code of a language that is given, None to detect it. Raises InvalidFieldError."""
     if given is None:
         return None
     if not isinstance(given, str) or not is_language_code(given):

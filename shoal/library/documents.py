@@ -329,11 +329,12 @@ class Documents:
         return stored
 
     def change(self, document_id: int, *, version: str | None = None, **changes: Any) -> IngestResult:
-        """Change `title`, `tags`, `metadata`, `allow` or `deny` of a document, if it has this version.
+        """Change `title`, `tags`, `metadata`, `language`, `allow` or `deny` of a document, if it has this
+        version.
 
-        None empties a list or an object; `allow=None` is what the collection says. Only a new title is
-        scored, with the same chunks. Raises NotFoundError, InvalidFieldError, VersionConflictError, and
-        JobStateError while a job replaces the document.
+        None empties a list or an object; `allow=None` is what the collection says, and `language=None` what
+        is detected. Only a new title or language is scored, with the same chunks. Raises NotFoundError,
+        InvalidFieldError, VersionConflictError, and JobStateError while a job replaces the document.
         """
         from shoal.jobs.stages.field_changes import change_fields
 
@@ -353,9 +354,9 @@ class Documents:
         """Give a document new content under its id.
 
         Fields that are missing or None stay as stored; chunks with the same text keep their ids. A search
-        sees either the old document or the new one. If content, title and format are the same, nothing is
-        scored. Raises NotFoundError, DuplicateContentError if another document has this content, or another
-        DocumentError; the document then stays as it was."""
+        sees either the old document or the new one. If content, title, format and language are the same,
+        nothing is scored. Raises NotFoundError, DuplicateContentError if another document has this content,
+        or another DocumentError; the document then stays as it was."""
         from shoal.jobs.stages.replace import new_content
 
         document_id = checked_id("document", document_id)

@@ -71,7 +71,10 @@ AT_PATH = "SELECT id FROM documents WHERE source_path = :source_path ORDER BY id
 HASH_OF = "SELECT content_hash FROM documents WHERE id = :document_id"
 DISCOUNT_OBSERVED = COUNT_OBSERVED.replace("stored = 1", "stored = 0").format(documents=":document_id")
 # The columns that the chunks of a document depend on.
-IDENTITY = "SELECT content_hash, title, format FROM documents WHERE id = :document_id"
+IDENTITY = """
+    SELECT content_hash, title, format, CASE WHEN is_language_given = 1 THEN language END
+    FROM documents WHERE id = :document_id
+"""
 CHUNK_TEXTS = "SELECT id, text FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
 HEAD = "SELECT source_path, metadata, rights FROM documents WHERE id = :document_id"
 UPDATE_HEAD = """
@@ -377,9 +380,9 @@ def content_hash_of(snapshot: Snapshot, document_id: int) -> str | None:
     return content_hash
 
 
-def identity(snapshot: Snapshot, document_id: int) -> tuple[str, str, str] | None:
-    """Read the SHA-256 (hex) of the content, the title and the format of a document; None if it does not
-    exist."""
+def identity(snapshot: Snapshot, document_id: int) -> tuple[str, str, str, str | None] | None:
+    """Read the SHA-256 (hex) of the content, the title, the format and the given language of a document; None
+    if it does not exist."""
     row = snapshot.first(IDENTITY, {"document_id": document_id})
     return None if row is None else tuple(row)
 

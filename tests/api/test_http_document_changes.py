@@ -38,6 +38,21 @@ def test_fields_are_changed_at_once_and_others_stay(
     assert client.get(f"{DOCUMENTS}?filter=year%20%3D%202").get_json()["total"] == 0
 
 
+def test_a_corrected_language_is_a_job(
+    client: FlaskClient, store: Store, worker: Worker, engine: Engine
+) -> None:
+    document_id = store(VOLCANO, title="Fire", tags=["a"])
+    address = f"{DOCUMENTS}/{document_id}"
+    for given, language in (("de", "de"), (None, "en")):
+        assert client.patch(address, json={"language": given}).status_code == 202
+        worker.work()
+        document = client.get(address).get_json()
+        assert (document["language"], document["tags"]) == (language, ["a"])
+        assert {chunk.language for chunk in engine.documents.chunks(document_id).chunks} == {language}
+    assert client.patch(address, json={"language": None}).status_code == 200
+    assert_problem(client.patch(address, json={"language": "German"}), 422)
+
+
 def test_a_new_title_is_scored_and_chunks_keep_their_ids(
     client: FlaskClient, store: Store, worker: Worker, engine: Engine
 ) -> None:

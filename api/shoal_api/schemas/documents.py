@@ -85,11 +85,12 @@ ChangesSchema = schema_of(
             ("title", fields.String),
             ("tags", functools.partial(fields.List, fields.String())),
             ("metadata", fields.Dict),
+            ("language", fields.String),
             ("allow", functools.partial(fields.List, fields.String())),
             ("deny", functools.partial(fields.List, fields.String())),
         )
     },
-    "Changes of a document. What is left out stays; null empties it.",
+    "Changes of a document. What is left out stays; null empties it, and lets the language be detected.",
 )
 
 

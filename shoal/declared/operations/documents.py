@@ -236,19 +236,19 @@ class OtherDocumentOperations:
     @patch(
         DOCUMENT,
         Needed.write,
-        about="Changed (also with `Prefer: wait` for a new title)",
+        about="Changed (also with `Prefer: wait` for a new title or language)",
         fails=(404, 412),
         conflict="A job replaces the document",
     )
     def change_document(self, document_id: int) -> Stored:
-        """Change the title, tags, metadata or rights of a document, without its text
+        """Change the title, tags, metadata, language or rights of a document, without its text
 
         Members that are left out stay. Null empties a list or an object; for `allow` it means what the
-        collection says of documents without rights. With `If-Match` and the `ETag` of `GET
-        /documents/{document_id}`, a document that has changed since returns 412.
+        collection says of documents without rights, and for `language` that it is detected. With `If-Match`
+        and the `ETag` of `GET /documents/{document_id}`, a document that has changed since returns 412.
 
-        Tags, metadata and rights are stored at once. A new title is scored: the response is then 202 with a
-        job, as for new content, and chunks keep their ids.
+        Tags, metadata and rights are stored at once. A new title or language is scored: the response
+        is then 202 with a job, as for new content, and chunks keep their ids.
         """
 
     @post(

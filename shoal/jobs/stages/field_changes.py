@@ -1,8 +1,8 @@
-"""Changes of the fields of a stored document: its title, tags, metadata and rights, without its text.
+"""Changes of the fields of a document: its title, tags, metadata, language and rights, without its text.
 
 Tags, metadata and rights are no part of any score, so they are stored at once, in one transaction. A title
-is: its words are scored with every passage. So a new title becomes a replacement of the same text, whose
-chunks keep their ids.
+and a language are: the words of a title are scored with every passage, and a language says how words are
+read. So a new one becomes a replacement of the same text, whose chunks keep their ids.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from shoal.errors import InvalidFieldError, JobStateError, NotFoundError, VersionConflictError
-from shoal.formats.drafts import checked_metadata, checked_rights, checked_tags, checked_title
+from shoal.formats.drafts import (
+    checked_language,
+    checked_metadata,
+    checked_rights,
+    checked_tags,
+    checked_title,
+)
 from shoal.jobs.stages.replace import is_being_replaced_in
 from shoal.models.documents import DocumentDraft
 from shoal.settings import Settings
@@ -20,7 +26,7 @@ from shoal.storage import document_queries, document_writer
 from shoal.storage.database import Database
 from shoal.support.clock import timestamp_at
 
-FIELDS = frozenset({"title", "tags", "metadata", "allow", "deny"})
+FIELDS = frozenset({"title", "tags", "metadata", "language", "allow", "deny"})
 
 
 def change_fields(
@@ -30,11 +36,12 @@ def change_fields(
     changes: Mapping[str, Any],
     versions: frozenset[str] | None = None,
 ) -> DocumentDraft | None:
-    """Store changes of fields; None is an empty list or object, and for `allow` what the collection says.
+    """Store changes of fields; None is an empty list or object, for `allow` what the collection says, and for
+    `language` the one that is detected.
 
     `versions`: of which the document must have one; None: any. Returns the document to be scored again if its
-    title changes; nothing is stored then. Raises NotFoundError, InvalidFieldError, VersionConflictError, and
-    JobStateError while a job replaces the document.
+    title or language changes; nothing is stored then. Raises NotFoundError, InvalidFieldError,
+    VersionConflictError, and JobStateError while a job replaces the document.
     """
     if unknown := sorted(changes.keys() - FIELDS):
         raise InvalidFieldError(unknown[0][:40], "cannot be changed without the text")
@@ -59,9 +66,13 @@ def change_fields(
         rights = checked_rights(allow, deny)
         tags, metadata = given.get("tags", stored.tags), given.get("metadata", stored.metadata)
         title = checked_title(given["title"], settings) if "title" in given else stored.title
-        if title != stored.title:
+        of_stored = stored.language if stored.is_language_given else None
+        language = checked_language(given["language"]) if "language" in given else of_stored
+        if title != stored.title or language != of_stored:
             draft = document_queries.get_draft(transaction, document_id)
-            return dataclasses.replace(draft, title=title, tags=tuple(tags), metadata=metadata, rights=rights)
+            return dataclasses.replace(
+                draft, title=title, tags=tuple(tags), metadata=metadata, rights=rights, language=language
+            )
         now = timestamp_at(transaction.now())
         document_writer.change_fields(
             transaction, document_id, tags=tuple(tags), metadata=metadata, rights=rights, now=now

@@ -72,7 +72,8 @@ def stored_fields(stored: StoredDocument, fields: DocumentFields, *names: str) -
 
 
 def update_without_scoring(database: Database, document_id: int, draft: DocumentDraft) -> bool:
-    """Update the fields of a document that has the draft's content, title and format; False if it differs.
+    """Update the fields of a document that has the draft's content, title, format and language; False if it
+    differs.
 
     Raises DocumentGoneError, or DuplicateContentError if another document has the content. Returns False
     while a replacement of either document is open."""
@@ -103,15 +104,20 @@ def is_being_replaced_in(snapshot: Snapshot, document_id: int | None) -> bool:
     return bool(snapshot.value(statements.IS_BEING_REPLACED, key))
 
 
-def _is_settled(snapshot: Snapshot, document_id: int, draft: DocumentDraft) -> bool:
-    """Whether a document has the draft's content, title and format. Raises like `update_without_scoring`."""
+def _is_settled(
+    snapshot: Snapshot, document_id: int, draft: DocumentDraft, *, keeps_language: bool = False
+) -> bool:
+    """Whether a document has the draft's content, title, format and given language; with `keeps_language`, a
+    draft without one may have any. Raises like `update_without_scoring`."""
     identity = document_writer.identity(snapshot, document_id)
     if identity is None:
         raise DocumentGoneError(document_id)
     holder = document_writer.find_by_hash(snapshot, draft.content_hash)
     if holder not in (None, document_id):
         raise DuplicateContentError(holder)
-    return identity == (draft.content_hash, draft.title, draft.format.value)
+    *own, language = identity
+    is_same_language = draft.language == language or (keeps_language and draft.language is None)
+    return is_same_language and own == [draft.content_hash, draft.title, draft.format.value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,9 +273,9 @@ def _replaced_by(snapshot: Snapshot, item: WorkItem) -> int | None:
 
 
 def _is_unchanged(snapshot: Snapshot, document_id: int, item: WorkItem) -> bool:
-    """Whether a document has an item's content, title and format, and the places of its file. Raises like
-    `update_without_scoring`."""
-    if not _is_settled(snapshot, document_id, item.head):
+    """Whether a document has an item's content, title, format and language, and the places of its file.
+    Raises like `update_without_scoring`."""
+    if not _is_settled(snapshot, document_id, item.head, keeps_language=item.by_path):
         return False
     file = _file_of(snapshot, item)
     if file is None:

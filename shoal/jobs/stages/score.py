@@ -403,9 +403,9 @@ class Rescoring(ItemHandler):
 
 
 def _is_still(transaction: Transaction, document_id: int, scored: ScoredDocument) -> bool:
-    """Whether a document still has the content that was scored."""
+    """Whether a document still has the content and language that were scored."""
     draft = scored.draft
-    identity = (draft.content_hash, draft.title, draft.format.value)
+    identity = (draft.content_hash, draft.title, draft.format.value, draft.language)
     return document_writer.identity(transaction, document_id) == identity
 
 

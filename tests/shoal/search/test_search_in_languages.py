@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -141,3 +142,35 @@ def test_a_long_text_without_spaces_is_stored_and_found(tmp_path: object) -> Non
         result = engine.ingest(title="Long", content=text)
         assert result.error is None
         assert engine.search("月亮和太阳").results[0].document_id == result.id
+
+
+def test_a_corrected_language_is_analysed_again(tmp_path: Path) -> None:
+    with Engine(db_path=tmp_path / "shoal.db", learning=False) as engine:
+        stored = engine.ingest(title="Hafen", content=GERMAN, language="nl")
+
+        def state() -> tuple[str, bool, list[tuple[int, str]], bool]:
+            document = engine.documents.get(stored.id).document
+            chunks = [(chunk.id, chunk.language) for chunk in engine.documents.chunks(stored.id).chunks]
+            is_found = bool(engine.search("Haus", language="de", mode="lexical", typos="off").results)
+            return document.language, document.is_language_given, chunks, is_found
+
+        ((chunk_id, _),) = state()[2]
+        assert state() == ("nl", True, [(chunk_id, "nl")], False)
+        engine.documents.change(stored.id, language="de")
+        assert state() == ("de", True, [(chunk_id, "de")], True)
+        # The same text with another language is not what is stored.
+        engine.documents.replace(stored.id, content=GERMAN, language="nl")
+        assert state() == ("nl", True, [(chunk_id, "nl")], False)
+        engine.documents.change(stored.id, title="Am Hafen")
+        assert state() == ("nl", True, [(chunk_id, "nl")], False)
+        engine.documents.change(stored.id, language=None)
+        assert state() == ("de", False, [(chunk_id, "de")], True)
+        with pytest.raises(InvalidFieldError, match="language"):
+            engine.documents.change(stored.id, language="German")
+
+
+@pytest.mark.parametrize("marks", ["„{}“", "»{}«", "«{}»", '"{}"', "“{}”"])
+def test_quotation_marks_of_languages_make_phrases(engine: Engine, marks: str) -> None:
+    phrase = marks.format("Hafen stehen")
+    assert not engine.search(phrase, language="de").results
+    assert first(engine, marks.format("am Hafen"), language="de") in ("de", "mixed")
