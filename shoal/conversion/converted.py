@@ -20,6 +20,7 @@ from shoal.declared.documents import DocumentFields
 from shoal.errors import RefusedKindError
 from shoal.formats.drafts import (
     draft_from_bytes,
+    format_of,
     make_draft,
     make_file_draft,
     make_url_draft,
@@ -412,19 +413,22 @@ class Draft:
 
 
 def draft_of_data(
-    data: bytes, *, settings: Settings, **fields: Unpack[DocumentFields]
+    data: bytes, *, settings: Settings, name: str | None = None, **fields: Unpack[DocumentFields]
 ) -> DocumentDraft | FileDraft:
-    """Return the draft of a file whose kind follows from its content, and from the suffix of `source_path`.
+    """Return the draft of a file whose kind follows from its content, and from the suffix of `name`, by
+    default that of `source_path`.
 
     With a `format`, the file is a text. Raises DocumentError; RefusedKindError, which names what to do, for a
     kind that has no text.
     """
     if fields.get("format") is not None:
         return draft_from_bytes(data, settings=settings, **fields)
-    kind = recognise(data, fields.get("source_path") or "")
+    kind = recognise(data, name or fields.get("source_path") or "")
     if kind.refusal:
         raise RefusedKindError(kind.refusal_code, kind.refusal, kind.name)
     if kind.converter is None:
+        if name is not None:
+            fields["format"] = format_of(name)
         return draft_from_bytes(data, settings=settings, **fields)
     return make_file_draft(data, kind.id, settings=settings, **fields)
 

@@ -52,6 +52,7 @@ MAX_NAME_CHARS = 200
 INDEX = "index"
 """Name of a page whose URL ends with a folder."""
 _OK = 200
+_WITH_CONTENT = frozenset({_OK, 207})  # 207: several answers of WebDAV
 _NOT_MODIFIED = 304
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -187,12 +188,40 @@ class FetchedFile:
     validators: Validators
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server sent, after redirects; `data` is empty unless the status is that of content."""
+
+    status: int
+    headers: httpx.Headers
+    data: bytes
+    address: WebAddress
+
+    @property
+    def validators(self) -> Validators:
+        return Validators(_kept(self.headers, "etag"), _kept(self.headers, "last-modified"))
+
+    def refusal(self) -> FetchError:
+        """Return the error for a status that is not the expected one."""
+        return _refusal(self.status, self.headers, self.address.host)
+
+    def file(self) -> FetchedFile:
+        """Return the page or file. Raises FetchError, RefusedKindError, EmptyDocumentError."""
+        if self.status != _OK:
+            raise self.refusal()
+        if not self.data:
+            raise EmptyDocumentError(f"{self.address.host} sent an empty page")
+        return _file_of(self)
+
+
 class Fetcher:
     """Fetches from the hosts that the settings allow. Safe to share between threads."""
 
-    def __init__(self, settings: Settings, resolver: Resolver = resolve) -> None:
+    def __init__(
+        self, settings: Settings, resolver: Resolver = resolve, policy: FetchPolicy | None = None
+    ) -> None:
         self._settings = settings
-        self._policy = FetchPolicy(settings)
+        self._policy = FetchPolicy(settings) if policy is None else policy
         self._resolver = resolver
         self._tls: ssl.SSLContext | None = None
 
@@ -202,14 +231,34 @@ class Fetcher:
         Raises FetchError, InvalidFieldError, RefusedKindError, EmptyDocumentError.
         """
         address = parse_url(url, self._settings.max_source_path_chars)
+        answer = self.request(address, headers=_conditions(known))
+        if answer.status == _NOT_MODIFIED and known is not None:
+            return None
+        return answer.file()
+
+    def request(
+        self,
+        address: WebAddress,
+        method: str = "GET",
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        body: bytes | None = None,
+        *,
+        max_redirects: int = MAX_REDIRECTS,
+    ) -> Answer:
+        """Return the answer to a request, whatever its status. `headers`: more of them; redirects get them
+        too, and go only to hosts that the policy allows.
+
+        Raises FetchError.
+        """
         self._policy.check_url(address)
         deadline = Deadline(self._settings.fetch_seconds)
-        for _ in range(1 + MAX_REDIRECTS):
-            answer = self._ask(address, known, deadline)
-            if not isinstance(answer, WebAddress):
+        for n_before in range(1 + max_redirects):
+            answer = self._ask(address, method, [*_headers(address), *headers], body, deadline)
+            if answer.status not in _REDIRECTS or "location" not in answer.headers or not max_redirects:
                 return answer
-            address = answer
-        raise FetchError("refused", f"{address.host} redirects more than {MAX_REDIRECTS} times")
+            if n_before < max_redirects:
+                address = self._policy.check_redirect(address, answer.headers["location"])
+        raise FetchError("refused", f"{address.host} redirects more than {max_redirects} times")
 
     def _context(self, scheme: str) -> ssl.SSLContext | None:
         if self._tls is None and scheme == "https":
@@ -217,9 +266,14 @@ class Fetcher:
         return self._tls
 
     def _ask(
-        self, address: WebAddress, known: Validators | None, deadline: Deadline
-    ) -> FetchedFile | WebAddress | None:
-        """Send one request; return the file, the URL of a redirect, or None if nothing has changed."""
+        self,
+        address: WebAddress,
+        method: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes | None,
+        deadline: Deadline,
+    ) -> Answer:
+        """Send one request, and follow no redirect."""
         url = httpcore.URL(
             scheme=address.scheme.encode(),
             host=address.host.encode(),
@@ -231,9 +285,12 @@ class Fetcher:
         try:
             with (
                 httpcore.ConnectionPool(context, network_backend=network) as pool,
-                pool.stream("GET", url, headers=_headers(address, known)) as response,
+                pool.stream(method, url, headers=headers, content=body) as response,
             ):
-                return self._read(response, address, known)
+                given = httpx.Headers(response.headers)
+                is_read = response.status in _WITH_CONTENT and method != "HEAD"
+                data = self._body(response, given, address.host) if is_read else b""
+                return Answer(response.status, given, data, address)
         except httpcore.TimeoutException:
             if deadline.left() > 0:
                 raise FetchError(
@@ -253,21 +310,6 @@ class Fetcher:
                 f"the answer of {address.host} is incomplete, or not HTTP: {shown(str(error))}",
                 is_temporary=True,
             ) from None
-
-    def _read(
-        self, response: httpcore.Response, address: WebAddress, known: Validators | None
-    ) -> FetchedFile | WebAddress | None:
-        headers = httpx.Headers(response.headers)
-        if response.status in _REDIRECTS and "location" in headers:
-            return self._policy.check_redirect(address, headers["location"])
-        if response.status == _NOT_MODIFIED and known is not None:
-            return None
-        if response.status != _OK:
-            raise _refusal(response.status, headers, address.host)
-        data = self._body(response, headers, address.host)
-        if not data:
-            raise EmptyDocumentError(f"{address.host} sent an empty page")
-        return _file_of(data, headers, address)
 
     def _body(self, response: httpcore.Response, headers: httpx.Headers, host: str) -> bytes:
         limit = largest_file(self._settings)
@@ -290,14 +332,18 @@ class Fetcher:
             ) from None
 
 
-def _headers(address: WebAddress, known: Validators | None) -> list[tuple[bytes, bytes]]:
-    headers = [
+def _headers(address: WebAddress) -> list[tuple[bytes, bytes]]:
+    return [
         (b"Host", address.authority.encode()),
         (b"User-Agent", f"Shoal/{__version__}".encode()),
         (b"Accept", b"*/*"),
         (b"Accept-Encoding", b"gzip"),
         (b"Connection", b"close"),
     ]
+
+
+def _conditions(known: Validators | None) -> list[tuple[bytes, bytes]]:
+    headers = []
     if known is not None and known.etag:
         headers.append((b"If-None-Match", known.etag.encode("latin-1")))
     if known is not None and known.last_modified:
@@ -337,17 +383,18 @@ def _refusal(status: int, headers: httpx.Headers, host: str) -> FetchError:
     )
 
 
-def _file_of(data: bytes, headers: httpx.Headers, address: WebAddress) -> FetchedFile:
+def _file_of(answer: Answer) -> FetchedFile:
+    data, headers = answer.data, answer.headers
     content_type = email.message.Message()
     content_type["Content-Type"] = shown(headers.get("content-type", ""))
     media_type = content_type.get_content_type() if headers.get("content-type") else ""
-    name = _with_suffix(_name(headers, address), media_type)
+    name = _with_suffix(_name(headers, answer.address), media_type)
     kind = recognise(data, name)
     if kind.refusal:
         raise RefusedKindError(kind.refusal_code, kind.refusal, kind.name)
     if kind.id in ("html", "markdown", "text"):
         data = _in_unicode(data, content_type.get_content_charset())
-    return FetchedFile(data, name, kind, Validators(_kept(headers, "etag"), _kept(headers, "last-modified")))
+    return FetchedFile(data, name, kind, answer.validators)
 
 
 def _name(headers: Mapping[str, str], address: WebAddress) -> str:

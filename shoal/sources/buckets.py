@@ -87,6 +87,9 @@ class BucketStore:
     def source_path(self, name: str) -> str:
         return f"{self._url}/{name}"
 
+    def file_name(self, name: str) -> str:
+        return name
+
     def fields(self, name: str) -> Mapping[str, Any]:
         return {}
 

@@ -62,6 +62,9 @@ class FolderStore:
     def source_path(self, name: str) -> str:
         return clean(str(self._root / name))
 
+    def file_name(self, name: str) -> str:
+        return name
+
     def fields(self, name: str) -> Mapping[str, Any]:
         rights = rights_of_file(self._root / name, self._root)
         return {} if rights is None else {"allow": rights[0], "deny": rights[1]}

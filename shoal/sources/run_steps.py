@@ -21,6 +21,7 @@ from typing import Any
 from shoal.conversion.converted import draft_of_data, largest_file
 from shoal.errors import (
     DocumentError,
+    DocumentTooLargeError,
     InvalidFieldError,
     LeaseLostError,
     NotFoundError,
@@ -116,6 +117,7 @@ class _Content:
     data: bytes | None = None
     error: str | None = None
     is_temporary: bool = False
+    retry_after: float | None = None
     is_final: bool = False
 
 
@@ -291,11 +293,17 @@ class Follower:
             number, row = numbered
             time.sleep(max(0.0, began + number * pause - time.monotonic()))
             try:
+                if row["n_bytes"] is not None and row["n_bytes"] > max_bytes:
+                    raise DocumentTooLargeError(
+                        f"it has {row['n_bytes']:,} bytes; the limit is {max_bytes:,}"
+                    )
                 return _Content(row, store.read(row["name"], max_bytes))
             except ObjectGoneError as error:
                 return _Content(row, error=str(error))
             except SourceError as error:
-                return _Content(row, error=str(error), is_temporary=error.is_temporary)
+                return _Content(
+                    row, error=str(error), is_temporary=error.is_temporary, retry_after=error.retry_after
+                )
             except DocumentError as error:
                 is_final = not isinstance(error, UnreadableFileError)
                 return _Content(row, error=str(error), is_final=is_final)
@@ -303,7 +311,8 @@ class Follower:
         with ThreadPoolExecutor(READERS, thread_name_prefix="source") as pool:
             contents = list(pool.map(read, enumerate(group)))
         if all(each.is_temporary for each in contents):
-            raise SourceError(f"{group[0]['name']}: {contents[0].error}")
+            longest = max(each.retry_after or 0.0 for each in contents)
+            raise SourceError(f"{group[0]['name']}: {contents[0].error}", retry_after=longest)
         return contents
 
     def _submit(
@@ -337,7 +346,7 @@ class Follower:
             try:
                 fields = store.fields(row["name"])
                 if row["checksum"] != checksum or fields:
-                    draft = self._draft(content.data, store.source_path(row["name"]), arguments, fields)
+                    draft = self._draft(content.data, store, row["name"], arguments, fields)
                     former = self._former_name(run, row["name"], checksum, moved)
                     self._add(upload, draft, store, former)
                     if former is not None:
@@ -350,10 +359,10 @@ class Follower:
         return read, list(moved)
 
     def _draft(
-        self, data: bytes, source_path: str, arguments: SourceArguments, fields: Mapping[str, Any]
+        self, data: bytes, store: Store, name: str, arguments: SourceArguments, fields: Mapping[str, Any]
     ) -> Draft:
-        given = {**arguments.document_fields, **fields}
-        return draft_of_data(data, settings=self._settings, source_path=source_path, **given)
+        given = {**arguments.document_fields, **fields, "source_path": store.source_path(name)}
+        return draft_of_data(data, settings=self._settings, name=store.file_name(name), **given)
 
     def _former_name(self, run: _Run, name: str, checksum: str, moved: Mapping[str, None]) -> str | None:
         """Return the name of an object that is gone and had this content; None if there is none."""

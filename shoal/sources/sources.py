@@ -259,7 +259,9 @@ class Sources:
             data = store.read(found.name, largest_file(self._settings))
             path = store.source_path(found.name)
             fields = {**arguments.document_fields, **store.fields(found.name)}
-            draft = draft_of_data(data, settings=self._settings, source_path=path, **fields)
+            draft = draft_of_data(
+                data, settings=self._settings, name=store.file_name(found.name), source_path=path, **fields
+            )
             if isinstance(draft, DocumentDraft):
                 title, content = draft.title, draft.content
             else:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 from shoal.conversion.folder_listing import EVERYTHING, Selection
+from shoal.conversion.web_addresses import PORTS, parse_url
 from shoal.errors import InvalidFieldError
 from shoal.formats.decoding import clean
 from shoal.settings import Settings
@@ -56,6 +57,9 @@ class Store(Protocol):
     def source_path(self, name: str) -> str:
         """Return the source path of the document of an object."""
 
+    def file_name(self, name: str) -> str:
+        """Return the name whose extension may say of what kind an object is, once it is read."""
+
     def fields(self, name: str) -> Mapping[str, Any]:
         """Return what the store knows of an object besides its content: fields of a document."""
 
@@ -93,6 +97,12 @@ def _open_bucket(place: Place, settings: Settings) -> Store:
     return BucketStore(place)
 
 
+def _open_site(place: Place, settings: Settings) -> Store:
+    from shoal.sources.site_maps import SiteStore
+
+    return SiteStore(place, settings)
+
+
 def _open_files(place: Place, settings: Settings) -> Store:
     from shoal.sources.file_systems import FileSystemStore
 
@@ -117,6 +127,8 @@ KINDS: Mapping[str, StoreKind] = {
         frozenset({"account_key", "sas_token", "connection_string"}),
         _open_files,
     ),
+    "https": StoreKind(_NONE, _NONE, _open_site),
+    "http": StoreKind(_NONE, _NONE, _open_site),
     "sftp": StoreKind(frozenset({"port", "username"}), frozenset({"password"}), _open_files),
     "git+https": StoreKind(frozenset({"branch", "username"}), frozenset({"token"}), _open_repository),
     "git+ssh": StoreKind(frozenset({"branch", "username"}), _NONE, _open_repository),
@@ -131,13 +143,7 @@ URL_OPTIONS = frozenset({"endpoint_url"})
 def checked_url(url: object) -> str:
     """Return the address of a source in its usual form, without a slash at its end. Raises
     InvalidFieldError."""
-    if not isinstance(url, str) or not url.strip():
-        raise InvalidFieldError("url", "must be an address such as s3://BUCKET/FOLDER or /srv/texts")
-    text = url.strip()
-    if len(text) > MAX_URL_CHARS or not text.isprintable():
-        raise InvalidFieldError("url", f"must have at most {MAX_URL_CHARS:,} printable characters")
-    if text.startswith("/"):
-        text = f"file://{text}"
+    text = _checked_text(url)
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -147,6 +153,8 @@ def checked_url(url: object) -> str:
         raise InvalidFieldError("url", f"must be a path from / on, or begin with one of {known}")
     if "@" in parts.netloc:
         raise InvalidFieldError("url", "must not contain a user name or password; give them as secrets")
+    if parts.scheme in PORTS:
+        return str(parse_url(text, MAX_URL_CHARS))
     if parts.query or parts.fragment:
         raise InvalidFieldError("url", "must not have a part after ? or #")
     if parts.scheme in ("file", "git+file") and (parts.netloc or not parts.path.startswith("/")):
@@ -158,6 +166,16 @@ def checked_url(url: object) -> str:
     if ".." in unquote(parts.path).split("/"):
         raise InvalidFieldError("url", "must not contain ..")
     return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
+
+
+def _checked_text(url: object) -> str:
+    """Return an address with its scheme. Raises InvalidFieldError."""
+    if not isinstance(url, str) or not url.strip():
+        raise InvalidFieldError("url", "must be an address such as s3://BUCKET/FOLDER or /srv/texts")
+    text = url.strip()
+    if len(text) > MAX_URL_CHARS or not text.isprintable():
+        raise InvalidFieldError("url", f"must have at most {MAX_URL_CHARS:,} printable characters")
+    return f"file://{text}" if text.startswith("/") else text
 
 
 def is_usable_name(name: str) -> bool:
@@ -181,7 +199,7 @@ def check_allowed(field_name: str, url: str, settings: Settings) -> None:
     allowed = settings.sources.split()
     if not allowed:
         raise InvalidFieldError(field_name, OFF)
-    target = _real(url)
+    target = _real(checked_url(url) if scheme_of(url) in KINDS else url)
     for each in allowed:
         root = _real(checked_url(each) if scheme_of(each) in KINDS or each.startswith("/") else each)
         if target == root or target.startswith(f"{root.rstrip('/')}/"):

@@ -52,6 +52,9 @@ class ScriptedStore:
     def source_path(self, name: str) -> str:
         return f"memory://trial/{name}"
 
+    def file_name(self, name: str) -> str:
+        return name
+
     def fields(self, name: str) -> Mapping[str, Any]:
         return {}
 
