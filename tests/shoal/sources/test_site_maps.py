@@ -67,18 +67,18 @@ def test_a_site_is_followed(engine: Engine, site: WebServer, allowed: Settings) 
     site.page("/two.xml.gz", gzip.compress(urlset(entry("/law")).encode()), Content_Type="application/gzip")
     html = "<html><title>Sea</title><body><main><p>{}</p></main></body></html>"
     site.page("/sea.php", html.format("The whale swims in the sea."), Content_Type="text/html")
-    site.page("/plain.html", html.format("Lava rose in the caf\u00e9.").encode("latin-1"),
-              Content_Type="text/html; charset=iso-8859-1")  # fmt: skip
-    site.page("/law", "# Law\n\nThe judge read the law.", Content_Type="text/markdown; charset=utf-8")
+    site.page("/plain.html", html.format("\u041f\u0440\u0438\u043b\u0438\u0432").encode("koi8-r"),
+              Content_Type="text/html; charset=koi8-r")  # fmt: skip
+    site.page("/law", "# In court\n\nThe judge read the law.", Content_Type="text/markdown; charset=utf-8")
     with Engine(settings=dataclasses.replace(allowed, database_url=engine.settings.database_url)) as library:
         library.sources.add("site", site.url("/sitemap.xml"))
         first = library.sources.run("site")
         assert (first.status, first.n_new, first.n_failed) == (RunStatus.succeeded, 3, 0)
         texts = stored(library)
         assert texts.keys() == {site.url(path) for path in ("/sea.php?id=1", "/plain.html", "/law")}
-        assert "Lava rose in the caf\u00e9." in texts[site.url("/plain.html")]
+        assert "\u041f\u0440\u0438\u043b\u0438\u0432" in texts[site.url("/plain.html")]
         titles = {each.source_path: each.title for each in library.documents.list().documents}
-        assert titles[site.url("/law")] == "Law"
+        assert titles[site.url("/law")] == "In court"
         n_requests = len(site.requests)
         assert library.sources.run("site").n_bytes == 0
         assert [target for target, _ in site.requests[n_requests:]] == [
@@ -87,7 +87,7 @@ def test_a_site_is_followed(engine: Engine, site: WebServer, allowed: Settings) 
             "/two.xml.gz",
         ]
         site.page("/two.xml.gz", urlset(entry("/law", "2026-01-02")))
-        site.page("/law", "# Law\n\nThe court read the law.", Content_Type="text/markdown")
+        site.page("/law", "# In court\n\nThe court read the law.", Content_Type="text/markdown")
         site.page("/one.xml", urlset(entry("/plain.html")))
         again = library.sources.run("site")
         assert (again.n_changed, again.n_removed) == (1, 1)
