@@ -172,6 +172,9 @@ class GitStore:
     def source_path(self, name: str) -> str:
         return f"{self._shown}//{self._folder}/{name}" if self._folder else f"{self._shown}//{name}"
 
+    def file_name(self, name: str) -> str:
+        return name
+
     def fields(self, name: str) -> Mapping[str, Any]:
         """Return the commit at which a file was read; later commits that do not change it are not named."""
         with self._lock:
