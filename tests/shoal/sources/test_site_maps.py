@@ -10,7 +10,7 @@ import pytest
 from scripted_store import stored
 from web_server import WebServer, response, running
 
-from shoal import Engine
+from shoal import DocFormat, Engine
 from shoal.errors import InvalidFieldError, SourceError
 from shoal.models.sources import RunStatus
 from shoal.settings import Settings
@@ -77,8 +77,8 @@ def test_a_site_is_followed(engine: Engine, site: WebServer, allowed: Settings) 
         texts = stored(library)
         assert texts.keys() == {site.url(path) for path in ("/sea.php?id=1", "/plain.html", "/law")}
         assert "\u041f\u0440\u0438\u043b\u0438\u0432" in texts[site.url("/plain.html")]
-        titles = {each.source_path: each.title for each in library.documents.list().documents}
-        assert titles[site.url("/law")] == "In court"
+        formats = {each.source_path: each.format for each in library.documents.list().documents}
+        assert formats[site.url("/law")] is DocFormat.markdown
         n_requests = len(site.requests)
         assert library.sources.run("site").n_bytes == 0
         assert [target for target, _ in site.requests[n_requests:]] == [
