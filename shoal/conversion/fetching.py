@@ -73,6 +73,10 @@ class Deadline:
     """The end of a request."""
 
     def __init__(self, seconds: float) -> None:
+        self.restart(seconds)
+
+    def restart(self, seconds: float) -> None:
+        """Set the end to so many seconds from now, for the next request over a connection."""
         self._end = time.monotonic() + seconds
 
     def left(self) -> float:

@@ -98,8 +98,8 @@ class SourceSettings:
     )
     fetch_private: str = setting(
         "",
-        "those of these hosts that may have an address of this machine or of a private network, in the same "
-        "form; ports do not matter",
+        "those of these hosts, and of the mail servers of sources, that may have an address of this machine "
+        "or of a private network, in the same form; ports do not matter",
         check_hosts,
     )
     # A worker that works longer than a fifth of `item_time_limit` on a small document is killed.

@@ -115,7 +115,14 @@ def _open_repository(place: Place, settings: Settings) -> Store:
     return GitStore(place, settings)
 
 
+def _open_mailbox(place: Place, settings: Settings) -> Store:
+    from shoal.sources.mailboxes import MailboxStore
+
+    return MailboxStore(place, settings)
+
+
 _NONE: frozenset[str] = frozenset()
+_MAILBOX = StoreKind(frozenset({"username"}), frozenset({"password"}), _open_mailbox)
 KINDS: Mapping[str, StoreKind] = {
     "file": StoreKind(_NONE, _NONE, _open_folder),
     "s3": StoreKind(
@@ -133,6 +140,8 @@ KINDS: Mapping[str, StoreKind] = {
     "git+https": StoreKind(frozenset({"branch", "username"}), frozenset({"token"}), _open_repository),
     "git+ssh": StoreKind(frozenset({"branch", "username"}), _NONE, _open_repository),
     "git+file": StoreKind(frozenset({"branch"}), _NONE, _open_repository),
+    "imaps": _MAILBOX,
+    "imap": _MAILBOX,
     "memory": StoreKind(_NONE, _NONE, _open_files),
 }
 """Kinds by the scheme of their address. `memory`: the memory of this process, for trials."""
