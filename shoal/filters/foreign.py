@@ -177,3 +177,45 @@ def _one_of(value: object, known: tuple[str, ...], place: str) -> str:
     if not isinstance(value, str) or value not in known:
         raise FilterError(f"{place}: {str(value)[:SHOWN_CHARS]!r} is none of {', '.join(known)}")
     return value
+
+
+_HAYSTACK = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
+HAYSTACK_OPERATORS = ("==", "!=", *_HAYSTACK, "in", "not in")
+_LOGIC = ("AND", "OR", "NOT")
+_META = "meta."
+
+
+def of_haystack(given: object, place: str = "filters") -> Filter:
+    """Return the filter for one of Haystack: comparisons of `meta.KEY` and `id`, joined by AND, OR and NOT.
+
+    As there, a key that is missing is null. `id` is the source path of a document. Raises FilterError, which
+    names the place.
+    """
+    if not isinstance(given, Mapping):
+        raise FilterError(f"{place}: must be an object")
+    if "field" not in given:
+        operator = _one_of(given.get("operator"), _LOGIC, f"{place}.operator")
+        parts = _parts(given.get("conditions"), of_haystack, f"{place}.conditions")
+        return {"$not": {"$and": parts}} if operator == "NOT" else {f"${operator.lower()}": parts}
+    operator = _one_of(given.get("operator"), HAYSTACK_OPERATORS, f"{place}.operator")
+    if "value" not in given:
+        raise FilterError(f"{place}: value is missing")
+    field = _haystack_field(_text(given["field"], f"{place}.field"), f"{place}.field")
+    value = given["value"]
+    if operator in _HAYSTACK:
+        # What is null compares with nothing.
+        return {field: {_HAYSTACK[operator]: value}} if value is not None else {field: {"$in": []}}
+    values = _list(value, f"{place}.value") if operator.endswith("in") else [value]
+    node: Filter = {field: {"$in": values}}
+    if None in values:
+        node = {"$or": [node, {field: {"$exists": False}}]}
+    return {"$not": node} if operator in ("!=", "not in") else node
+
+
+def _haystack_field(name: str, place: str) -> str:
+    if name == "id":
+        return "source_path"
+    if name in ("content", "blob", "score", "embedding", "sparse_embedding"):
+        raise FilterError(f"{place}: a filter cannot compare {name}; compare id or a key of meta")
+    # A name without `meta.` that is no field of a document is one of its meta, too.
+    return ".".join([METADATA, *map(quoted, name.removeprefix(_META).split("."))])

@@ -194,7 +194,7 @@ def environment(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> 
     programs = tmp_path_factory.mktemp("programs")
     forks.write_shim(programs / "shoal", SHOAL)
     path = f"{programs}:{Path(sys.executable).parent}:{kept['PATH']}"
-    return kept | {"LC_ALL": "C.UTF-8", "PATH": path}
+    return kept | {"LC_ALL": "C.UTF-8", "PATH": path, "HAYSTACK_TELEMETRY_ENABLED": "False"}
 
 
 def test_every_block_has_a_known_language() -> None:
