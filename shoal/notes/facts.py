@@ -40,7 +40,9 @@ SELF = "self"
 
 _WORD = re.compile(r"[^\W_]+(?:['’.:,@+-][^\W_]+)*")
 _TITLES = re.compile(r"\b(Mr|Mrs|Ms|Dr|St|Prof)\.")
-_CLAUSE_END = re.compile(r"[.;:!?](?=\s|$)|\n")
+_CLAUSE_END = re.compile(r"[.;:!?](?=\s|$)|\n|, (?=(?:so|but) (?:i|we|my|our)\b)", re.IGNORECASE)
+_LABEL = re.compile(r"\A\s*([^\W\d]+(?: [^\W\d]+){0,2}):(?=(?: [+(]?\d[\d.,:()/-]*)+\s*\Z)")
+"""What a number is said of: *Landline: 040 123 456.*"""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -92,12 +94,21 @@ _NEGATIONS = _words(
 )
 _FORMERLY = _words("used formerly previously")
 _LEAVES = _words("left quit resigned retired died stopped closed ended expired")
+_FOR_A_WHILE = _words("stopped closed ended")
+_HOURS = _words("at for early late")
+"""What may be over for a while only, with an hour behind it: *closed at noon*."""
 _ENDED_BEHIND = _words("and but to with for because so while who")
 _NOT_ENDED = _words("at by in on off")
 _IGNORED = _words(
     "really very quite always usually every day days time way please want wants like used kind sort thing "
     "have has had had get got go goes going went been being take takes most time times week month year"
 )
+_OFFICES = _words(
+    "lead leads leading led manage manages managing managed head heads heading headed chair chairs chairing "
+    "chaired coach coaches coaching coached direct directs directing directed"
+)
+"""What one person does at a time: another one who does it now has replaced the first."""
+_DEFINITE = _words("the my our")
 _LASTING = _words("like love enjoy hate know visit see saw buy own play watch meet met try tried read")
 
 RELATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -277,6 +288,16 @@ class Statement:
         return tuple(itertools.chain.from_iterable(map(_attributes, _clauses(self.text[:MAX_CHARS]))))
 
     @functools.cached_property
+    def office(self) -> tuple[str, frozenset[str]] | None:
+        """Who leads what, for a person with a name: *Noor leads the design team*."""
+        for clause in self.clauses:
+            for at, (who, verb, which) in enumerate(zip(clause, clause[1:], clause[2:], strict=False)):
+                what = frozenset(_content([word.lower() for word in clause[at + 3 :]]))
+                if verb.lower() in _OFFICES and which.lower() in _DEFINITE and _is_person(who) and what:
+                    return who.lower(), what
+        return None
+
+    @functools.cached_property
     def ended(self) -> frozenset[str]:
         """Stems of what it says is no longer so."""
         return self._behind(_ENDS)
@@ -304,8 +325,12 @@ class Statement:
     @property
     def gone(self) -> frozenset[str]:
         """Stems of who has left or what has closed."""
-        clauses = zip(self.clauses, self.lower, strict=True)
-        leaving = [_subject(clause) for clause, words in clauses if not _LEAVES.isdisjoint(words)]
+        leaving = [
+            _subject(clause)
+            for clause, words in zip(self.clauses, self.lower, strict=True)
+            for word, behind in itertools.pairwise((*words, ""))
+            if word in _LEAVES and not (word in _FOR_A_WHILE and behind in _HOURS)
+        ]
         return frozenset(map(_stem, leaving)) - {SELF}
 
     @property
@@ -322,6 +347,8 @@ def find_change(old: Statement, new: Statement) -> Change | None:
     """Return how a new statement changes an old one; None if it does not."""
     if new.adds or not old.content or not new.content:
         return None
+    if old.office and new.office and old.office[1] == new.office[1] and old.office[0] != new.office[0]:
+        return Change("relation", new.has_change and len(old.clauses) == 1)
     subjects = [each for each in old.subjects if each in new.subjects and _are_same(old, new, each)]
     if not subjects:
         return None
@@ -461,7 +488,7 @@ def says_of_self(text: str) -> bool:
 
 def _clauses(text: str) -> list[list[str]]:
     clauses, n_words = [], 0
-    for part in _CLAUSE_END.split(_TITLES.sub(r"\1", text)):
+    for part in _CLAUSE_END.split(_TITLES.sub(r"\1", _LABEL.sub(r"The \1 is", text))):
         words = [_plain(word) for word in _WORD.findall(part)][: MAX_WORDS - n_words]
         n_words += len(words)
         if words:
@@ -471,7 +498,7 @@ def _clauses(text: str) -> list[list[str]]:
 
 def _plain(word: str) -> str:
     """A word in one spelling."""
-    plain = "Mays" if word == "May" else word.replace("’", "'")  # The month, not the verb, a stop word.
+    plain = "Maius" if word == "May" else word.replace("’", "'")  # The month, not the verb, a stop word.
     return plain.replace("our", "or") if plain.lower().removesuffix("s") in _BRITISH else plain
 
 
@@ -570,8 +597,16 @@ def _subject(clause: Sequence[str]) -> str:
 
 def _is_name(clause: Sequence[str]) -> bool:
     """Whether the first of several words may be a name."""
-    word = clause[0].lower()
-    return len(clause) > 1 and clause[0][0].isupper() and _stem(word) not in STOP_TERMS and not _is_verb(word)
+    if len(clause) < 2 or not clause[0][0].isupper() or _stem(clause[0].lower()) in STOP_TERMS:
+        return False
+    # *Ines leads* and *James left* have one verb, and *Works at home* too.
+    word, following = clause[0].lower(), clause[1].lower()
+    return not _is_verb(word) or following in _LEAVES or (following[-1] == "s" and _is_verb(following))
+
+
+def _is_person(word: str) -> bool:
+    """Whether a word before a verb may be the name of a person."""
+    return word[0].isupper() and word.isalpha() and word.lower() not in _PRONOUNS | _PERSONS
 
 
 def _has_own(words: Sequence[str]) -> bool:

@@ -26,6 +26,10 @@ def change(old: str, new: str) -> Change | None:
         ("I swim on Mondays.", "I swim on Fridays now.", "amount"),
         ("I love coffee.", "I hate coffee.", "polarity"),
         ("Indent Go with tabs.", "From now on, indent Go with spaces.", "slot"),
+        ("The audit is planned for April.", "The audit has been postponed to May.", "attribute"),
+        ("Locker: 117.", "The locker is 204 as of today.", "attribute"),
+        ("Priya leads the support team.", "Since June, Tomasz leads the support team.", "relation"),
+        ("I train at the Peters gym.", "Peters closed in spring, so I train at home.", "ended"),
     ],
 )
 def test_change_is_certain(old: str, new: str, reason: str) -> None:
@@ -55,6 +59,12 @@ def test_what_changes_nothing(old: str, new: str) -> None:
 
 
 BOTH_TRUE = """
+Ines leads a workshop. | Since May, Tom leads a workshop.
+Ada leads the choir. | Ben leads the band now.
+The gate code: 4411. | Locker: 9034.
+The fair is planned for May. | The wedding is planned for June.
+I buy bread at the Peters bakery. | Peters closed at noon, so I walked home.
+James left early. | James sings in the choir.
 I like tea. | I like coffee.
 I love hiking. | I love swimming.
 My sister Eva lives in Oslo. | My sister Ida lives in Bergen.
