@@ -302,7 +302,9 @@ class NoteScores:
     reefs_part: Annotated[float, "0.1 * `overlap` / the largest one"]
     similarity_part: Annotated[float, "0.2 * similarity / the largest one; 0 if it was not compared"]
     turn_part: Annotated[
-        float, "of a turn: 0.2 if the query names its speaker, less 0.15 if it ends with a question mark"
+        float,
+        "of a turn: 0.2 if the query names its speaker, less 0.15 if it ends with a question mark; of a "
+        "note: 0.05 if query and note are about the one who asks (*I*, *my*)",
     ]
     recency_part: Annotated[float, "0.02 for the newest note, halved every 90 days before it was said"]
     fact_part: Annotated[float, "what the best of the notes that it replaced scores more"]

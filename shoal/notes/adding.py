@@ -18,10 +18,11 @@ from shoal.notes import drafts, tombstones
 from shoal.notes.context import NoteContext
 from shoal.notes.facts import Statement, find_change
 from shoal.notes.note_index import Bools, NoteIndex
+from shoal.notes.note_query import QueryTerm
 from shoal.notes.note_rows import NoteRows
 from shoal.notes.note_times import NoteTimes
 from shoal.notes.note_vectors import ADDING_SECONDS, with_vectors
-from shoal.notes.ranking import QueryTerm, bm25, largest
+from shoal.notes.ranking import bm25, largest
 from shoal.notes.similarity import TextFeatures, similarities
 from shoal.notes.texts import TitledText, all_features, score_texts
 from shoal.settings import Settings

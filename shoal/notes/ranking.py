@@ -5,7 +5,8 @@
     reefs       OF_REEFS * overlap with the profile / the largest one
     vectors     OF_VECTORS * cosine above the floor of the query / the largest one, with an encoder
     similarity  OF_SIMILARITY * similarity / the largest one, for the best by the others
-    turn        OF_SPEAKER if the query names the speaker of a turn, less OF_QUESTION if the turn asks
+    turn        OF_SPEAKER if the query names the speaker of a turn, less OF_QUESTION if the turn asks; for a
+                note, OF_SELF if query and note are about the one who asks
     recency     OF_RECENCY, halved for every HALF_LIFE days before the newest note
     fact        what the best of the notes that it replaced scores more
     signals     the sum of these parts
@@ -30,23 +31,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.index.scoring import BM25, OVERLAP_UNIT, UNIT, idf
-from shoal.learning.scorers import scorer_for
 from shoal.models.notes import TURN, NoteScores
-from shoal.models.queries import QueryReef
 from shoal.notes.affinity import factor, similarity_of_share, tag_weights
 from shoal.notes.environment import Environment
 from shoal.notes.note_index import NO_DAY, NoteIndex, Occurrences, parse_list, parse_relevance
+from shoal.notes.note_query import SELF_TERMS, NoteQuery, QueryTerm
 from shoal.notes.note_vectors import NoteCosines
 from shoal.notes.prerequisites import Prerequisites
 from shoal.notes.relevance import boost, is_filtered, relevance_in
-from shoal.scorer import Scorer
-from shoal.search.matched_terms import typed_names
-from shoal.search.query_profile import MAX_REEFS_WITH_WORDS, QueryProfile, make_profile
 from shoal.search.signals import PAIR_SHARE
 from shoal.settings import Settings
-from shoal.storage.database import Snapshot
-from shoal.words.analysis import content_words
-from shoal.words.terms import TERMS
+from shoal.words.analysis import terms_of
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -66,6 +61,11 @@ OF_SPEAKER = 0.2
 """What a turn has more whose speaker the query names: who says *I* is seldom named."""
 OF_QUESTION = 0.15
 """What a turn has less that ends with a question mark: it has the words of a question, not the answer."""
+OF_SELF = 0.05
+"""What a note with *I*, *my* or *the user* has more if the query has *I* or *my*: of notes that match about
+equally, those about others are no answer. A fifth and four times as much give the same results
+(`benchmarks/memory_year.py`)."""
+USER_TERMS = (*SELF_TERMS, *terms_of("user"))
 OF_RECENCY = 0.02
 """What the newest note has more: it decides between notes that match about equally."""
 HALF_LIFE = 90
@@ -88,40 +88,6 @@ RELEVANCE_UNIT = 10.0
 the query add."""
 RUN = 256
 """Length of a run of scores; the largest of each run is compared first."""
-
-
-class QueryTerm(NamedTuple):
-    """A term of a query: how often it is in it, and the first word that has it, in lower case."""
-
-    term: str
-    word: str
-    frequency: int
-
-
-@dataclass(frozen=True, slots=True)
-class NoteQuery:
-    """A query for notes. It has no operators: `text` may be a prompt or a command.
-
-    terms      distinct, without stop words, in order; at most `max_query_terms`
-    reefs      strongest first
-    names      those of its words, folded, that have a capital letter inside it
-    profile    what its words are about
-    """
-
-    text: str
-    terms: tuple[QueryTerm, ...]
-    reefs: tuple[QueryReef, ...]
-    names: frozenset[str] = frozenset()
-    profile: QueryProfile | None = None
-
-    @property
-    def probabilities(self) -> Mapping[int, float]:
-        """By reef, that it is about it."""
-        return {} if self.profile is None else self.profile.probabilities
-
-    @property
-    def query_z(self) -> dict[int, float]:
-        return {reef.reef_id: reef.z_score for reef in self.reefs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,35 +292,6 @@ class NoteRanking:
         )
 
 
-def analyze(
-    snapshot: Snapshot, scorer: Scorer, settings: Settings, text: str, *, knows_learned: bool = True
-) -> NoteQuery:
-    """Analyze a query with the words that the library knows in this snapshot, unless it shall know none of
-    them. `scorer` has none of them."""
-    with_learned = scorer_for(text, snapshot, scorer) if knows_learned else scorer
-    profile = make_profile(text, with_learned, reefs_per_query=settings.reefs_per_query)
-    return NoteQuery(
-        text,
-        query_terms(text, settings.max_query_terms),
-        profile.reefs[:MAX_REEFS_WITH_WORDS],
-        typed_names(text, content_words(text)),
-        profile,
-    )
-
-
-def query_terms(text: str, limit: int) -> tuple[QueryTerm, ...]:
-    """Return the first `limit` distinct terms of a text without stop words, in order."""
-    forms = [word.form for word in content_words(text)]
-    found: dict[str, QueryTerm] = {}
-    for form, term in zip(forms, TERMS.of_forms(forms), strict=True):
-        known = found.get(term)
-        if known is not None:
-            found[term] = known._replace(frequency=known.frequency + 1)
-        elif len(found) < limit:
-            found[term] = QueryTerm(term, form, 1)
-    return tuple(found.values())
-
-
 def bm25(index: NoteIndex, terms: Iterable[QueryTerm]) -> Ints:
     """Return the BM25 of the note at each place, in units of 1 / UNIT, by its own words alone."""
     totals = np.zeros(len(index), dtype=np.int64)
@@ -512,7 +449,11 @@ def rank_notes(
         cosine=cosines.values[places],
         nearness=cosines.nearness[places],
         similarity_part=np.zeros(len(places)),
-        turn_part=np.where(is_turn, OF_SPEAKER * speakers - OF_QUESTION * is_question, 0.0),
+        turn_part=np.where(
+            is_turn,
+            OF_SPEAKER * speakers - OF_QUESTION * is_question,
+            OF_SELF * _are_of_self(index)[places] if query.is_of_self else 0.0,
+        ),
         recency_part=_recency_parts(index, places),
         fact_ids=fact_ids[places],
         is_turn=is_turn,
@@ -524,6 +465,14 @@ def rank_notes(
         relevance_part=parts,
         steps=(Step("relevance", is_relevant), *_filter_steps(values, filters)),
     )
+
+
+def _are_of_self(index: NoteIndex) -> Bools:
+    """Whether the note at each place is about the one who asks."""
+    are = np.zeros(len(index), dtype=np.bool_)
+    for term in USER_TERMS:
+        are[index.occurrences(term).places] = True
+    return are
 
 
 def _recency_parts(index: NoteIndex, places: Ints) -> Doubles:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from shoal.models.notes import Note
 from shoal.models.scores import Reason, ReasonKind
-from shoal.notes.ranking import NoteQuery
+from shoal.notes.note_query import NoteQuery
 from shoal.search.matched_terms import Occurrence, TextWords
 from shoal.search.why import MOST_TOPICS, MOST_WORDS, reason_probability
 

@@ -27,20 +27,12 @@ from shoal.models.notes import (
 from shoal.models.scores import sentence_of
 from shoal.notes.context import NoteContext
 from shoal.notes.environment import Environment
+from shoal.notes.note_query import NoteQuery, analyze
 from shoal.notes.note_rows import NoteRows, PackedNote
 from shoal.notes.note_times import NoteTimes
 from shoal.notes.note_vectors import NoteCosines, owner_vectors
 from shoal.notes.prerequisites import Prerequisites
-from shoal.notes.ranking import (
-    MAX_COMPARED,
-    NoteFilters,
-    NoteQuery,
-    NoteRanking,
-    analyze,
-    matched_words,
-    rank_notes,
-    reef_shares,
-)
+from shoal.notes.ranking import MAX_COMPARED, NoteFilters, NoteRanking, matched_words, rank_notes, reef_shares
 from shoal.notes.reasons import note_reasons
 from shoal.notes.session_rows import SessionRows
 from shoal.notes.similarity import (

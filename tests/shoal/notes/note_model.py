@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 from shoal.models.notes import TagRelevance
 from shoal.notes.affinity import affinity, tag_weights
 from shoal.notes.environment import Environment
+from shoal.notes.note_query import NoteQuery, QueryTerm
 from shoal.notes.note_rows import IndexRow
 from shoal.notes.prerequisites import Prerequisites
-from shoal.notes.ranking import NoteFilters, NoteQuery, QueryTerm
+from shoal.notes.ranking import NoteFilters
 from shoal.notes.relevance import relevance_in
 from shoal.settings import Settings
 from shoal.storage.profiles import RECORD
 
 CHECKSUM = "data"
-WORDS = ("ash", "bay", "cod", "dew", "elk", "fig")
+WORDS = ("ash", "bay", "cod", "dew", "elk", "fig", "i", "user")
 TAGS = ("go", "react", "web")
 CATEGORIES = ("build", "build/docker", "builder", "test")
 UNIT = 1_000_000_000
@@ -260,8 +261,9 @@ def rank(
             by_words[note.id] / max(all_words, 1.0),
             by_passages[note.id] / max(all_words, 1.0),
             0.1 * by_reefs[note.id] / max(most, 1),
-            (note.kind == "turn")
-            * (0.2 * any(term.term in note.title for term in query.terms) - 0.15 * note.is_question),
+            0.2 * any(term.term in note.title for term in query.terms) - 0.15 * note.is_question
+            if note.kind == "turn"
+            else 0.05 * (query.is_of_self and not {"i", "user"}.isdisjoint((*note.title, *note.text))),
             0.02 * 0.5 ** ((newest - date.fromisoformat(note.said)).days / 90),
             0.0,
             affinity(note.tags, environment.tags, weigh).factor,

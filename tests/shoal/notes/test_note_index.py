@@ -16,8 +16,9 @@ from shoal.errors import DamagedDatabaseError
 from shoal.notes import note_index
 from shoal.notes.index_cache import NoteIndexes
 from shoal.notes.note_index import NoteIndex, TermNumbers
+from shoal.notes.note_query import QueryTerm
 from shoal.notes.note_rows import NoteRows
-from shoal.notes.ranking import QueryTerm, bm25
+from shoal.notes.ranking import bm25
 
 updates = st.lists(st.lists(model_notes(st.integers(1, 12)), min_size=1, max_size=6), max_size=8)
 

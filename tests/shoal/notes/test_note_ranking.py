@@ -17,15 +17,8 @@ from shoal.models.notes import TagRelevance
 from shoal.models.queries import QueryReef
 from shoal.notes.environment import Environment
 from shoal.notes.note_index import NoteIndex, TermNumbers
-from shoal.notes.ranking import (
-    NoteFilters,
-    NoteQuery,
-    NoteRanking,
-    QueryTerm,
-    largest,
-    query_terms,
-    rank_notes,
-)
+from shoal.notes.note_query import NoteQuery, QueryTerm, query_terms
+from shoal.notes.ranking import NoteFilters, NoteRanking, largest, rank_notes
 from shoal.settings import Settings
 
 SETTINGS = Settings()
@@ -39,6 +32,7 @@ queries = st.builds(
     reefs=st.lists(st.integers(0, 4), max_size=3, unique=True).map(
         lambda ids: tuple(QueryReef(reef_id, str(reef_id), 1.5 + reef_id) for reef_id in ids)
     ),
+    is_of_self=st.booleans(),
 )
 filters = st.builds(
     NoteFilters,

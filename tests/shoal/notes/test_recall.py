@@ -250,3 +250,13 @@ def test_setting_says_what_becomes_of_a_change(tmp_path: Path, setting: str, cha
             notes.add("Ann is in York.", supersedes=added.note.id)
         with pytest.raises(NotFoundError):
             engine.notes.of("other").add("Ann is in York.", supersedes=named.note.id)
+
+
+def test_question_of_the_one_who_asks_is_answered_by_what_is_said_of_him(engine: Engine) -> None:
+    """Two notes that match equally; the newer one is about somebody else."""
+    notes = engine.notes.of("me")
+    notes.add("I drive a van to the quarry.", said_at="2025-01-01")
+    notes.add("Sam drives a van to the quarry.", said_at="2026-06-01")
+    for query, first in (("Who drives a van?", "Sam"), ("Which van do I drive?", "I")):
+        content = notes.recall(query, threshold=0.0).results[0].content
+        assert content.split()[0] == first
