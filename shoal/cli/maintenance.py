@@ -16,7 +16,7 @@ from shoal.support.plain_text import one_line
 
 if TYPE_CHECKING:
     from shoal.collections.backup import RestoredCollection
-    from shoal.maintenance.backup import Watcher
+    from shoal.maintenance.backup import Copy, Watcher
     from shoal.maintenance.doctor import Report
 
 MAX_WORKERS = 64
@@ -125,12 +125,21 @@ def backup(
             "file": str(copy.path),
             "bytes": copy.n_bytes,
             "documents": copy.n_documents,
+            "notes": copy.n_notes,
+            "forgotten_notes": copy.n_forgotten,
             "schema": copy.schema,
         }
     )
-    session.say(
-        f"{quantity(copy.n_documents, 'document')} in {copy.path} ({data_size(copy.n_bytes)}), checked"
+    session.say(f"{_contents(copy)} in {copy.path} ({data_size(copy.n_bytes)}), checked")
+
+
+def _contents(copy: Copy) -> str:
+    """Say what a backup holds, also of notes that were forgotten."""
+    notes = f", {quantity(copy.n_notes, 'note')}" if copy.n_notes else ""
+    forgotten = (
+        f", a digest of each of {quantity(copy.n_forgotten, 'forgotten note')}" if copy.n_forgotten else ""
     )
+    return f"{quantity(copy.n_documents, 'document')}{notes}{forgotten}"
 
 
 def restore(
@@ -163,11 +172,13 @@ def restore(
             "file": str(file),
             "database": str(result.copy.path),
             "documents": result.copy.n_documents,
+            "notes": result.copy.n_notes,
+            "forgotten_notes": result.copy.n_forgotten,
             "schema_before": result.copy.schema,
             "aside": None if result.aside is None else str(result.aside),
         }
     )
-    session.say(f"{result.copy.path} has {quantity(result.copy.n_documents, 'document')}, as in {file}")
+    session.say(f"{result.copy.path} has {_contents(result.copy)}, as in {file}")
     if result.aside is not None:
         session.say(f"the previous library is in {result.aside}; delete it when you no longer need it")
 

@@ -12,6 +12,7 @@ opens the library meanwhile waits for the restored one. A library too damaged fo
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import os
 import re
@@ -50,6 +51,7 @@ Watcher = Callable[[int, int], None]
 """Called with the bytes copied and the total bytes."""
 
 COUNT_DOCUMENTS = "SELECT COUNT(*) FROM documents"
+HAS_TABLE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
 REVISION_FORMAT = re.compile(r"\d{4}")
 HAS_INDEX = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'index_segments'"
 COUNT_KEY_TABLES = """
@@ -60,12 +62,15 @@ COUNT_KEY_TABLES = """
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A complete, checked copy of a library. `schema` is its migration revision."""
+    """A complete, checked copy of a library. `schema` is its migration revision; `n_forgotten`: of how many
+    notes that were forgotten it has a digest, and no text."""
 
     path: Path
     n_bytes: int
     n_documents: int
     schema: str
+    n_notes: int = 0
+    n_forgotten: int = 0
 
 
 def check_is_file(settings: Settings, command: str) -> None:
@@ -102,7 +107,7 @@ def create_backup(source: Path, target: Path, *, force: bool = False, watch: Wat
         forget_index(part)
         checked = check_copy(part)
         publish(part, target, force=force)
-    return Copy(target, target.stat().st_size, checked.n_documents, checked.schema)
+    return dataclasses.replace(checked, path=target, n_bytes=target.stat().st_size)
 
 
 def check_copy(path: Path) -> Copy:
@@ -129,12 +134,19 @@ def check_copy(path: Path) -> Copy:
             if orphan is not None:
                 raise BackupError(f"{path.name} is damaged: rows of {orphan[0]} refer to missing rows")
             n_documents = int(connection.execute(COUNT_DOCUMENTS).fetchone()[0])
+            # Databases of older versions have no such tables.
+            n_notes, n_forgotten = (
+                connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
+                if connection.execute(HAS_TABLE, (table,)).fetchone()
+                else 0
+                for table in ("notes", "forgotten_notes")
+            )
             invalid = describe_damage(SqliteSnapshot(connection))
             if invalid is not None:
                 raise BackupError(f"{path.name} is damaged: {invalid}; `shoal doctor` says what to do")
     except sqlite3.DatabaseError as error:
         raise BackupError(f"{path.name} is not a Shoal database, or is damaged ({error})") from error
-    return Copy(path, path.stat().st_size, n_documents, schema)
+    return Copy(path, path.stat().st_size, n_documents, schema, n_notes, n_forgotten)
 
 
 def open_copy(path: Path) -> sqlite3.Connection:
@@ -350,7 +362,7 @@ def restore(path: Path, source: Path, *, watch: Watcher | None = None) -> Restor
     with translated_errors("the restored database"), partial_file(path) as prepared:
         _prepare(source, prepared, watch)
         aside = _replace(path, prepared) if path.exists() else _move_aside(path, prepared)
-    return Restored(Copy(path, size_of(path), checked.n_documents, checked.schema), aside)
+    return Restored(dataclasses.replace(checked, path=path, n_bytes=size_of(path)), aside)
 
 
 def _check_space(path: Path, source: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import lagoon
 from shoal import Engine
+from shoal.cli.app import run
 from shoal.errors import NoteError, NotFoundError
 from shoal.models.notes import AddedNote
 from shoal.notes.notes import OwnerNotes
@@ -57,6 +58,21 @@ def test_forgotten_text_is_in_no_file(engine: Engine, path: Path, notes: OwnerNo
             stored = file.read_bytes().lower()
             assert b"zyxomma" not in stored, file.name
             assert b"quobble" not in stored, file.name
+
+
+def test_backup_says_what_it_has_of_forgotten_notes(
+    engine: Engine, path: Path, notes: OwnerNotes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = notes.add(SECRET).note
+    notes.add("Rain falls on the coast.")
+    copies = []
+    for name in ("before", "after"):
+        assert run(["backup", str(tmp_path / name), "--db", str(path), "--json"]) == 0
+        copies.append(json.loads(capsys.readouterr().out))
+        notes.forget(note.id) if name == "before" else None
+    assert [(copy["notes"], copy["forgotten_notes"]) for copy in copies] == [(2, 0), (1, 1)]
+    assert b"zyxomma" in (tmp_path / "before").read_bytes().lower()
+    assert b"zyxomma" not in (tmp_path / "after").read_bytes().lower()
 
 
 def test_stored_answers_of_requests_lose_the_text(engine: Engine, notes: OwnerNotes) -> None:
