@@ -43,12 +43,14 @@ class SharedReef:
 
 
 class FieldBoostParts(NamedTuple):
-    """What each field of a chunk adds to its field boost, 0..1. A term counts once, for the first field that
-    has it."""
+    """What each field of a chunk or note adds to its field boost, 0..1. A term counts once, for the first
+    field that has it: of a note, title, domain and tags."""
 
     title: Annotated[float, "words in the title"]
     heading_path: Annotated[float, "words in the headings"]
     tag_overlap: Annotated[float, "words that are tags"]
+    domain_match: Annotated[float, "of a note: words in its domain"] = 0.0
+    pinned: Annotated[float, "of a note with a pin that counts everywhere: the rest of 1"] = 0.0
 
 
 class BoostPart(NamedTuple):

@@ -29,6 +29,7 @@ from shoal.index.format import MAX_CHUNKS
 from shoal.index.index import Index, Part
 from shoal.index.segment import Segment
 from shoal.models.notes import Note, NoteHit, NoteScores, UnitResponse
+from shoal.models.scores import FieldBoostParts
 from shoal.models.search import UNITS, SearchMode, SearchResponse, SearchResult
 from shoal.notes.context import NoteContext
 from shoal.notes.note_index import PINNED, Block, LiveBlock, NoteIndex, parse_list
@@ -368,7 +369,12 @@ def _hits(
             note=note,
             match_score=each.score,
             relevance=relevance(evidence[i]),
-            scores=scores_of(each, request.mode, None, analyzed),
+            scores=dataclasses.replace(
+                scores_of(each, request.mode, None, analyzed),
+                field_boost_parts=_boost_parts(note, each.field_boost, analyzed)
+                if request.include_scores
+                else None,
+            ),
             n_shared_reefs=n_shared.get(each.chunk_id, 0),
             provenance=provenance_of(each),
             term_coverage=coverage.get(each.chunk_id),
@@ -378,6 +384,25 @@ def _hits(
         )
         for i, (each, note) in enumerate(zip(ranked, notes, strict=True))
     ]
+
+
+def _boost_parts(note: Note, field_boost: float, analyzed: AnalyzedQuery) -> FieldBoostParts:
+    """Return what title, domain, tags and pin of a note add to its field boost; the parts add up to it."""
+    terms = [frozenset(terms_of(" ".join(term.tokens))) for term in analyzed.parsed.terms]
+    fields = [note.title, note.domain, " ".join(note.tags)]
+    words = [frozenset(terms_of(text)) for text in fields]
+    parts = [0.0] * len(fields)
+    for term in terms if field_boost else ():
+        place = next((place for place, has in enumerate(words) if term <= has), None)
+        if place is not None:
+            parts[place] += 1 / len(terms)
+    rest = max(field_boost - sum(parts), 0.0)
+    is_pinned = note.pinned_by is not None and not note.pin_tags
+    if not is_pinned:
+        # Other forms of a word, such as its synonyms, which the ranking found in one of the fields.
+        parts[max((place for place, text in enumerate(fields) if text), default=0)] += rest
+    title, domain, tags = parts
+    return FieldBoostParts(title, 0.0, tags, domain, rest if is_pinned else 0.0)
 
 
 class StepCount(NamedTuple):

@@ -15,6 +15,7 @@ from fake_scorer import FakeScorer
 from shoal import Engine
 from shoal.errors import NoteError, QueryError
 from shoal.models.notes import NoteHit
+from shoal.models.scores import FieldBoostParts
 from shoal.models.search import SearchResult
 from shoal.notes import unit_search
 from shoal.settings import Settings
@@ -227,6 +228,25 @@ def test_a_pin_that_counts_everywhere_is_the_whole_field_boost_of_a_note(engine:
     notes.unpin(ids["deserts"])
     assert field_boosts(engine, "crew leader") == dict.fromkeys(ids, 0)
     assert engine.search_units("volcano", owner="me", units=["note"]).results == ()
+
+
+def test_field_boost_of_a_note_is_taken_apart(engine: Engine) -> None:
+    notes = engine.notes.of("me")
+    note = notes.add(
+        "Led a crew across the ocean.", title="Captain", kind="atom", domain="seafaring", tags=["night-watch"]
+    ).note
+
+    def parts() -> FieldBoostParts | None:
+        query = "captain seafaring watch crew"
+        (found,) = engine.search_units(query, owner="me", units=["note"], include_scores=True).results
+        assert sum(found.scores.field_boost_parts or ()) == pytest.approx(found.scores.field_boost)
+        return found.scores.field_boost_parts
+
+    assert parts() == FieldBoostParts(0.25, 0.0, 0.25, 0.25, 0.0)
+    notes.pin(note.id)
+    assert parts() == FieldBoostParts(0.25, 0.0, 0.25, 0.25, 0.25)
+    (found,) = engine.search_units("crew", owner="me", units=["note"]).results
+    assert found.scores.field_boost_parts is None
 
 
 def field_boosts(engine: Engine, query: str) -> dict[str, float]:
