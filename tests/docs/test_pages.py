@@ -39,7 +39,7 @@ PACKAGES = {
 }
 """The folder of each package."""
 ROOTS = PACKAGES.values()
-NO_CODE = frozenset({"shoal.db", "shoal.db.service"})
+NO_CODE = frozenset({"shoal.db", "shoal.db.service", "shoal.db.starting"})
 """Names of files that look like modules."""
 
 
