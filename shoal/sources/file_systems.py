@@ -11,12 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shoal.errors import DocumentTooLargeError, ObjectGoneError, SourceError
-from shoal.sources.stores import Listed, ListedPage, Place, is_on, is_usable_name, scheme_of
+from shoal.sources.stores import (
+    MAX_PENDING,
+    PAGE_OBJECTS,
+    Listed,
+    ListedPage,
+    Place,
+    is_on,
+    is_usable_name,
+    scheme_of,
+)
 
-PAGE_OBJECTS = 1_000
-"""A page ends after the folder in which it reaches so many objects."""
-MAX_PENDING = 100_000
-"""Folders that may wait to be listed."""
 _VERSION_FIELDS = (
     ("ETag", "etag", "e_tag"),
     ("md5Hash", "content_md5", "md5", "sha", "checksum"),
@@ -60,7 +65,7 @@ class FileSystemStore:
                 if name is None:
                     n_skipped += 1
                 elif entry.get("type") == "directory":
-                    if self._selection.excludes(f"{name}/") or len(pending) >= MAX_PENDING:
+                    if self._selection.excludes(f"{name}/"):
                         n_skipped += 1
                     elif name != folder:
                         pending.append(name)
@@ -69,6 +74,8 @@ class FileSystemStore:
                 else:
                     size = entry.get("size")
                     objects.append(Listed(name, _version(entry), None if size is None else int(size)))
+            if len(pending) > MAX_PENDING:
+                raise SourceError(f"it has more than {MAX_PENDING:,} folders to list", is_temporary=False)
         return ListedPage(tuple(objects), json.dumps(pending) if pending else None, n_skipped)
 
     def _entries(self, folder: str) -> Sequence[Mapping[str, Any]]:

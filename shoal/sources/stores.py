@@ -21,6 +21,11 @@ from shoal.settings import Settings
 MAX_URL_CHARS = 2_000
 MAX_NAME_BYTES = 4_096
 """A longer name of an object is not followed; stores have at most 1,024, paths at most 4,096."""
+PAGE_OBJECTS = 1_000
+"""A page of a listing by folders ends after the folder in which it reaches so many objects."""
+MAX_PENDING = 100_000
+"""Folders that may wait to be listed. With more, the listing ends: what is left out would look as if it were
+gone."""
 OFF = (
     "sources are off; the operator of this library sets SHOAL_SOURCES to the addresses that sources may "
     "have, and restarts the service"
@@ -103,6 +108,12 @@ def _open_site(place: Place, settings: Settings) -> Store:
     return SiteStore(place, settings)
 
 
+def _open_webdav(place: Place, settings: Settings) -> Store:
+    from shoal.sources.webdav import WebDavStore
+
+    return WebDavStore(place, settings)
+
+
 def _open_files(place: Place, settings: Settings) -> Store:
     from shoal.sources.file_systems import FileSystemStore
 
@@ -136,6 +147,8 @@ KINDS: Mapping[str, StoreKind] = {
     ),
     "https": StoreKind(_NONE, _NONE, _open_site),
     "http": StoreKind(_NONE, _NONE, _open_site),
+    "webdavs": StoreKind(frozenset({"username"}), frozenset({"password"}), _open_webdav),
+    "webdav": StoreKind(frozenset({"username"}), frozenset({"password"}), _open_webdav),
     "sftp": StoreKind(frozenset({"port", "username"}), frozenset({"password"}), _open_files),
     "git+https": StoreKind(frozenset({"branch", "username"}), frozenset({"token"}), _open_repository),
     "git+ssh": StoreKind(frozenset({"branch", "username"}), _NONE, _open_repository),
