@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from lagoon.tokens import fold
 from shoal.index.index import Index
-from shoal.index.matching import IndexTerm, Matches, PartMatches, count_roughly, find
+from shoal.index.matching import IndexTerm, Matches, PartMatches, count_roughly, find, has_form
 from shoal.search.across_languages import languages_with_words, with_translations
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, Term, parse_query
@@ -35,6 +35,14 @@ COMPOUNDING = frozenset({"da", "de", "fi", "hu", "nl", "no", "sv"})
 JOINTS = ("", "s", "es", "n", "en", "er", "e")
 """Letters between the parts of a compound."""
 SHORTEST_PART = 4
+
+PREFIXES: Mapping[str, Sequence[str]] = {
+    "he": (*"הובכלמש", "וה", "וב", "וכ", "ול", "ומ", "וש", "שה", "שב", "של", "כש", "מה", "לכ")
+}
+"""What is written as one word with the next one: the, and, in, as, to, from, that."""
+SHORTEST_BARE = 3
+"""Letters of a word without a prefix that was typed."""
+MAX_PREFIXED = 16
 
 PART_WEIGHT = 0.7
 """Factor of the BM25 of a part of a compound (benchmarks/languages.py)."""
@@ -59,7 +67,7 @@ def read_query(library: LibraryIndex, request: SearchRequest, max_words: int) ->
             parsed = parse_query(
                 request.query, max_words=max_words, syntax=request.syntax, language=languages[0]
             )
-        parsed = with_parts(library, with_inflections(parsed, languages))
+        parsed = with_prefixes(library, with_parts(library, with_inflections(parsed, languages)))
     return with_translations(library, parsed, request.languages, of_library)
 
 
@@ -134,6 +142,27 @@ def with_parts(library: LibraryIndex, parsed: ParsedQuery) -> ParsedQuery:
                 forms = [Term((form,)) for form in inflections(part, codes)]
                 also.update((form, PART_WEIGHT) for form in forms if form not in own)
     return dataclasses.replace(parsed, also=also)
+
+
+def with_prefixes(library: LibraryIndex, parsed: ParsedQuery) -> ParsedQuery:
+    """Return a query whose words also stand for the same words with and without prefixes, as far as the
+    library has them, in languages that write articles, prepositions and conjunctions as one word with the
+    next."""
+    prefixes = [prefix for code in parsed.languages for prefix in PREFIXES.get(code, ())]
+    if not prefixes:
+        return parsed
+    synonyms = dict(parsed.synonyms)
+    for term in parsed.terms[:MAX_SPLIT_WORDS]:
+        if len(term.tokens) > 1 or term.in_title or term in parsed.required:
+            continue
+        word = folded(term.text)
+        bare = [word.removeprefix(prefix) for prefix in prefixes if word.startswith(prefix)]
+        bare = [each for each in bare if len(each) >= SHORTEST_BARE and has_form(library.index, each)]
+        others = [prefix + each for each in (word, *bare) for prefix in ("", *prefixes)]
+        forms = [Term((other,)) for other in others if other != word and has_form(library.index, other)]
+        if forms:
+            synonyms[term] = tuple(dict.fromkeys((*synonyms.get(term, ()), *forms[:MAX_PREFIXED])))
+    return dataclasses.replace(parsed, synonyms=synonyms)
 
 
 def split_compound(library: LibraryIndex, word: str, codes: Sequence[str]) -> tuple[str, ...]:

@@ -174,3 +174,24 @@ def test_quotation_marks_of_languages_make_phrases(engine: Engine, marks: str) -
     phrase = marks.format("Hafen stehen")
     assert not engine.search(phrase, language="de").results
     assert first(engine, marks.format("am Hafen"), language="de") in ("de", "mixed")
+
+
+def test_hebrew_words_are_found_with_and_without_prefixes(tmp_path: Path) -> None:
+    texts = {
+        "in": "הילדים גרים בבית הגדול ליד הנמל, והם שרים כל ערב.",
+        "the": "הבית הישן נבנה מאבן לפני שנים רבות.",
+        "bare": "בית חדש נבנה ליד הגן הגדול.",
+        "other": "הרוח נושבת מן הים אל ההרים כל הלילה.",
+    }
+    with Engine(db_path=tmp_path / "shoal.db", learning=False) as engine:
+        for name, text in texts.items():
+            engine.ingest(title=f"Text {name}", content=text, source_path=name)
+
+        def found(query: str) -> set[str | None]:
+            results = engine.search(query, mode="lexical", typos="off").results
+            return {result.source_path for result in results}
+
+        assert found("בית") == {"in", "the", "bare"}
+        assert found("לבית") == {"in", "the", "bare"}
+        assert found('"בית"') == {"bare"}
+        assert found("הרוח") == {"other"}
