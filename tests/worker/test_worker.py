@@ -457,7 +457,8 @@ def test_document_that_blocks_the_interpreter_fails_alone(
         max_attempts=2,
         item_time_limit=10.0,
     )
-    worker = start_worker(settings)
+    # No fork: with its short waits, a worker whose process was killed did not stop in time once.
+    worker = start_worker(settings, ["-P", str(HERE / "worker_script.py")])
     job_id = upload(database, settings, [*texts(3), f"No way out of {ENDLESS}.", *texts(12)[3:]])
     small_job = upload(database, settings, ["A whale is an animal of the sea."])
     assert wait_for_job(database, small_job).status is JobStatus.succeeded
