@@ -59,7 +59,7 @@ def copy(
 
     One run copies one library: the collection main, or the one of --collection, to the collection of the same
     name of TARGET, which is created if it is missing. --all-collections copies main and all others, one after
-    the other; they get new ids. Keys are not copied.
+    the other; they get new ids. Keys, uploaded files and names of vector stores are not copied.
 
     \b
         shoal copy shoal.db "postgresql://shoal@db.example/library?schema=shoal"

@@ -2,7 +2,7 @@
 
 Each collection is copied as `shoal.maintenance.copying` copies a library. Until all are complete, a table in
 the catalog of the target names the state of the source that each copy has, so that a run after an
-interruption leaves complete ones alone. Keys are not copied.
+interruption leaves complete ones alone. Keys, uploaded files and labels of vector stores are not copied.
 """
 
 from __future__ import annotations

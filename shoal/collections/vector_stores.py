@@ -134,14 +134,15 @@ class UploadedFiles:
         rows = self._rows(statement, {"owner": owner, "purpose": purpose, "limit": limit, **place})
         return list(map(_uploaded, rows))
 
-    def note_collection(self, file_id: str, collection_id: str) -> None:
-        """Note that a file was added to a collection."""
+    def note_collection(self, file_ids: Iterable[str], collection_id: str) -> None:
+        """Note that files are added to a collection."""
         with self._catalog.database().write() as transaction:
-            row = transaction.first(GET, {"id": file_id})
-            if row is not None:
-                collections = dict.fromkeys([*json.loads(row["collections"]), collection_id])
-                values = {"id": file_id, "collections": json.dumps([*collections])}
-                transaction.execute(SET_COLLECTIONS, values)
+            for file_id in file_ids:
+                row = transaction.first(GET, {"id": file_id})
+                collections = [] if row is None else json.loads(row["collections"])
+                if row is not None and collection_id not in collections:
+                    values = {"id": file_id, "collections": json.dumps([*collections, collection_id])}
+                    transaction.execute(SET_COLLECTIONS, values)
 
     def delete(self, file_id: str) -> None:
         """Delete a file."""

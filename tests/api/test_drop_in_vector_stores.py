@@ -166,6 +166,9 @@ def test_threshold_number_and_several_queries(search: Any) -> None:
     )
     assert search(ranking_options={"score_threshold": 1, "ranker": "auto"}).data == []
     assert len(search(max_num_results=2).data) == 2
+    # Some programs send what they leave out as null.
+    options = ("filters", "max_num_results", "ranking_options", "rewrite_query")
+    assert search(extra_body=dict.fromkeys(options)).data == everything.data
     several = search(query=["lava", "qwrtp", "lava and ash"])
     assert several.search_query == ["lava", "qwrtp", "lava and ash"]
     assert names(several) == DOCUMENTS.keys()

@@ -179,7 +179,8 @@ class VectorStoreOperations:
             Mapping[str, Any] | None, Argument(kind=OBJECT, about="comparisons of attributes")
         ] = None,
         max_num_results: Annotated[
-            int | None, Argument(kind=Whole(1, MAX_FOUND), default=FOUND, about="most results")
+            int | None,
+            Argument(kind=Whole(1, MAX_FOUND), default=FOUND, may_be_null=True, about="most results"),
         ] = None,
         ranking_options: Annotated[
             Mapping[str, Any] | None, Argument(kind=Members(RankingOptions), about="how to rank")

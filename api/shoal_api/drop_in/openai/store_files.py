@@ -99,11 +99,11 @@ def add(here: Service, additions: Sequence[Addition]) -> int:
     """Add files to a collection as one job, and return its id. Files that are stored already get their new
     attributes. Raises problems."""
     limits.check_queue(here.engine.jobs, here.collection.id)
+    uploads().note_collection((each.file.id for each in additions), here.collection.id)
     for each in additions:
-        uploads().note_collection(each.file.id, here.collection.id)
-        document = document_of_file(here.engine, each.file.id)
-        if document is not None and each.attributes is not None:
-            here.engine.jobs.submit_change(document.id, {"metadata": dict(each.attributes)})
+        document = None if each.attributes is None else document_of_file(here.engine, each.file.id)
+        if document is not None:
+            here.engine.jobs.submit_change(document.id, {"metadata": dict(each.attributes or {})})
     request_hash = secrets.token_hex()
     incoming = Incoming(request_hash, _drafts(here, additions))
     job_id = store(here, incoming, None, request_hash, OnConflict.keep)

@@ -14,6 +14,7 @@ from werkzeug.wrappers import Response
 from shoal.collections.catalog import Collection
 from shoal.collections.vector_stores import Label, Labels
 from shoal.declared.arguments import MAX_PAGE
+from shoal.declared.operations.drop_in import FOUND
 from shoal.declared.operations.drop_in import VectorStoreOperations as Stores
 from shoal.errors import CollectionExistsError, CollectionNotFoundError
 from shoal.filters.foreign import of_openai
@@ -169,7 +170,7 @@ def search_vector_store(data: Json, vector_store_id: str) -> Response:
     if not queries:
         raise field_problem("query", "must have at least one query")
     filters = None if data["filters"] is None else of_openai(data["filters"])
-    threshold, limit = options.get("score_threshold") or 0.0, data["max_num_results"] or 0
+    threshold, limit = options.get("score_threshold") or 0.0, data["max_num_results"] or FOUND
     found: dict[int, SearchResult] = {}
     for query in queries:
         for result in find(query, limit, threshold, filters):
