@@ -21,7 +21,8 @@ import shoal
 from benchmarks.similarity import Groups, measure
 from shoal.errors import QueryError
 from shoal.models.notes import DUPLICATE, MAX_CHARS, Similarity
-from shoal.notes.index_cache import MAX_TABLE_TERMS, TermTable, term_table
+from shoal.notes import index_cache
+from shoal.notes.index_cache import TermTable, term_table
 from shoal.notes.opposites import Statement, signs
 from shoal.notes.similarity import (
     SAME,
@@ -232,11 +233,14 @@ def test_texts_that_cannot_be_compared_are_refused(text: object) -> None:
     assert caught.value.field == "a"
 
 
-def test_texts_of_two_tables_can_be_compared(scorer: lagoon.ReefScorer) -> None:
+def test_texts_of_two_tables_can_be_compared(
+    scorer: lagoon.ReefScorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A full table is replaced, and features of the former one are still in use."""
+    monkeypatch.setattr(index_cache, "MAX_TABLE_TERMS", 100)
     features = TextFeatures.of(scorer, "The lava is hot.")
     table = term_table(scorer)
-    table.numbers([f"filler{number}" for number in range(MAX_TABLE_TERMS + 1)])
+    table.numbers([f"filler{number}" for number in range(101)])
     later = TextFeatures.of(scorer, "The lava was hot, and Tom saw it.")
     assert later.table is not table
     assert similarity(features, later).value == similarity(later, features).value > 0.5
