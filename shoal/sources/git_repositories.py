@@ -71,7 +71,7 @@ _CONFIG = (
     ("http.lowSpeedTime", "60"),
 )
 _REFUSALS = (
-    "authentication failed", "could not read username", "could not read password", "permission denied",
+    "authentication failed", "could not read password", "permission denied", "certificate",
     "access denied", "returned error: 401", "returned error: 403", "not found", "redirect",
     "does not appear to be a git repository", "host key verification failed", "dubious ownership",
     "invalid refspec", "mismatched algorithms",
@@ -392,6 +392,8 @@ def _environment(remote: str, place: Place) -> dict[str, str]:
         origin = f"{parts.scheme}://{parts.netloc}/"
         config.append((f"http.{origin}.extraHeader", f"Authorization: Basic {encoded}"))
     variables = {name: value for name, value in os.environ.items() if name in _KEPT_VARIABLES}
+    if "SSL_CERT_FILE" in variables:  # which other connections of the service heed
+        variables.setdefault("GIT_SSL_CAINFO", variables["SSL_CERT_FILE"])
     variables |= {
         "LC_ALL": "C",
         "HOME": os.devnull,
@@ -430,14 +432,16 @@ def _locked(path: Path, seconds: float | None = None) -> Iterator[int]:
 
 
 def _fetch_error(output: str, spec: str) -> SourceError:
-    lines = [line for line in output.splitlines() if line.startswith(("fatal:", "error:"))]
-    text = " ".join(" ".join(lines or output.splitlines()[-3:]).split())
-    printable = "".join(char for char in text if char.isprintable())[:300] or "git fetch failed"
-    if "couldn't find remote ref" in printable:
+    lines = [line for line in output.splitlines() if not line.startswith("remote:")]
+    text = "".join(char for char in " ".join(" ".join(lines).split()) if char.isprintable())
+    if "couldn't find remote ref" in text:
         ref = spec.removeprefix("+").partition(":")[0]
         what = "no commit" if ref == "HEAD" else f"no branch {ref.removeprefix('refs/heads/')}"
         return SourceError(f"the repository has {what}", is_temporary=False)
-    return SourceError(printable, is_temporary=not any(each in printable.lower() for each in _REFUSALS))
+    if "could not read Username" in text:
+        return SourceError("access was refused; check the secret token", is_temporary=False)
+    is_refused = any(each in text.lower() for each in _REFUSALS)
+    return SourceError(text[:300] or "git fetch failed", is_temporary=not is_refused)
 
 
 def _records(stream: IO[bytes]) -> Iterator[bytes]:

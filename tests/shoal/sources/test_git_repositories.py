@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -248,6 +249,25 @@ def test_wrong_addresses_fail_at_once(
     with pytest.raises(SourceError, match=message) as failure:
         store.list(None)
     assert not failure.value.is_temporary
+
+
+@pytest.mark.parametrize(
+    ("output", "message", "is_temporary"),
+    [
+        (
+            "fatal: could not read Username for 'https://h': terminal prompts disabled",
+            "the secret token",
+            False,
+        ),
+        ("git@h: Permission denied (publickey).\nfatal: Could not read from remote", "publickey", False),
+        ("remote: \x1b[31mred\nfatal: the remote end hung up", "^fatal: the remote end hung up$", True),
+        ("", "git fetch failed", True),
+    ],
+)
+def test_failures_of_git_are_told_in_a_line(output: str, message: str, is_temporary: bool) -> None:
+    failure = git_repositories._fetch_error(output, "+HEAD:x")
+    assert re.search(message, str(failure))
+    assert failure.is_temporary is is_temporary
 
 
 def test_a_machine_without_git_says_so(
