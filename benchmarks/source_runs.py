@@ -3,8 +3,9 @@
     python -m benchmarks.source_runs s3 [--objects 10000] [--kills 5]
 
 Needs for `s3`: moto[server] and boto3; for `sftp`: asyncssh and paramiko; for `webdav`: wsgidav and cheroot;
-for `web`: nothing. A server runs in a process of its own and has many small texts, made from the sample
-articles. A run is a process of its own too, and its processor time is counted with that of its children.
+for `git`: git; for `imap`: dovecot, and to be run by root; for `web`: nothing. A server runs in a process of
+its own (git needs none) and has many small texts, made from the sample articles. A run is a process of its
+own too, and its processor time is counted with that of its children.
 
 Prints each run with its share of the first. Between the runs, 1 % of the texts are changed, moved or deleted.
 At the end all three happen, and the run is killed with SIGKILL at random moments. Then the library must equal
@@ -46,6 +47,31 @@ LONGEST_LIFE_SECONDS = 20.0
 """Of a process that is killed."""
 QUERY = "SELECT source_path, content FROM documents JOIN document_texts ON document_id = id"
 USER, PASSWORD = "reader", "a-secret"
+DOVECOT = f"""
+    base_dir = {{folder}}/run
+    state_dir = {{folder}}/run
+    log_path = {{folder}}/dovecot.log
+    listen = {HOST}
+    protocols = imap
+    ssl = no
+    disable_plaintext_auth = no
+    first_valid_uid = 1
+    mail_location = maildir:{{root}}
+    passdb {{{{
+      driver = static
+      args = password={PASSWORD}
+    }}}}
+    userdb {{{{
+      driver = static
+      args = uid=nobody gid=nogroup home={{folder}}
+    }}}}
+    service imap-login {{{{
+      chroot =
+      inet_listener imap {{{{
+        port = {{port}}
+      }}}}
+    }}}}
+"""
 EXPIRE_LEASES = tuple(
     f"UPDATE {table} SET lease_expires_at = 0 WHERE lease_expires_at > 0"
     for table in ("source_runs", "job_items", "waves")
@@ -93,6 +119,46 @@ class Bucket(Texts):
         self._client.delete_object(Bucket="texts", Key=f"all/{name}")
 
 
+class Repository(Texts):
+    """Texts in a Git repository."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._git("init", "--quiet")
+
+    def settle(self) -> None:
+        self._git("add", "--all")
+        self._git("-c", "user.name=T", "-c", "user.email=t@example.org", "commit", "--quiet", "--message=T")
+
+    def _git(self, *arguments: str) -> None:
+        subprocess.run(["git", "-C", self.root, *arguments], check=True)
+
+
+class Mailbox(Texts):
+    """Texts as mails in a Maildir. A mail never changes: another text is another mail."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._files: dict[str, Path] = {}
+        self._n_mails = 0
+        for path in (root.parent, root, *(root / name for name in ("cur", "new", "tmp"))):
+            path.mkdir(exist_ok=True)
+            path.chmod(0o777)  # mails belong to a user without rights
+
+    def put(self, name: str, text: str) -> None:
+        if name in self._files:
+            self.delete(name)
+        self._n_mails += 1
+        self._files[name] = self.root / "cur" / f"{self._n_mails}.texts:2,"
+        self._files[name].write_text(f"From: t@example.org\nSubject: {text.splitlines()[0]}\n\n{text}")
+
+    def get(self, name: str) -> str:
+        return self._files[name].read_text().partition("\n\n")[2]
+
+    def delete(self, name: str) -> None:
+        self._files.pop(name).unlink()
+
+
 class Site(Texts):
     """Texts of a site with a site map of files with 5,000 entries each."""
 
@@ -127,6 +193,10 @@ def serve(kind: str, port: int, root: str) -> None:
         users = {"*": {USER: {"password": PASSWORD}}}
         config = {"provider_mapping": {"/": root}, "simple_dc": {"user_mapping": users}, "verbose": 0}
         wsgi.Server((HOST, port), WsgiDAVApp(config)).start()
+    elif kind == "imap":
+        folder = Path(root).parent
+        (folder / "dovecot.conf").write_text(DOVECOT.format(folder=folder, root=root, port=port))
+        os.execvp("dovecot", ["dovecot", "-F", "-c", str(folder / "dovecot.conf")])
     else:
         handler = functools.partial(_QuietHandler, directory=root)
         http.server.ThreadingHTTPServer((HOST, port), handler).serve_forever()
@@ -155,7 +225,7 @@ async def _serve_sftp(port: int, root: str) -> None:
     await asyncio.Event().wait()
 
 
-def source_of(kind: str, port: int) -> dict[str, Any]:
+def source_of(kind: str, port: int, root: Path) -> dict[str, Any]:
     """The arguments of the source of a server."""
     password = {"password": "env:SOURCE_SECRET_PASSWORD"}
     if kind == "s3":
@@ -167,7 +237,9 @@ def source_of(kind: str, port: int) -> dict[str, Any]:
         return {"url": f"sftp://{HOST}/", "options": options, "secrets": password}
     if kind == "webdav":
         return {"url": f"webdav://{HOST}:{port}", "options": {"username": USER}, "secrets": password}
-    return {"url": f"http://{HOST}:{port}/sitemap.xml"}
+    if kind == "imap":
+        return {"url": f"imap://{HOST}:{port}", "options": {"username": USER}, "secrets": password}
+    return {"url": f"git+file://{root}" if kind == "git" else f"http://{HOST}:{port}/sitemap.xml"}
 
 
 def settings_of(database: Path, source: dict[str, Any]) -> Settings:
@@ -286,7 +358,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("kind", choices=["s3", "sftp", "webdav", "web"])
+    parser.add_argument("kind", choices=["s3", "sftp", "webdav", "web", "git", "imap"])
     parser.add_argument("--objects", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=5)
     arguments = parser.parse_args()
@@ -296,10 +368,11 @@ def main() -> None:
     root = scratch / "texts"
     root.mkdir()
     try:
-        with running(kind, root) as port:
-            texts = Bucket(root, port) if kind == "s3" else Site(root) if kind == "web" else Texts(root)
+        with running(kind, root) if kind != "git" else contextlib.nullcontext(0) as port:
+            of_kind = {"web": Site, "git": Repository, "imap": Mailbox}
+            texts = Bucket(root, port) if kind == "s3" else of_kind.get(kind, Texts)(root)
             fill(texts, arguments.objects, chance)
-            source = source_of(kind, port)
+            source = source_of(kind, port, root)
             database = added(scratch / "library.db", source)
             kill_runs(database, source, arguments.kills // 2, chance)
             run_to_end(database, source, "killed", None)
