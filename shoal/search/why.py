@@ -398,7 +398,8 @@ class ReasonFinder:
 
     def _is_other(self, word: str) -> bool:
         """Whether a word of a passage is neither one of the query nor a name."""
-        return self.stems.isdisjoint(stems_of([word])) and not self._is_name(word)
+        own = self.stems.union(stems_of(self._single_words))  # A part of a compound is no term of its own.
+        return own.isdisjoint(stems_of([word])) and not self._is_name(word)
 
     @functools.cached_property
     def _asked_for(self) -> list[int]:

@@ -116,6 +116,14 @@ def test_an_inflection_is_shown_before_another_word_of_its_stem(tmp_path: Path) 
         assert items(found(engine, "speculate", "Wheat"), ReasonKind.word) == ["speculated"]
 
 
+def test_a_part_of_a_compound_is_not_related_to_itself(tmp_path: Path) -> None:
+    with Engine(db_path=tmp_path / "shoal.db") as engine:
+        engine.ingest(
+            title="Council", content="A judge has an eight-year term. The lease of the land is approved."
+        )
+        assert items(found(engine, "a 99-year lease", "Council"), ReasonKind.related_words) == []
+
+
 def test_words_in_small_letters_are_no_names_of_the_passage(engine: Engine) -> None:
     result = found(engine, "who paid Baker for it", "Ovens")
     assert items(result, ReasonKind.name) == []
