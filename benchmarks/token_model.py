@@ -2,7 +2,8 @@
 
 usage: python -m benchmarks.token_model [--requests 200000] [--documents 160] [--seed 7] [--minutes 600]
 
-A library has documents of five tenants, some for several, for everyone or for nobody, of generated sentences.
+A library has documents of five tenants, some for several, for everyone or for nobody, of generated sentences,
+and some attached to others.
 For each tenant, a copy of it loses what the tenant may not see, and is indexed anew. Random requests over all
 operations that tokens have then go to the library as the tenant sees it and to the copy. Answers are compared
 whole: results, order, scores, counts, facets, warnings, corrections, suggestions, pins, synonyms,
@@ -20,6 +21,7 @@ import argparse
 import dataclasses
 import enum
 import functools
+import gc
 import math
 import random
 import sys
@@ -41,6 +43,7 @@ from shoal.index.upkeep import rebuild_index
 from shoal.models.queries import UsedSynonym
 from shoal.search import visible_forms
 from shoal.settings import Settings
+from shoal.storage.attachments import Links, write_links
 from shoal.words import analysis
 
 TENANTS = ("ann", "bob", "cat", "dan", "eve")
@@ -121,14 +124,25 @@ def fill(engine: Engine, n: int, chance: random.Random) -> None:
                 **chance.choice(RIGHTS),
             }
         )
-    engine.ingest_many(documents)
+    results = engine.ingest_many(documents)
+    attach(engine, [result.id for result in results if result.id is not None], chance)
     for word in SUBJECTS:
-        targets = [chance.randint(1, n) for _ in range(3)]
-        engine.pins.add(word, targets[:2], hidden=targets[2:] if targets[2] not in targets[:2] else ())
+        targets = chance.sample(range(1, n + 1), 3)
+        engine.pins.add(word, targets[:2], hidden=targets[2:])
     for word in RARE[::2]:
         engine.pins.add(word, [chance.randint(1, n)], match="contains")
     for words in zip(SUBJECTS[:4], RARE[:4], RARE[4:8], strict=True):
         engine.vocabulary.synonyms.add(words)
+
+
+def attach(engine: Engine, ids: Sequence[int], chance: random.Random) -> None:
+    """Attach a third of the documents to one or two others."""
+    hashes = [engine.documents.get(each).document.content_hash for each in ids]
+    with engine.database.write() as transaction:
+        for document_id in chance.sample(ids, len(ids) // 3):
+            parents = tuple((each, f"file {document_id}") for each in chance.sample(hashes, 2))
+            links = Links(parents[: chance.randint(1, 2)], is_held=False)
+            write_links(transaction, document_id, links)
 
 
 @contextmanager
@@ -371,6 +385,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=600)
     given = parser.parse_args()
     with libraries(given.documents, given.seed, scorer=kept_scorer()) as pairs:
+        # What is kept until the end is not to be looked through again and again.
+        gc.freeze()
         found, asked_for, answered = compare(pairs, given.requests, given.seed, 60 * given.minutes)
     for name, n in sorted(asked_for.items()):
         print(f"{name:20} {n:8,} requests, {answered[name]:8,} answered")
