@@ -10,9 +10,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lagoon.tokens import fold
 from shoal.index.index import Index
-from shoal.index.matching import IndexTerm, Matches, PartMatches, count_roughly, find, has_form
+from shoal.index.matching import IndexTerm, count_roughly, find, has_form
 from shoal.search.across_languages import languages_with_words, with_translations
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, Term, parse_query
@@ -24,6 +27,7 @@ from shoal.words.detection import language_of_script, stop_words
 from shoal.words.inflections import inflections, language_mark
 from shoal.words.terms import MAX_LETTERS
 
+CODES = tuple(code for code in LANGUAGES if code != ENGLISH)
 LEAST_STOP_WORDS = 2
 """Stop words of one language more than of any other, from which a query is in it; one is enough if no other
 language has any."""
@@ -76,23 +80,31 @@ def languages_of_library(library: LibraryIndex) -> tuple[str, ...]:
     cached = library.index.cached
     found: tuple[str, ...] | None = cached.get(languages_of_library)
     if found is None:
-        marks = _marks_of(library.index.whole or library.index)
-        counts = {code: Matches(library.index, parts).n_chunks for code, parts in marks.items()}
-        codes = [code for code, n in counts.items() if n]
-        if sum(counts.values()) < library.n_chunks:
+        counts = np.zeros(len(CODES), dtype=np.int64)
+        marked = _marked(library.index.whole or library.index)
+        for part, (ordinals, which) in zip(library.index.parts, marked, strict=True):
+            is_live = part.live_chunks
+            live = which if is_live is None else which[is_live[ordinals]]
+            counts += np.bincount(live, minlength=len(CODES))
+        codes = [CODES[number] for number in np.flatnonzero(counts).tolist()]
+        if counts.sum() < library.n_chunks:
             codes.append(ENGLISH)
         cached[languages_of_library] = found = tuple(sorted(codes))
     return found
 
 
-def _marks_of(index: Index) -> Mapping[str, Sequence[PartMatches]]:
-    """Return the passages of each language but English; viewers share them."""
-    found: Mapping[str, Sequence[PartMatches]] | None = index.cached.get(_marks_of)
+def _marked(index: Index) -> Sequence[tuple[NDArray[np.uint16], NDArray[np.uint8]]]:
+    """Return, for each part, the ordinals of the passages in another language than English, and the place of
+    their language in `CODES`. Viewers share them."""
+    found: Sequence[tuple[NDArray[np.uint16], NDArray[np.uint8]]] | None = index.cached.get(_marked)
     if found is None:
-        codes = [code for code in LANGUAGES if code != ENGLISH]
-        matches = find(index, [IndexTerm((language_mark(code),)) for code in codes])
-        found = {code: each.parts for code, each in zip(codes, matches, strict=True) if each.n_chunks}
-        index.cached[_marks_of] = found
+        matches = find(index, [IndexTerm((language_mark(code),)) for code in CODES])
+        found = []
+        for number in range(len(index.parts)):
+            of_codes = [each.parts[number].ordinals for each in matches]
+            which = np.repeat(np.arange(len(CODES), dtype=np.uint8), list(map(len, of_codes)))
+            found.append((np.concatenate(of_codes), which))
+        index.cached[_marked] = found
     return found
 
 

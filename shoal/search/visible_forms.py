@@ -27,7 +27,7 @@ from lagoon.tokens import STOP_WORDS
 from shoal.filters.evaluation import RecentlyUsed
 from shoal.index.building import NameTexts, name_texts, name_words
 from shoal.index.index import FormCount, Index
-from shoal.index.matching import IndexTerm, find
+from shoal.index.matching import IndexTerm, PartMatches, find
 from shoal.storage.database import Database, listed
 from shoal.words.analysis import analyze_texts, stems_of
 
@@ -38,7 +38,8 @@ SAMPLED = 128
 MAX_KNOWN = 10_000
 """Forms that are remembered for a view."""
 MAX_SHARED_BYTES = 16 << 20
-"""Memory of what the viewers of one state share: some 30,000 pairs of a form and a passage."""
+"""Memory of what the viewers of one state share, for each of three kinds: some 30,000 pairs of a form and a
+passage, samples of forms, and the passages of stems."""
 PAIR_BYTES = 160
 NAMES = """
     SELECT c.id, d.title, d.source_path, s.path AS section_path, c.document_id, c.section_id
@@ -236,10 +237,10 @@ class VisibleForms:
 
 def _places(index: Index, form: str, limit: int) -> tuple[int, list[_Place]]:
     """How many passages of an index have the stem of a form, and the first of them."""
-    (found,) = find(index, [IndexTerm(stems_of([form]))])
     places: list[_Place] = []
     n_places = 0
-    for number, (part, (ordinals, *fields)) in enumerate(zip(index.parts, found.parts, strict=True)):
+    found = _matches(index.whole or index, form)
+    for number, (part, (ordinals, *fields)) in enumerate(zip(index.parts, found, strict=True)):
         if not len(ordinals):
             continue
         which = np.arange(len(ordinals))
@@ -253,6 +254,22 @@ def _places(index: Index, form: str, limit: int) -> tuple[int, list[_Place]]:
         columns = ordinals[which], part.segment.chunk_ids[ordinals[which]], *has
         places += map(_Place, itertools.repeat(number), *(each.tolist() for each in columns))
     return n_places, places
+
+
+def _matches(whole: Index, form: str) -> Sequence[PartMatches]:
+    """Return the passages of a library with the stem of a form, for each part; viewers share them."""
+    kept: RecentlyUsed[tuple[str, ...], Sequence[PartMatches]] = whole.cached.setdefault(
+        PartMatches, RecentlyUsed(MAX_SHARED_BYTES)
+    )
+    stems = stems_of([form])
+    parts = kept.get(stems)
+    if parts is None:
+        (found,) = find(whole, [IndexTerm(stems)])
+        parts = found.parts
+        kept.put(
+            stems, parts, sum(column.nbytes for part in parts for column in part) + PAIR_BYTES * len(parts)
+        )
+    return parts
 
 
 def _count_spellings(text: str, form: str) -> FormCount:
