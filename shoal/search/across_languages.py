@@ -31,7 +31,7 @@ from shoal.support.languages import ENGLISH, LANGUAGES
 from shoal.words.analysis import folded, stems_of, tokens_of
 from shoal.words.detection import stop_words
 from shoal.words.inflections import has_stemmer, inflections
-from shoal.words.terms import is_without_spaces
+from shoal.words.terms import TERMS, is_without_spaces
 
 MAX_WORDS = 8
 """Words of one language that stand for a word."""
@@ -270,7 +270,10 @@ def _by_stems(wordnet: Wordnet, code: str) -> dict[tuple[str, ...], list[int]]:
     found: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     words = [word.split(" ") for word in wordnet.words]
     tokens = list(dict.fromkeys(itertools.chain.from_iterable(words)))
-    stem_of = dict(zip(tokens, _stems(tokens, code), strict=True))
+    # They are folded, so the analysis of words as typed is not needed: it takes seconds.
+    by_script = code == ENGLISH or not has_stemmer(code)
+    stems = TERMS.of_forms(tokens) if by_script else _stems(tokens, code)
+    stem_of = dict(zip(tokens, stems, strict=True))
     for place, of_word in enumerate(words):
         found[tuple(map(stem_of.__getitem__, of_word))].append(place)
     return dict(found)
