@@ -85,6 +85,7 @@ def paths(repository: Repository, files: dict[str, str]) -> dict[str, str]:
 def test_a_branch_is_followed_and_cites_its_commit(engine: Engine, repository: Repository) -> None:
     first = repository.git("rev-parse", "main")
     engine.sources.add("texts", repository.url)
+    assert [each.title for each in engine.sources.preview("texts").first] == ["A", "B", "C"]
     run = engine.sources.run("texts")
     assert (run.status, run.n_new) == (RunStatus.succeeded, 3)
     assert stored(engine) == paths(repository, FIRST)

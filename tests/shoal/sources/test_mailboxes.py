@@ -80,6 +80,7 @@ def store(mailbox: ScriptedMailbox, settings: Settings, password: str = "the pas
 def test_mails_and_their_attachments_become_documents(engine: Engine, mailbox: ScriptedMailbox) -> None:
     mailbox.mails[20] = mail("The judge read the law.", attachment="The tide follows the moon.")
     engine.sources.add("mails", url(mailbox), options=LOGIN, secrets=SECRETS)
+    assert [each.title for each in engine.sources.preview("mails").first][:2] == ["Rose", "Whale"]
     run = engine.sources.run("mails")
     assert (run.status, run.n_new, run.n_failed) == (RunStatus.succeeded, 4, 0)
     contents = stored(engine)
