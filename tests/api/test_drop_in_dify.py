@@ -200,6 +200,13 @@ def test_a_probe_without_a_body_is_neither_unknown_nor_refused(dify: FlaskClient
     }
 
 
+def test_a_search_waits_for_what_its_sender_wrote(dify: FlaskClient) -> None:
+    answer = dify.post(PATH, json=body(), headers={"Shoal-Read-After": "x"})
+    asked = dify.post("/api/v1/search", json={"query": "lava"}, headers={"Shoal-Read-After": "x"})
+    assert answer.status_code == asked.status_code
+    assert answer.status_code in (400, 422)
+
+
 def test_interface_is_off_until_the_setting_names_it(client: FlaskClient) -> None:
     answer = client.post(PATH, json=body())
     assert answer.status_code == 404

@@ -18,6 +18,7 @@ from shoal.access.key_store import KeyStore
 from shoal.client import make_token
 from shoal.settings import Settings
 from shoal.support.search_tokens import new_pair
+from shoal_api import create_app
 from shoal_api.service import EXTENSION
 
 openai = pytest.importorskip("openai", reason="the client of OpenAI's API is not installed")
@@ -290,6 +291,20 @@ def test_passages_are_cut_as_asked(api: Any, files: Any, polled: list[float]) ->
             added(bad)
 
 
+def test_a_full_queue_takes_no_files(api: Any, app: flask.Flask) -> None:
+    limited = client_of(
+        create_app(
+            replace(app.extensions[EXTENSION].settings, max_queue_items=1),
+            engine=app.extensions[EXTENSION].engine,
+        )
+    )
+    ids = [upload(api, name) for name in TEXTS]
+    limited.vector_stores.files.create(file_id=ids[0], vector_store_id=MAIN)
+    with pytest.raises(openai.RateLimitError) as caught:
+        limited.vector_stores.file_batches.create(MAIN, file_ids=ids[1:])
+    assert (caught.value.body["code"], caught.value.body["type"]) == ("queue_full", "rate_limit_error")
+
+
 def test_a_store_is_created_with_files(api: Any, files: Any, app: flask.Flask) -> None:
     ids = [upload(api, name) for name in TEXTS]
     store = api.vector_stores.create(name="Texts", file_ids=ids)
@@ -414,9 +429,28 @@ def test_keys_hold_as_everywhere(keys: Any) -> None:
         reader.vector_stores.files.list(ids[FOREIGN])
 
 
+def test_a_file_in_a_store_that_a_key_may_not_change_is_not_deleted(keys: Any) -> None:
+    app, headers, ids = keys
+    writer, everywhere = (client_of(app, headers[caller]) for caller in ("own write", "all write"))
+    file_id = upload(writer, "plants.txt")
+    for store in ids.values():
+        everywhere.vector_stores.files.create(file_id=file_id, vector_store_id=store)
+    for name in ids:
+        with app.extensions[EXTENSION].collections.engine(name) as library:
+            Worker(library).work()
+    with pytest.raises(openai.NotFoundError, match="does not open a vector store"):
+        writer.files.delete(file_id)
+    assert writer.vector_stores.files.retrieve(file_id, vector_store_id=ids[OWN]).status == "completed"
+    assert everywhere.files.delete(file_id).deleted
+    for store in ids.values():
+        with pytest.raises(openai.NotFoundError):
+            everywhere.vector_stores.files.retrieve(file_id, vector_store_id=store)
+
+
 def test_a_search_token_lists_and_reads_what_it_may_see(keys: Any) -> None:
     app, headers, ids = keys
-    upload(client_of(app, headers["own write"]), "plants.txt")
+    writer = client_of(app, headers["own write"])
+    writer.vector_stores.files.create(file_id=upload(writer), vector_store_id=ids[OWN])
     store = KeyStore(app.extensions[EXTENSION].collections.catalog)
     created = store.create("app", [(OWN, "read")])
     private, public = new_pair()
@@ -424,8 +458,12 @@ def test_a_search_token_lists_and_reads_what_it_may_see(keys: Any) -> None:
     token = make_token(created.details.id, private, collections=[OWN], principals=["group:red"], seconds=600)
     api = client_of(app, f"Bearer {token}")
     files = api.vector_stores.files
-    red, blue = files.list(ids[OWN]).data[0].id, f"file-{ids[OWN][3:]}-2"
-    assert [each.id for each in files.list(ids[OWN])] == [red]
+    red, blue = (f"file-{ids[OWN][3:]}-{number}" for number in (1, 2))
+    listed = list(files.list(ids[OWN]))
+    assert red in {each.id for each in listed}
+    assert blue not in {each.id for each in listed}
+    # Nor what is not stored: its rights are not known.
+    assert {each.status for each in listed} == {"completed"}
     assert [part.text for part in files.content(red, vector_store_id=ids[OWN])] == [VOLCANO]
     for ask in (files.retrieve, files.content):
         with pytest.raises(openai.NotFoundError):

@@ -16,6 +16,7 @@ from surface import FLOWER, VOLCANO, prepare
 
 from shoal.access.key_store import KeyStore
 from shoal.client import make_token
+from shoal.collections.vector_stores import Labels
 from shoal.engine import Engine
 from shoal.filters.foreign import OPENAI_OPERATORS
 from shoal.settings import Settings
@@ -89,7 +90,10 @@ def test_a_store_is_created_listed_changed_and_deleted(stores: Any, app: flask.F
     assert (changed.name, changed.metadata, changed.description) == ("Help", {}, "Questions")
     assert stores.update(created.id).name == "Help"
     assert app.extensions[EXTENSION].collections.catalog.find("support-faq").id == created.id[3:]
+    labels = Labels(app.extensions[EXTENSION].collections.catalog)
+    assert labels.of([created.id[3:]])
     assert stores.delete(created.id).deleted
+    assert labels.of([created.id[3:]]) == {}
     assert [each.id for each in stores.list()] == [MAIN]
     with pytest.raises(openai.NotFoundError):
         stores.retrieve(created.id)
