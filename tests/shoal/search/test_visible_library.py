@@ -14,8 +14,8 @@ from shoal.engine import Engine
 from shoal.errors import FilterError, IndexBehindError, NotFoundError, QueryError, RestrictedError
 from shoal.filters.parsing import make_filter
 from shoal.filters.visibility import Viewer
-from shoal.index.matching import count_roughly
-from shoal.search import library_index, visible_forms
+from shoal.index.matching import count_form, count_roughly
+from shoal.search import library_index, query_inflections, visible_forms
 from shoal.search.request import CHANGED
 from shoal.search.suggesting import count_compounds
 from shoal.settings import Settings
@@ -320,9 +320,21 @@ def test_an_empty_library_is_seen_as_empty(engine: Engine) -> None:
 
 def test_viewers_share_what_was_read(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.ingest(content=LAVA, allow=["group:a"])
-    assert engine.seen_by(viewer("group:a", "user:ann")).search("lava volcano").results
-    monkeypatch.setattr(visible_forms, "analyze_texts", None)
-    assert engine.seen_by(viewer("group:a", "user:bob")).search("lava volcano").results
+    views = [engine.seen_by(viewer("group:a", f"user:{each}")) for each in ("ann", "bob")]
+
+    def read(view: Any) -> None:
+        assert view.search("lava volcano").results
+        with view._visible.reading() as (_, library):
+            assert count_form(library.index, "lava") == 2
+
+    read(views[0])
+    for module, name in (
+        (visible_forms, "analyze_texts"),
+        (visible_forms, "find"),
+        (query_inflections, "find"),
+    ):
+        monkeypatch.setattr(module, name, None)
+    read(views[1])
 
 
 def test_a_word_counts_where_it_stands_alone() -> None:
