@@ -60,7 +60,7 @@ def test_result_has_the_fields_of_the_contract(client: FlaskClient, library: dic
     }
     assert set(body["query_info"]) == {
         "top_reef", "confidence", "coverage", "top_reefs", "unknown_words", "missing_terms", "feedback",
-            "near_words", "synonyms", "excluded", "pins",
+            "near_words", "synonyms", "translations", "excluded", "pins",
     }  # fmt: skip
     assert set(body["query_info"]["top_reefs"][0]) == {"reef_id", "reef_name", "z_score", "own_z"}
     assert body["took_ms"] > 0
