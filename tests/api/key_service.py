@@ -60,6 +60,7 @@ CHOICES = {
     "/synonyms/acronyms": "confirm",
     "/keys": "revoke",
     "/saved-searches": "pause",
+    "/sources": "pause",
 }
 """Values of `{change}` and `{decision}` by the beginning of the path."""
 
