@@ -218,9 +218,10 @@ async def _serve_sftp(port: int, root: str) -> None:
             return (username, password) == (USER, PASSWORD)
 
     key = asyncssh.generate_private_key("ssh-ed25519")
+    key.write_private_key(Path(root).with_name("key"))
     await asyncssh.listen(
         HOST, port, server_factory=Server, server_host_keys=[key], allow_scp=False,
-        sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=root.encode()),
+        sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=bytes(Path(root).parent)),
     )  # fmt: skip
     await asyncio.Event().wait()
 
@@ -233,8 +234,11 @@ def source_of(kind: str, port: int, root: Path) -> dict[str, Any]:
         secrets = {"key": "env:SOURCE_SECRET_PASSWORD", "secret": "env:SOURCE_SECRET_PASSWORD"}
         return {"url": "s3://texts/all", "options": options, "secrets": secrets}
     if kind == "sftp":
-        options = {"port": str(port), "username": USER}
-        return {"url": f"sftp://{HOST}/", "options": options, "secrets": password}
+        import asyncssh
+
+        host_key = asyncssh.read_private_key(root.with_name("key")).get_fingerprint()
+        options = {"port": str(port), "username": USER, "host_key": host_key}
+        return {"url": f"sftp://{HOST}/texts", "options": options, "secrets": password}
     if kind == "webdav":
         return {"url": f"webdav://{HOST}:{port}", "options": {"username": USER}, "secrets": password}
     if kind == "imap":

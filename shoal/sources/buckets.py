@@ -7,6 +7,7 @@ whose keys share one folder needs no more memory than another, and a key is foll
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,14 +31,16 @@ class BucketStore:
     """The objects of a bucket whose keys begin with the folder of the address."""
 
     def __init__(self, place: Place, client: Any = None) -> None:
-        """`client`: of boto3, for tests. Raises SourceError."""
+        """`client`: of boto3; by default one is made for the first request."""
         parts = urlsplit(place.url)
         self._url = place.url.rstrip("/")
         self._bucket = parts.netloc
         folder = parts.path.removeprefix("/")
         self._prefix = f"{folder}/" if folder else ""
         self._selection = place.selection
-        self._client = _client(place) if client is None else client
+        self._place = place
+        self._client = client
+        self._lock = threading.Lock()
 
     def list(self, place: str | None) -> ListedPage:
         after = "" if place is None else str(json.loads(place))
@@ -78,6 +81,9 @@ class BucketStore:
         return data
 
     def _ask(self, operation: str, **arguments: str) -> Mapping[str, Any]:
+        with self._lock:
+            if self._client is None:
+                self._client = _client(self._place)
         try:
             answer: Mapping[str, Any] = getattr(self._client, operation)(**arguments)
         except Exception as error:
@@ -94,13 +100,15 @@ class BucketStore:
         return {}
 
     def close(self) -> None:
-        self._client.close()
+        if self._client is not None:
+            self._client.close()
 
 
 def _client(place: Place) -> Any:
     """Raises SourceError."""
     try:
         import boto3
+        import botocore.session
         from botocore import UNSIGNED
         from botocore.config import Config
     except ImportError as error:
@@ -118,7 +126,10 @@ def _client(place: Place) -> Any:
     given: dict[str, str | None] = {_CREDENTIALS[name]: value for name, value in place.secrets.items()}
     given |= {"endpoint_url": place.options.get("endpoint_url"), "region_name": place.options.get("region")}
     try:
-        return boto3.session.Session().client("s3", config=config, **given)
+        session = botocore.session.get_session()
+        # Times stay texts: parsing them takes two thirds of a listing.
+        session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
+        return boto3.session.Session(botocore_session=session).client("s3", config=config, **given)
     except Exception as error:
         raise _source_error(error, is_temporary=False) from error
 

@@ -149,7 +149,7 @@ KINDS: Mapping[str, StoreKind] = {
     "http": StoreKind(_NONE, _NONE, _open_site),
     "webdavs": StoreKind(frozenset({"username"}), frozenset({"password"}), _open_webdav),
     "webdav": StoreKind(frozenset({"username"}), frozenset({"password"}), _open_webdav),
-    "sftp": StoreKind(frozenset({"port", "username"}), frozenset({"password"}), _open_files),
+    "sftp": StoreKind(frozenset({"port", "username", "host_key"}), frozenset({"password"}), _open_files),
     "git+https": StoreKind(frozenset({"branch", "username"}), frozenset({"token"}), _open_repository),
     "git+ssh": StoreKind(frozenset({"branch", "username"}), _NONE, _open_repository),
     "git+file": StoreKind(frozenset({"branch"}), _NONE, _open_repository),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from shoal.errors import InvalidFieldError, QueryError, SourceError
 from shoal.models.rights import Rights
 from shoal.models.sources import RunStatus
 from shoal.sources.arguments import check_every, secret_of
+from shoal.sources.file_systems import OnlyKnownKeys
 from shoal.sources.stores import checked_url
 
 fsspec = pytest.importorskip("fsspec")
@@ -110,6 +112,15 @@ def test_only_allowed_addresses_are_followed(engine: Engine, texts: Path, tmp_pa
 def test_bad_addresses_are_refused(url: Any) -> None:
     with pytest.raises(InvalidFieldError):
         checked_url(url)
+
+
+def test_only_servers_with_known_keys_are_trusted() -> None:
+    key = SimpleNamespace(fingerprint="SHA256:right")
+    OnlyKnownKeys("SHA256:right").missing_host_key(None, "host", key)
+    for given in (None, "SHA256:other"):
+        with pytest.raises(SourceError, match="SHA256:right") as caught:
+            OnlyKnownKeys(given).missing_host_key(None, "host", key)
+        assert not caught.value.is_temporary
 
 
 def test_secrets_are_references_and_never_values(
