@@ -45,11 +45,6 @@ BEGIN = f"""
     INSERT INTO source_runs (source_id, status, is_forced, started_at)
     VALUES (:source_id, '{RunStatus.listing}', :is_forced, :timestamp)
 """
-# Nobody holds a run without an owner: it waits after a failure, or for a job.
-WAKE = """
-    UPDATE source_runs SET lease_expires_at = 0
-    WHERE source_id = :source_id AND ended_at IS NULL AND lease_owner IS NULL
-"""
 OPEN_RUN = "SELECT * FROM source_runs WHERE source_id = :source_id AND ended_at IS NULL"
 # A paused source ends no run: it goes on when the source does.
 _NEXT = """
