@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from shoal.errors import DocumentTooLargeError, ObjectGoneError, SourceError
-from shoal.sources.stores import Listed, ListedPage, Place, is_on, is_usable_name
+from shoal.errors import ObjectGoneError, SourceError
+from shoal.sources.stores import Listed, ListedPage, Place, Store, checked_size, is_on, is_usable_name
 from shoal.support.http_endpoints import TOO_MANY, retry_after
 
 REQUESTS_PER_PAGE = 5
@@ -27,13 +27,13 @@ _THROTTLED = frozenset({"SlowDown", "Throttling", "ThrottlingException", "Reques
 _GONE = frozenset({"NoSuchKey", "404"})
 
 
-class BucketStore:
+class BucketStore(Store):
     """The objects of a bucket whose keys begin with the folder of the address."""
 
     def __init__(self, place: Place, client: Any = None) -> None:
         """`client`: of boto3; by default one is made for the first request."""
         parts = urlsplit(place.url)
-        self._url = place.url.rstrip("/")
+        self.address = place.url.rstrip("/")
         self._bucket = parts.netloc
         folder = parts.path.removeprefix("/")
         self._prefix = f"{folder}/" if folder else ""
@@ -76,9 +76,7 @@ class BucketStore:
             raise _source_error(error) from error
         finally:
             answer["Body"].close()
-        if len(data) > max_bytes:
-            raise DocumentTooLargeError(f"it has more than {max_bytes:,} bytes, which is the limit")
-        return data
+        return checked_size(data, max_bytes)
 
     def _ask(self, operation: str, **arguments: str) -> Mapping[str, Any]:
         with self._lock:
@@ -89,15 +87,6 @@ class BucketStore:
         except Exception as error:
             raise _source_error(error) from error
         return answer
-
-    def source_path(self, name: str) -> str:
-        return f"{self._url}/{name}"
-
-    def file_name(self, name: str) -> str:
-        return name
-
-    def fields(self, name: str) -> Mapping[str, Any]:
-        return {}
 
     def close(self) -> None:
         if self._client is not None:

@@ -13,13 +13,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from shoal.errors import DocumentTooLargeError, ObjectGoneError, SourceError
+from shoal.errors import ObjectGoneError, SourceError
 from shoal.sources.stores import (
     MAX_PENDING,
     PAGE_OBJECTS,
     Listed,
     ListedPage,
     Place,
+    Store,
+    checked_size,
     is_on,
     is_usable_name,
     scheme_of,
@@ -38,12 +40,12 @@ _REFUSALS = frozenset({"AuthenticationException", "BadAuthenticationType", "BadH
 _PACKAGES = {"gs": "gcsfs", "az": "adlfs", "sftp": "paramiko"}
 
 
-class FileSystemStore:
+class FileSystemStore(Store):
     """The objects below an address of a file system that fsspec knows."""
 
     def __init__(self, place: Place) -> None:
         self._scheme = scheme_of(place.url)
-        self._url = place.url.rstrip("/")
+        self.address = place.url.rstrip("/")
         self._selection = place.selection
         self._place = place
         self._opened: tuple[Any, str] | None = None
@@ -95,7 +97,7 @@ class FileSystemStore:
             entries = files.ls(path, detail=True)
         except FileNotFoundError:
             if not folder:
-                raise SourceError(f"there is nothing at {self._url}; is the address right?") from None
+                raise SourceError(f"there is nothing at {self.address}; is the address right?") from None
             return ()  # it is gone since it was listed
         except Exception as error:
             raise _source_error(error) from error
@@ -117,18 +119,7 @@ class FileSystemStore:
             raise ObjectGoneError("it is gone since it was listed") from None
         except Exception as error:
             raise _source_error(error) from error
-        if len(data) > max_bytes:
-            raise DocumentTooLargeError(f"it has more than {max_bytes:,} bytes, which is the limit")
-        return data
-
-    def source_path(self, name: str) -> str:
-        return f"{self._url}/{name}"
-
-    def file_name(self, name: str) -> str:
-        return name
-
-    def fields(self, name: str) -> Mapping[str, Any]:
-        return {}
+        return checked_size(data, max_bytes)
 
     def close(self) -> None:
         if self._scheme == "sftp" and self._opened is not None:

@@ -13,10 +13,10 @@ from shoal.errors import DocumentError, NotFoundError, ObjectGoneError, SourceEr
 from shoal.formats.decoding import clean
 from shoal.formats.drafts import read_regular_file
 from shoal.settings import Settings
-from shoal.sources.stores import Listed, ListedPage, Place
+from shoal.sources.stores import Listed, ListedPage, Place, Store
 
 
-class FolderStore:
+class FolderStore(Store):
     """The files below a folder. Their versions are size, times and rights."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
@@ -62,12 +62,6 @@ class FolderStore:
     def source_path(self, name: str) -> str:
         return clean(str(self._root / name))
 
-    def file_name(self, name: str) -> str:
-        return name
-
     def fields(self, name: str) -> Mapping[str, Any]:
         rights = rights_of_file(self._root / name, self._root)
         return {} if rights is None else {"allow": rights[0], "deny": rights[1]}
-
-    def close(self) -> None:
-        """Nothing is open."""

@@ -32,7 +32,7 @@ from shoal.errors import (
     SourceError,
 )
 from shoal.settings import Settings
-from shoal.sources.stores import MAX_NAME_BYTES, Listed, ListedPage, Place
+from shoal.sources.stores import MAX_NAME_BYTES, Listed, ListedPage, Place, Store
 from shoal.support.byte_units import GIB, MIB
 from shoal.support.clock import timestamp_at
 
@@ -84,7 +84,7 @@ _MAX_POINTER_BYTES = 1_024
 _FILE_MODES = frozenset({b"100644", b"100755", b"100664"})
 
 
-class GitStore:
+class GitStore(Store):
     """The files of a branch of a Git repository, or of a folder in it.
 
     An address is `git+https://HOST/PATH` or the same with `git+ssh` or `git+file`, and `//FOLDER` if only a
@@ -171,9 +171,6 @@ class GitStore:
 
     def source_path(self, name: str) -> str:
         return f"{self._shown}//{self._folder}/{name}" if self._folder else f"{self._shown}//{name}"
-
-    def file_name(self, name: str) -> str:
-        return name
 
     def fields(self, name: str) -> Mapping[str, Any]:
         """Return the commit at which a file was read; later commits that do not change it are not named."""

@@ -14,7 +14,7 @@ import json
 import re
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -24,14 +24,13 @@ import httpx
 from shoal.conversion.fetching import CheckedNetwork, Deadline, resolve, shown, unreachable
 from shoal.conversion.web_addresses import FetchPolicy
 from shoal.errors import (
-    DocumentTooLargeError,
     FetchError,
     InvalidFieldError,
     ObjectGoneError,
     SourceError,
 )
 from shoal.settings import Settings
-from shoal.sources.stores import Listed, ListedPage, Place
+from shoal.sources.stores import Listed, ListedPage, Place, Store, checked_size
 from shoal.support.byte_units import MIB
 from shoal.support.patterns import canonical_host
 
@@ -50,7 +49,7 @@ _PASSING = ("[unavailable]", "[inuse]", "[limit]", "[serverbug]", "too many", "t
 """What refusals say that may pass (RFC 5530)."""
 
 
-class MailboxStore:
+class MailboxStore(Store):
     """The mails of a mailbox, named `UIDVALIDITY-UID.eml`. One connection serves all threads."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
@@ -69,7 +68,7 @@ class MailboxStore:
         self._password = place.secrets.get("password", "")
         # Users have documents of their own.
         user = f"{quote(self._username, safe='')}@" if self._username else ""
-        self._shown = f"{parts.scheme}://{user}{parts.netloc}{parts.path}"
+        self.address = f"{parts.scheme}://{user}{parts.netloc}{parts.path}"
         self._selection = place.selection
         self._policy = FetchPolicy(settings)
         self._connection: _Connection | None = None
@@ -119,18 +118,7 @@ class MailboxStore:
             data = connection.mail(int(match[2]), max_bytes)
         if data is None:
             raise ObjectGoneError("it is gone since it was listed")
-        if len(data) > max_bytes:
-            raise DocumentTooLargeError(f"it has more than {max_bytes:,} bytes, which is the limit")
-        return data
-
-    def source_path(self, name: str) -> str:
-        return f"{self._shown}/{name}"
-
-    def file_name(self, name: str) -> str:
-        return name
-
-    def fields(self, name: str) -> Mapping[str, Any]:
-        return {}
+        return checked_size(data, max_bytes)
 
     def close(self) -> None:
         if self._connection is not None:

@@ -11,7 +11,7 @@ import time
 import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import httpx
@@ -31,7 +31,7 @@ from shoal.errors import (
     SourceError,
 )
 from shoal.settings import Settings
-from shoal.sources.stores import Listed, ListedPage, Place
+from shoal.sources.stores import Listed, ListedPage, Place, Store
 from shoal.sources.web_requests import GONE, SourcePolicy, XmlReader, fetcher_of, refusal, source_error
 
 MAX_ENTRIES = 50_000
@@ -119,7 +119,7 @@ class _Progress(NamedTuple):
     entry: int = 0
 
 
-class SiteStore:
+class SiteStore(Store):
     """The pages that a site map or a feed names, on the hosts that SHOAL_SOURCES allows."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
@@ -258,12 +258,6 @@ class SiteStore:
     def file_name(self, name: str) -> str:
         """The name that the server gave to a page that was read."""
         return self._names.get(name, name)
-
-    def fields(self, name: str) -> Mapping[str, Any]:
-        return {}
-
-    def close(self) -> None:
-        """Each request has a connection of its own."""
 
 
 def _first_part(entries: Sequence[Entry]) -> Sequence[Entry]:

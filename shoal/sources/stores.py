@@ -7,14 +7,15 @@ store never follows a link, and its names are labels: no name of an object becom
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from shoal.conversion.folder_listing import EVERYTHING, Selection
 from shoal.conversion.web_addresses import PORTS, parse_url
-from shoal.errors import InvalidFieldError
+from shoal.errors import DocumentTooLargeError, InvalidFieldError
 from shoal.formats.decoding import clean
 from shoal.settings import Settings
 
@@ -50,25 +51,43 @@ class ListedPage:
     n_skipped: int = 0
 
 
-class Store(Protocol):
-    """A place with objects. Methods raise SourceError; `read` may be called by several threads."""
+class Store(ABC):
+    """A place with objects. Methods raise SourceError; `read` may be called by several threads.
 
+    `address`: what stands before the name of an object in the source path of its document.
+    """
+
+    address: str
+
+    @abstractmethod
     def list(self, place: str | None) -> ListedPage:
         """Return the objects from `place` on; None: from the beginning."""
 
+    @abstractmethod
     def read(self, name: str, max_bytes: int) -> bytes:
         """Return the content of an object. Raises ObjectGoneError, DocumentTooLargeError."""
 
     def source_path(self, name: str) -> str:
         """Return the source path of the document of an object."""
+        return f"{self.address}/{name}"
 
     def file_name(self, name: str) -> str:
         """Return the name whose extension may say of what kind an object is, once it is read."""
+        return name
 
     def fields(self, name: str) -> Mapping[str, Any]:
         """Return what the store knows of an object besides its content: fields of a document."""
+        return {}
 
-    def close(self) -> None: ...
+    def close(self) -> None:  # noqa: B027 - most stores hold nothing open
+        """End connections and processes."""
+
+
+def checked_size(data: bytes, max_bytes: int) -> bytes:
+    """Return what was read of an object. Raises DocumentTooLargeError."""
+    if len(data) > max_bytes:
+        raise DocumentTooLargeError(f"it has more than {max_bytes:,} bytes, which is the limit")
+    return data
 
 
 @dataclass(frozen=True, slots=True)

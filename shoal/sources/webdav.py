@@ -10,7 +10,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
 from shoal.conversion.converted import largest_file
@@ -25,6 +25,8 @@ from shoal.sources.stores import (
     Listed,
     ListedPage,
     Place,
+    Store,
+    checked_size,
     is_usable_name,
 )
 from shoal.sources.web_requests import XmlReader, fetcher_of, refusal, source_error
@@ -77,11 +79,11 @@ class _Answers(XmlReader):
             self.entries.append(_Entry(found.pop("href", ""), found, self._is_folder))
 
 
-class WebDavStore:
+class WebDavStore(Store):
     """The files below a folder of a WebDAV server that SHOAL_SOURCES allows."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
-        self._url = place.url
+        self.address = place.url
         self._root = parse_url(place.url.replace("webdav", "http", 1), MAX_URL_CHARS)
         self._authorities = {self._root.authority, self._root.host, f"{self._root.host}:{self._root.port}"}
         self._folder = _names(self._root.target.decode("ascii")) or []
@@ -127,7 +129,7 @@ class WebDavStore:
             answer = self._ask(f"{folder}/" if folder else "", "PROPFIND", headers, _ASKED)
         except ObjectGoneError:
             if not folder:
-                raise SourceError(f"there is nothing at {self._url}; is the address right?") from None
+                raise SourceError(f"there is nothing at {self.address}; is the address right?") from None
             return ()  # it is gone since it was listed
         if answer.status != _SEVERAL:
             raise SourceError(
@@ -138,7 +140,7 @@ class WebDavStore:
         try:
             found.read(answer.data)
         except ValueError as error:
-            raise SourceError(f"the list of {folder or self._url} cannot be read: {error}") from None
+            raise SourceError(f"the list of {folder or self.address} cannot be read: {error}") from None
         return tuple(found.entries)
 
     def _ask(
@@ -182,21 +184,7 @@ class WebDavStore:
 
     def read(self, name: str, max_bytes: int) -> bytes:
         data = self._ask(name).data
-        if len(data) > max_bytes:
-            raise DocumentTooLargeError(f"it has more than {max_bytes:,} bytes, which is the limit")
-        return data
-
-    def source_path(self, name: str) -> str:
-        return f"{self._url}/{name}"
-
-    def file_name(self, name: str) -> str:
-        return name
-
-    def fields(self, name: str) -> Mapping[str, Any]:
-        return {}
-
-    def close(self) -> None:
-        """Each request has a connection of its own."""
+        return checked_size(data, max_bytes)
 
 
 def _names(path: str) -> list[str] | None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from shoal import Engine
 from shoal.errors import ObjectGoneError
 from shoal.settings import Settings
 from shoal.sources.sources import Sources
-from shoal.sources.stores import Listed, ListedPage, Place
+from shoal.sources.stores import Listed, ListedPage, Place, Store
 
 
-class ScriptedStore:
+class ScriptedStore(Store):
     """Objects by name. `versions`: of those whose version is not their content; `errors`: raised by reading.
 
     `list_errors` are raised by the next listings, one each.
     """
+
+    address = "memory://trial"
 
     def __init__(self, objects: dict[str, bytes], page_size: int = 2) -> None:
         self.objects = objects
@@ -48,17 +47,6 @@ class ScriptedStore:
         if name not in self.objects:
             raise ObjectGoneError("it is gone since it was listed")
         return self.objects[name]
-
-    def source_path(self, name: str) -> str:
-        return f"memory://trial/{name}"
-
-    def file_name(self, name: str) -> str:
-        return name
-
-    def fields(self, name: str) -> Mapping[str, Any]:
-        return {}
-
-    def close(self) -> None: ...
 
 
 def sources_of(engine: Engine, store: ScriptedStore) -> Sources:
