@@ -142,6 +142,23 @@ def test_deleting_a_file_removes_it_from_all_stores(api: Any, files: Any, polled
     assert list(files.list(MAIN)) == []
 
 
+def test_a_file_that_is_added_again_does_not_come_back(
+    api: Any, files: Any, batches: Any, polled: list[float]
+) -> None:
+    file_id = upload(api)
+    files.create_and_poll(file_id, vector_store_id=MAIN, attributes={"a": 1})
+    assert files.create(file_id=file_id, vector_store_id=MAIN).status == "completed"
+    assert files.delete(file_id, vector_store_id=MAIN).deleted, "nothing is processed again"
+    files.create_and_poll(file_id, vector_store_id=MAIN)
+    batch = batches.create(MAIN, file_ids=[file_id])
+    for delete in (lambda: files.delete(file_id, vector_store_id=MAIN), lambda: api.files.delete(file_id)):
+        with pytest.raises(openai.BadRequestError, match=f"is being processed; cancel {batch.id}"):
+            delete()
+    batches.poll(batch.id, vector_store_id=MAIN)
+    assert api.files.delete(file_id).deleted
+    assert list(files.list(MAIN)) == []
+
+
 def test_a_batch_is_polled_and_listed(api: Any, batches: Any, polled: list[float]) -> None:
     ids = [upload(api, name) for name in TEXTS]
     batch = batches.create(MAIN, file_ids=ids, attributes={"team": "x"})
@@ -278,6 +295,9 @@ def test_passages_are_cut_as_asked(api: Any, files: Any, polled: list[float]) ->
     cut = added({"type": "static", "static": sizes})
     assert cut.chunking_strategy.type == "static"
     assert cut.chunking_strategy.static.max_chunk_size_tokens == 200
+    other = {"type": "static", "static": {**sizes, "max_chunk_size_tokens": 400}}
+    with pytest.raises(openai.BadRequestError, match="stored with other passages"):
+        files.create(file_id=cut.id, vector_store_id=MAIN, chunking_strategy=other)
     api.files.delete(cut.id)
     assert added({"type": "auto"}).chunking_strategy.type == "other"
     for bad, message in (

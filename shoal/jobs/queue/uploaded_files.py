@@ -36,6 +36,13 @@ PAGE = f"""
 """
 ONE = PAGE.replace("AND i.id + 0 > :after AND i.id + 0 < :before", f"AND {_ID} = :file_id")
 COUNT = f"SELECT i.status, COUNT(*) {_UNSTORED} GROUP BY i.status"
+# Also of a file that has a document, which the job would store again after its deletion.
+OPEN_JOB = f"""
+    SELECT i.job_id FROM job_items i JOIN jobs j ON j.id = i.job_id
+    WHERE {_IS_FILE} AND {_ID} = :file_id AND i.status IN ({{statuses}})
+      AND j.status NOT IN ('{RECEIVING}', '{DROPPED}')
+    ORDER BY i.id DESC LIMIT 1
+"""
 # Items that ended as duplicates of the document of their own file.
 COUNT_OWN = f"""
     SELECT COUNT(*) FROM job_items i
@@ -89,6 +96,16 @@ def unstored_file(database: Database, file_id: str) -> UnstoredFile | None:
     """Return a file, if it has no document and was to get one."""
     found = _read(database, ONE, UNSTORED, {"file_id": file_id, "limit": 1}, descending=True)
     return found[0] if found else None
+
+
+def open_job(database: Database, file_id: str) -> int | None:
+    """Return the job that still has a file to process; None if none has."""
+    names, parameters = listed("status", sorted(OPEN))
+    with database.snapshot() as snapshot:
+        job_id: int | None = snapshot.value(
+            OPEN_JOB.format(statuses=names), {"file_id": file_id, **parameters}
+        )
+    return job_id
 
 
 def count_unstored(database: Database) -> dict[ItemStatus, int]:

@@ -17,7 +17,7 @@ from shoal.declared.operations.drop_in import PURPOSES
 from shoal.declared.operations.drop_in import FileOperations as Files
 from shoal.engine import Engine
 from shoal.errors import CollectionNotFoundError, JobStateError, NotFoundError
-from shoal.jobs.queue.uploaded_files import OPEN, forget, unstored_file
+from shoal.jobs.queue.uploaded_files import forget, open_job
 from shoal.models.keys import Needed, Right
 from shoal.models.stored import StoredDocument
 from shoal.support.collection_names import ID_PATTERN, MAIN
@@ -167,9 +167,8 @@ def _delete_upload(file: UploadedFile) -> None:
         gate.judge(caller, Needed.write, collection_id, "this key does not open a vector store of the file")
     for collection_id in file.collections:
         with _library(collection_id) as library:
-            item = None if library is None else unstored_file(library.database, file.id)
-            if item is not None and item.status in OPEN:
-                raise JobStateError(f"the file is being processed; cancel vsfb_{item.job_id}, or wait")
+            if library is not None:
+                require_settled(library, file.id)
     for collection_id in file.collections:
         with _library(collection_id) as library:
             if library is not None:
@@ -191,6 +190,13 @@ def _library(collection_id: str) -> Iterator[Engine | None]:
     finally:
         if lease is not None:
             lease.release()
+
+
+def require_settled(library: Engine, file_id: str) -> None:
+    """Raise JobStateError while a job may still store a file."""
+    job_id = open_job(library.database, file_id)
+    if job_id is not None:
+        raise JobStateError(f"the file is being processed; cancel vsfb_{job_id}, or wait")
 
 
 def remove(library: Engine, file_id: str) -> None:

@@ -21,7 +21,7 @@ from shoal.models.jobs import ItemStatus, OnConflict
 from shoal.models.stored import StoredDocument
 from shoal_api import access, limits
 from shoal_api.documents import store
-from shoal_api.drop_in.openai.files import remove, uploads, visible_upload
+from shoal_api.drop_in.openai.files import remove, require_settled, uploads, visible_upload
 from shoal_api.drop_in.openai.objects import (
     attributes_of,
     checked_attributes,
@@ -101,14 +101,22 @@ def add(here: Service, additions: Sequence[Addition]) -> int:
     limits.check_queue(here.engine.jobs, here.collection.id)
     uploads().note_collection((each.file.id for each in additions), here.collection.id)
     for each in additions:
-        document = None if each.attributes is None else document_of_file(here.engine, each.file.id)
+        document = document_of_file(here.engine, each.file.id)
         if document is not None:
-            here.engine.jobs.submit_change(document.id, {"metadata": dict(each.attributes or {})})
+            change_stored(here, document, each)
     request_hash = secrets.token_hex()
     incoming = Incoming(request_hash, _drafts(here, additions))
     job_id = store(here, incoming, None, request_hash, OnConflict.keep)
     here.notify()
     return job_id
+
+
+def change_stored(here: Service, document: StoredDocument, added: Addition) -> None:
+    """Give a stored file its new attributes. Raises a problem if its passages would be others."""
+    if added.chunk_tokens not in (None, document.chunk_tokens):
+        raise refuse("chunking_strategy", "the file is stored with other passages; delete it there first")
+    if added.attributes is not None:
+        here.engine.jobs.submit_change(document.id, {"metadata": dict(added.attributes)})
 
 
 def _drafts(
@@ -199,6 +207,10 @@ def id_of(here: Service, file: StoreFile) -> str:
 def add_store_file(data: Json, vector_store_id: str) -> Response:
     here = enter(vector_store_id)
     added = addition(data)
+    document = document_of_file(here.engine, added.file.id)
+    if document is not None:
+        change_stored(here, document, added)
+        return answer(here, find(here, added.file.id))
     item = unstored_file(here.engine.database, added.file.id)
     if item is None or item.status in ENDED:
         add(here, [added])
@@ -300,10 +312,9 @@ def update_store_file(data: Json, vector_store_id: str, file_id: str) -> Respons
 def delete_store_file(vector_store_id: str, file_id: str) -> Response:
     here = enter(vector_store_id)
     file = find(here, file_id)
+    require_settled(here.engine, file_id)
     if isinstance(file, StoredDocument):
         here.engine.documents.delete(file.id)
-    elif file.status in OPEN:
-        raise JobStateError(f"the file is being processed; cancel vsfb_{file.job_id}, or wait")
     remove(here.engine, file_id)
     return flask.jsonify({"id": file_id, "object": "vector_store.file.deleted", "deleted": True})
 
