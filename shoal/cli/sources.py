@@ -12,7 +12,7 @@ from shoal.cli.search_options import of_operation, options_of, values_of
 from shoal.cli.session import Limit, Offset, Session, add_group
 from shoal.cli.terminal import quantity
 from shoal.declared.operations.sources import SourceOperations
-from shoal.errors import QueryError
+from shoal.errors import QueryError, SourceError
 from shoal.models.sources import (
     RunStatus,
     Source,
@@ -67,7 +67,7 @@ def register(app: typer.Typer) -> None:
         ("stop", stop, "stopped: {stopped}"),
         ("runs", runs, _say_runs),
         ("objects", objects, _say_objects),
-        ("remove", remove, "source {removed} is removed; a job deletes {n_deleted:,} documents"),
+        ("remove", remove, _say_removed),
         declared={
             "add": options_of(ADDED, has_defaults=False),
             "change": options_of(CHANGED, has_defaults=False),
@@ -166,7 +166,10 @@ def run(
         shoal source run reports
     """
     with session.engine() as engine:
-        return engine.sources.run(name, force=force, watch=lambda run: session.err.print(_progress(run)))
+        ended = engine.sources.run(name, force=force, watch=lambda run: session.err.print(_progress(run)))
+    if ended.status is RunStatus.failed:
+        raise SourceError(_run_line(ended))
+    return ended
 
 
 def stop(session: Session, name: Name) -> dict[str, bool]:
@@ -221,6 +224,12 @@ def remove(
         return {"removed": name, "n_deleted": engine.sources.remove(name, with_documents=documents)}
 
 
+def _say_removed(session: Session, answer: dict[str, Any]) -> None:
+    number = answer["n_deleted"]
+    became = f"a job deletes {quantity(number, 'document')}" if number else "its documents stay"
+    session.say(f"source {answer['removed']} is removed; {became}")
+
+
 def _pairs(option: str, given: Sequence[str] | None) -> dict[str, str]:
     pairs = {}
     for each in given or ():
@@ -251,7 +260,7 @@ def _progress(run: SourceRun) -> str:
         case RunStatus.listing:
             return f"listing: {run.n_listed:,}"
         case RunStatus.reading:
-            return f"reading: {decimal(run.n_bytes)}, {run.n_new + run.n_changed + run.n_moved:,} documents"
+            return f"reading: {decimal(run.n_bytes)}, {run.n_new + run.n_changed + run.n_moved:,} objects"
         case _:
             return f"{run.status}"
 
@@ -273,6 +282,8 @@ def _run_line(run: SourceRun) -> str:
 
 def _say_run(session: Session, run: SourceRun) -> None:
     session.say(_run_line(run))
+    if not run.n_listed and not run.n_skipped:
+        session.say("  there is nothing; is the address right?")
 
 
 def _say_runs(session: Session, page: SourceRunPage) -> None:
@@ -283,9 +294,7 @@ def _say_runs(session: Session, page: SourceRunPage) -> None:
 
 def _say_objects(session: Session, page: SourceObjectPage) -> None:
     for each in page.objects:
-        what = each.error or (
-            f"document {each.document_id}" if each.document_id else "another document's text"
-        )
+        what = each.error or (f"document {each.document_id}" if each.document_id else "the next run reads it")
         session.say(f"{each.name}: {what}")
     session.say_rest(len(page.objects), page.total, "no objects")
 

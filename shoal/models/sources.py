@@ -117,7 +117,7 @@ class SourceObject:
     name: Annotated[str, "below the address of the source"]
     source_path: Annotated[str, "of its document"]
     n_bytes: Annotated[int | None, "its size as listed; null if the source does not say"]
-    document_id: Annotated[int | None, "its document; null if there is none, or if another has its text"]
+    document_id: Annotated[int | None, "the document that has its text; null if there is none"]
     error: Annotated[str | None, "why it is not stored; null if it is"]
 
 

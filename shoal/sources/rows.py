@@ -97,10 +97,16 @@ LIST = """
     ON CONFLICT (source_id, name) DO UPDATE SET
         version = excluded.version, n_bytes = excluded.n_bytes, listed_run = excluded.listed_run
 """
-_TO_READ = "(stored_version IS NULL OR stored_version <> version)"
+_HAS_DOCUMENT = "EXISTS (SELECT 1 FROM documents d WHERE d.id = source_objects.document_id)"
+# What was stored, and whose document somebody has deleted since, is read again.
+_TO_READ = f"""
+    (stored_version IS NULL OR stored_version <> version
+     OR (checksum IS NOT NULL AND error IS NULL AND NOT {_HAS_DOCUMENT}))
+"""
 TO_READ = f"""
-    SELECT name, version, n_bytes, stored_version, checksum FROM source_objects
-    WHERE source_id = :source_id AND listed_run = :run_id AND {_TO_READ} AND name > :place
+    SELECT name, version, n_bytes, stored_version, checksum,
+           CASE WHEN {_HAS_DOCUMENT} THEN 1 ELSE 0 END AS has_document
+    FROM source_objects WHERE source_id = :source_id AND listed_run = :run_id AND {_TO_READ} AND name > :place
     ORDER BY name LIMIT :limit
 """
 GONE = """
@@ -118,25 +124,30 @@ READ = """
     WHERE source_id = :source_id AND name = :name
 """
 # What was canceled is read again by the next run.
-SET_ERROR = """
-    UPDATE source_objects SET error = :error,
+SETTLE = """
+    UPDATE source_objects SET document_id = :document_id, error = :error,
         stored_version = CASE WHEN :is_canceled = 1 THEN NULL ELSE stored_version END
     WHERE source_id = :source_id AND name = :name
 """
+IS_HELD_BY_ANOTHER = """
+    SELECT EXISTS (SELECT 1 FROM source_objects
+                   WHERE document_id = :document_id AND source_id <> :source_id)
+"""
 FORGET = "DELETE FROM source_objects WHERE source_id = :source_id AND name = :name"
-OBJECTS = """
-    SELECT name, n_bytes, error FROM source_objects
+OBJECTS = f"""
+    SELECT name, n_bytes, error, CASE WHEN {_HAS_DOCUMENT} THEN document_id END AS document_id
+    FROM source_objects
     WHERE source_id = :source_id AND (:has_error = 0 OR error IS NOT NULL)
     ORDER BY name LIMIT :limit OFFSET :offset
 """
 N_LISTED_OBJECTS = """
     SELECT COUNT(*) FROM source_objects WHERE source_id = :source_id AND (:has_error = 0 OR error IS NOT NULL)
 """
-VERSIONS = "SELECT name, stored_version FROM source_objects WHERE source_id = :source_id"
-FAILED_ITEMS = """
-    SELECT source_path, status, error FROM job_items
-    WHERE job_id = :job_id AND status IN ('failed', 'canceled')
+VERSIONS = f"""
+    SELECT name, CASE WHEN {_TO_READ} THEN NULL ELSE stored_version END FROM source_objects
+    WHERE source_id = :source_id
 """
+ITEMS = "SELECT source_path, status, document_id, error FROM job_items WHERE job_id = :job_id"
 
 
 def by_name(snapshot: Snapshot, name: str) -> Row:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ from shoal.errors import (
     UnreadableFileError,
 )
 from shoal.jobs.queue.queries import get_job
+from shoal.jobs.queue.states import RETRIABLE
 from shoal.jobs.queue.submission import Upload, submit_delete
 from shoal.models.documents import DocumentDraft
 from shoal.models.files import FileDraft
@@ -70,6 +72,8 @@ GUARDED_OBJECTS = 5
 """A source that lists nothing, and had at least so many objects, is treated as one that is not mounted."""
 GONE_TAG = "gone"
 """Given to documents whose objects are gone, with `when_gone=mark`."""
+
+log = logging.getLogger(__name__)
 
 Draft = DocumentDraft | FileDraft
 ENDED = frozenset({RunStatus.succeeded, RunStatus.failed, RunStatus.stopped})
@@ -133,7 +137,7 @@ class Follower:
         database: Database,
         settings: Settings,
         work: Callable[[int], None] | None = None,
-        opened: Callable[[Place, Settings], Store] = open_store,
+        opened: Callable[..., Store] = open_store,
         notify: Callable[[], None] = _tell_nobody,
     ) -> None:
         self._notify = notify
@@ -345,7 +349,7 @@ class Follower:
             outcome |= {"stored_version": row["version"], "checksum": checksum, "error": None}
             try:
                 fields = store.fields(row["name"])
-                if row["checksum"] != checksum or fields:
+                if row["checksum"] != checksum or fields or not row["has_document"]:
                     draft = self._draft(content.data, store, row["name"], arguments, fields)
                     former = self._former_name(run, row["name"], checksum, moved)
                     self._add(upload, draft, store, former)
@@ -405,6 +409,10 @@ class Follower:
                 document_id = _document_at(transaction, store.source_path(row["name"]))
                 if document_id is None or self._follows_another(transaction, run, row, store, document_id):
                     continue
+                if transaction.value(
+                    rows.IS_HELD_BY_ANOTHER, {"document_id": document_id, "source_id": run.source_id}
+                ):
+                    continue
                 if arguments.when_gone is WhenGone.delete:
                     deleted.append(document_id)
                 elif arguments.when_gone is WhenGone.mark:
@@ -437,7 +445,7 @@ class Follower:
     # Ends of steps
 
     def _settle_job(self, run: _Run) -> bool:
-        """Note which objects the job of the run could not store; False while it goes on."""
+        """Note the documents of objects, and what the job could not store; False while it goes on."""
         assert run.job_id is not None
         try:
             if self._work is not None:
@@ -449,22 +457,31 @@ class Follower:
         except NotFoundError:
             pass  # it ended, and was deleted since
         with self._database.write() as transaction:
-            failed = transaction.rows(rows.FAILED_ITEMS, {"job_id": run.job_id})
+            items = transaction.rows(rows.ITEMS, {"job_id": run.job_id})
             source = transaction.first(rows.BY_ID, {"id": run.source_id})
             arguments = SourceArguments.of_json(source["arguments"])
             # Without secrets: only paths are needed.
-            prefix = self._opened(Place(arguments.url, arguments.options), self._settings).source_path("")
-            for row in failed:
-                name = (row["source_path"] or "").removeprefix(prefix).lstrip("/")
-                values = {"source_id": run.source_id, "name": name, "error": row["error"]}
-                values["is_canceled"] = int(row["status"] == ItemStatus.canceled)
-                run.n_failed += transaction.execute(rows.SET_ERROR, values)
+            place = Place(arguments.url, arguments.options)
+            prefix = self._opened(place, self._settings, reaches=False).source_path("")
+            settled = [
+                {
+                    "source_id": run.source_id,
+                    "name": (item["source_path"] or "").removeprefix(prefix).lstrip("/"),
+                    "document_id": item["document_id"],
+                    "error": item["error"] if item["status"] in RETRIABLE else None,
+                    "is_canceled": int(item["status"] == ItemStatus.canceled),
+                }
+                for item in items
+            ]
+            transaction.write_many(rows.SETTLE, settled)
+            run.n_failed += sum(each["error"] is not None for each in settled)
         run.job_id = None
         return True
 
     def _fail(self, run: _Run, error: str, *, is_temporary: bool, retry_after: float | None = None) -> None:
         """Let a run wait after a failure, or end it."""
         run.error = error[:1000]
+        log.warning("run %d of a source failed: %s", run.id, run.error)
         with self._database.write() as transaction:
             source = transaction.first(rows.BY_ID, {"id": run.source_id})
             if source is None:
@@ -505,7 +522,7 @@ class Follower:
 def _count(run: _Run, row: Row, checksum: str, *, is_moved: bool) -> None:
     if is_moved:
         run.n_moved += 1
-    elif row["stored_version"] is None:
+    elif row["stored_version"] is None or not row["has_document"]:
         run.n_new += 1
     elif row["checksum"] != checksum:
         run.n_changed += 1

@@ -40,7 +40,7 @@ PREVIEW_CHARS = 300
 WAIT_SECONDS = 0.2
 """Time between two looks at a run that another process has."""
 
-Opened = Callable[[Place, Settings], Store]
+Opened = Callable[..., Store]
 
 
 class Sources:
@@ -125,7 +125,8 @@ class Sources:
     def remove(self, name: str, *, with_documents: bool = False) -> int:
         """Follow a place no longer; return the number of its documents that a job deletes, if any.
 
-        Without `with_documents`, they all stay. Raises NotFoundError.
+        Without `with_documents`, they all stay, and with it those that another source holds. Raises
+        NotFoundError.
         """
         document_ids: list[int] = []
         with self._database.snapshot() as snapshot:
@@ -134,7 +135,8 @@ class Sources:
                 store = self._store(row)
                 for object_name, _ in snapshot.tuples(rows.VERSIONS, {"source_id": row["id"]}):
                     found = _document_at(snapshot, store.source_path(object_name))
-                    if found is not None:
+                    held = {"document_id": found, "source_id": row["id"]}
+                    if found is not None and not snapshot.value(rows.IS_HELD_BY_ANOTHER, held):
                         document_ids.append(found)
         if document_ids:
             submit_delete(self._database, self._settings, document_ids)
@@ -212,12 +214,8 @@ class Sources:
             store = self._store(source)
             values = {"source_id": source["id"], "has_error": int(only_errors)}
             page = snapshot.rows(rows.OBJECTS, {**values, "limit": limit, "offset": offset})
-            found = []
-            for row in page:
-                path = store.source_path(row["name"])
-                document_id = _document_at(snapshot, path)
-                found.append(SourceObject(row["name"], path, row["n_bytes"], document_id, row["error"]))
-            return SourceObjectPage(tuple(found), snapshot.value(rows.N_LISTED_OBJECTS, values))
+            found = tuple(SourceObject(**row, source_path=store.source_path(row["name"])) for row in page)
+            return SourceObjectPage(found, snapshot.value(rows.N_LISTED_OBJECTS, values))
 
     def preview(self, name: str) -> SourcePreview:
         """What a run of a source would do, and the first ten documents of it; nothing is stored.
@@ -274,7 +272,7 @@ class Sources:
     def _store(self, row: Row) -> Store:
         """The store of a source, for its source paths; its secrets are not read."""
         arguments = SourceArguments.of_json(row["arguments"])
-        return self._opened(Place(arguments.url, arguments.options), self._settings)
+        return self._opened(Place(arguments.url, arguments.options), self._settings, reaches=False)
 
 
 def _source(snapshot: Snapshot, row: Row) -> Source:

@@ -259,9 +259,13 @@ def _real(url: str) -> str:
     return f"{scheme}://{os.path.realpath(path)}{mark}{folder}"
 
 
-def open_store(place: Place, settings: Settings) -> Store:
-    """Open the store of an address that SHOAL_SOURCES allows. Raises InvalidFieldError, SourceError."""
-    check_allowed("url", place.url, settings)
-    for name in URL_OPTIONS & place.options.keys():
-        check_allowed(f"options.{name}", place.options[name], settings)
+def open_store(place: Place, settings: Settings, *, reaches: bool = True) -> Store:
+    """Open the store of an address that SHOAL_SOURCES allows. Raises InvalidFieldError, SourceError.
+
+    With `reaches=False` it is opened for its source paths only, and the setting may have changed.
+    """
+    if reaches:
+        check_allowed("url", place.url, settings)
+        for name in URL_OPTIONS & place.options.keys():
+            check_allowed(f"options.{name}", place.options[name], settings)
     return KINDS[scheme_of(place.url)].open(place, settings)

@@ -78,3 +78,16 @@ def test_a_run_is_begun_without_a_body(following: tuple[FlaskClient, Engine], fo
     client.post("/api/v1/sources", json={"name": "texts", "url": str(folder)})
     begun = client.post("/api/v1/sources/texts/run")
     assert (begun.status_code, begun.get_json()["status"]) == (202, "listing")
+
+
+def test_a_source_is_shown_when_the_setting_is_gone(
+    following: tuple[FlaskClient, Engine], folder: Path
+) -> None:
+    _, engine = following
+    engine.sources.add("texts", str(folder))
+    engine.sources.run("texts")
+    without = dataclasses.replace(engine.settings, sources="")
+    with Engine(settings=without, scorer=FakeScorer()) as later:
+        shown = create_app(without, engine=later).test_client().get("/sources/texts")
+    assert shown.status_code == 200
+    assert "&lt;i&gt;.pdf" in shown.get_data(as_text=True)

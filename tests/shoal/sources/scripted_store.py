@@ -25,7 +25,7 @@ class ScriptedStore(Store):
         self.page_size = page_size
         self.reads: list[str] = []
 
-    def open(self, place: Place, settings: Settings) -> ScriptedStore:
+    def open(self, place: Place, settings: Settings, *, reaches: bool = True) -> ScriptedStore:
         return self
 
     def list(self, place: str | None) -> ListedPage:

@@ -299,3 +299,29 @@ def test_a_long_run_ends_and_the_next_one_goes_on(engine: Engine, monkeypatch: p
     run = sources.run("trial")
     assert (run.status, "max_seconds" in str(run.error)) == (RunStatus.failed, True)
     assert sources.run("trial").n_new == 4
+
+
+def test_a_document_that_is_gone_is_stored_again(engine: Engine) -> None:
+    store = followed(engine, {**FIRST, "copy.txt": FIRST["a.txt"]})
+    sources = sources_of(engine, store)
+    sources.run("trial")
+    (document,) = [each for each in engine.documents.list().documents if each.source_path == path("b.txt")]
+    engine.documents.delete(document.id)
+    missing = {each.name: each.document_id for each in sources.objects("trial").objects}
+    assert missing["b.txt"] is None
+    assert missing["copy.txt"] == missing["a.txt"]
+    assert sources.preview("trial").n_changed == 1
+    store.reads.clear()
+    assert (sources.run("trial").n_new, store.reads) == (1, ["b.txt"])
+    assert stored(engine) == texts(FIRST)
+
+
+def test_two_sources_of_one_place_keep_their_documents(engine: Engine) -> None:
+    store = followed(engine, FIRST)
+    sources = sources_of(engine, store)
+    sources.add("other", "memory://trial")
+    sources.run("trial")
+    sources.run("other")
+    assert sources.remove("other", with_documents=True) == 0
+    assert stored(engine) == texts(FIRST)
+    assert sources.remove("trial", with_documents=True) == 4
