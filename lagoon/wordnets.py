@@ -12,13 +12,12 @@ of other languages from the counts of the synsets.
 from __future__ import annotations
 
 import functools
-import zlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
 from typing import IO
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +32,8 @@ FORMAT = 1
 FILE = "words.npz"
 SHARE_UNIT = 255
 """Shares of senses are whole multiples of 1 / SHARE_UNIT, at least one."""
+_LOADING = threading.Lock()
+"""Threads that need the same wordnet read it once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,17 +92,26 @@ def has_wordnet(code: str) -> bool:
     return find_spec(_package(code)) is not None
 
 
-@functools.cache
 def load_wordnet(code: str) -> Wordnet | None:
-    """Return the wordnet of a language; None if it is not installed. Raises LagoonError if it is
-    damaged."""
+    """Return the wordnet of a language; None if it is not installed, now. Raises LagoonError if it is
+    damaged, which holds for the life of the process."""
     if not has_wordnet(code):
         return None
+    with _LOADING:
+        found = read_installed(code)
+    if isinstance(found, Exception):
+        raise LagoonError(f"{distribution_of(code)} is damaged; install it again") from found
+    return found
+
+
+@functools.cache
+def read_installed(code: str) -> Wordnet | Exception:
+    """Return an installed wordnet, or the error that reading it raised. A damaged file may raise any."""
     try:
         with files(_package(code)).joinpath(FILE).open("rb") as stream:
             return read_wordnet_file(stream)
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
-        raise LagoonError(f"{distribution_of(code)} is damaged; install it again") from error
+    except Exception as error:
+        return error.with_traceback(None)
 
 
 def read_wordnet_file(stream: IO[bytes]) -> Wordnet:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lagoon.build.wordnets import Senses, write_distribution
-from lagoon.wordnets import load_wordnet
+from lagoon.wordnets import read_installed
 
 RAIN, WOOD, TIMBER, BANK, SHORE, SUNFLOWER = range(6)
 WORDS: Mapping[str, Sequence[tuple[str, int, float]]] = {
@@ -32,6 +32,6 @@ def installed(folder: Path, codes: Sequence[str] = tuple(WORDS)) -> Iterator[Non
             senses = [(lemma, Senses(synset, count)) for lemma, synset, count in WORDS[code]]
             write_distribution(folder / code, code, senses, "licence\n")
             patch.syspath_prepend(str(folder / code))
-        load_wordnet.cache_clear()
+        read_installed.cache_clear()
         yield
-    load_wordnet.cache_clear()
+    read_installed.cache_clear()

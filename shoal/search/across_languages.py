@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lagoon.errors import LagoonError
 from lagoon.tokens import fold
 from lagoon.wordnets import WORDNETS, Wordnet, distribution_of, has_wordnet, load_wordnet
 from shoal.declared.search import ALL_LANGUAGES
@@ -78,10 +79,10 @@ def with_translations(
     translations: list[Translation] = []
     parts: set[Term] = set()
     for code in parsed.languages:
-        wordnet = load_wordnet(code)
-        others = {other: load_wordnet(other) for other in targets if other != code}
-        present = {other: each for other, each in others.items() if each is not None}
-        if wordnet is None or not present:
+        wordnet = _wordnet_of(code)
+        others = {other: _wordnet_of(other) for other in targets if other != code}
+        present = {other: each for other, each in others.items() if isinstance(each, Wordnet)}
+        if not isinstance(wordnet, Wordnet) or not present:
             continue
         reader = _Reader(library, parsed, code, wordnet, present)
         for found in reader.lemmas():
@@ -107,11 +108,21 @@ def missing_wordnets(wanted: Sequence[str], of_library: Sequence[str], own: Sequ
     targets = targets_of(wanted, of_library, own)
     warnings = []
     for code in dict.fromkeys((*own, *targets) if targets else ()):
-        if code not in LANGUAGES or has_wordnet(code):
-            continue
-        why = f"{distribution_of(code)} is not installed" if code in WORDNETS else "there is no wordnet of it"
-        warnings.append(f"no search across languages for {LANGUAGES[code].name}: {why}")
+        found = _wordnet_of(code) if code in LANGUAGES else None
+        if isinstance(found, str):
+            warnings.append(f"no search across languages for {LANGUAGES[code].name}: {found}")
     return warnings
+
+
+def _wordnet_of(code: str) -> Wordnet | str:
+    """The wordnet of a language, or why there is none."""
+    try:
+        wordnet = load_wordnet(code)
+    except LagoonError as error:
+        return str(error)
+    if wordnet is not None:
+        return wordnet
+    return f"{distribution_of(code)} is not installed" if code in WORDNETS else "there is no wordnet of it"
 
 
 @dataclass

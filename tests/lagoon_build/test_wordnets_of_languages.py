@@ -12,13 +12,14 @@ from lagoon.build.wordnets import (
     MAX_BYTES,
     OUTPUT,
     SOURCES,
+    Senses,
     licences,
     senses_of_table,
     synset_number,
     write_distribution,
 )
 from lagoon.errors import LagoonError
-from lagoon.wordnets import FILE, WORDNETS, load_wordnet, read_wordnet_file
+from lagoon.wordnets import FILE, WORDNETS, load_wordnet, read_installed, read_wordnet_file
 
 TABLE = "00000012-n\tΒροχή\n00000012-n\tόμβρος\n00000034-v\tβροχή\n00000034-v\tβρέχει_πολύ\n"
 
@@ -51,10 +52,22 @@ def test_damaged_wordnet_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
     package.mkdir()
     (package / FILE).write_bytes(b"PK\x03\x04 not a table")
     monkeypatch.syspath_prepend(str(tmp_path))
-    load_wordnet.cache_clear()
+    read_installed.cache_clear()
     with pytest.raises(LagoonError, match="lagoon-data-el is damaged"):
         load_wordnet("el")
-    load_wordnet.cache_clear()
+    read_installed.cache_clear()
+
+
+def test_a_wordnet_is_found_once_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_installed.cache_clear()
+    assert load_wordnet("it") is None
+    write_distribution(tmp_path, "it", [("pioggia", Senses(1, 1))], "licence\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    wordnet = load_wordnet("it")
+    assert wordnet is not None
+    assert wordnet.words == ("pioggia",)
+    assert load_wordnet("it") is wordnet
+    read_installed.cache_clear()
 
 
 def test_each_language_has_a_distribution_with_its_licence() -> None:

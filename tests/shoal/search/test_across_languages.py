@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from small_wordnets import installed
 
+from lagoon.wordnets import FILE
 from shoal import Engine
 from shoal.errors import QueryError
 from shoal.models.search import SearchResponse
@@ -104,6 +106,28 @@ def test_languages_without_a_wordnet_are_named(engine: Engine) -> None:
     warnings = engine.search("pioggia", language="it", languages=ALL).warnings
     assert "no search across languages for Italian: lagoon-data-it is not installed" in warnings
     assert not any("across" in each for each in engine.search("rain", languages=ALL).warnings)
+
+
+@pytest.mark.parametrize("damage", ["not a zip", "encrypted", "method"])
+def test_a_damaged_wordnet_is_named_and_read_once(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    path = tmp_path / "el" / "lagoon_data_el" / FILE
+    with installed(tmp_path):
+        intact = path.read_bytes()
+        content = bytearray(intact)
+        at = content.index(b"PK\x01\x02")
+        # Flags and method of the first member in the directory of a ZIP file.
+        places = {"not a zip": 0, "encrypted": at + 8, "method": at + 10}
+        content[places[damage]] ^= 1 if damage == "encrypted" else 97
+        path.write_bytes(content)
+        reply = engine.search("rain", languages=ALL)
+        assert "no search across languages for Greek: lagoon-data-el is damaged; install it again" in (
+            reply.warnings
+        )
+        assert {each.language for each in reply.query_info.translations} == {"fr"}
+        path.write_bytes(intact)
+        assert engine.search("rain", languages=ALL).warnings == reply.warnings
 
 
 @pytest.mark.parametrize("given", ["en", ["en", "xx"], [1], 7, {"en": 1}])
