@@ -3,3 +3,4 @@
 
 ALTER TABLE source_objects ADD COLUMN document_id INTEGER;
 CREATE INDEX idx_source_objects_document ON source_objects(document_id) WHERE document_id IS NOT NULL;
+CREATE INDEX idx_source_objects_listed ON source_objects(source_id, listed_run);

@@ -25,6 +25,13 @@ from shoal.support.regular_files import read_file
 MAX_OBJECTS = 1_000_000
 """Most objects of a source, unless it was added with another limit."""
 MAX_PATTERNS = 100
+IDENTIFYING = {
+    "s3": ("endpoint_url",),
+    "az": ("account_name",),
+    "sftp": ("port", "username"),
+    "webdav": ("username",),
+    "webdavs": ("username",),
+}
 MAX_SECRET_BYTES = 64 * 1024
 MIN_SECONDS, MAX_SECONDS = 60.0, 366 * 86_400.0
 """Shortest and longest time between two runs."""
@@ -75,6 +82,12 @@ class SourceArguments:
         """Return where the store is, with the values of the secrets. Raises SourceError."""
         secrets = {name: secret_of(where, settings) for name, where in self.secrets.items()}
         return Place(self.url, self.options, secrets, Selection.of(self.include, self.exclude))
+
+    @property
+    def identity(self) -> tuple[tuple[str, str], ...]:
+        """The options by which places with one address differ, besides those in their source paths."""
+        names = IDENTIFYING.get(scheme_of(self.url), ())
+        return tuple((name, self.options[name]) for name in names if name in self.options)
 
     @property
     def document_fields(self) -> dict[str, Any]:

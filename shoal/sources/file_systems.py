@@ -91,10 +91,9 @@ class FileSystemStore(Store):
     def _entries(self, folder: str) -> Sequence[Mapping[str, Any]]:
         files, root = self._reached()
         path = f"{root}/{folder}" if folder else root or "/"
+        fresh = {} if self._scheme == "sftp" else {"refresh": True}
         try:
-            entries: Sequence[Mapping[str, Any]] = files.ls(path, detail=True, refresh=True)
-        except TypeError:
-            entries = files.ls(path, detail=True)
+            entries: Sequence[Mapping[str, Any]] = files.ls(path, detail=True, **fresh)
         except FileNotFoundError:
             if not folder:
                 raise SourceError(f"there is nothing at {self.address}; is the address right?") from None

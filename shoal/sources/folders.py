@@ -13,7 +13,7 @@ from shoal.errors import DocumentError, NotFoundError, ObjectGoneError, SourceEr
 from shoal.formats.decoding import clean
 from shoal.formats.drafts import read_regular_file
 from shoal.settings import Settings
-from shoal.sources.stores import Listed, ListedPage, Place, Store
+from shoal.sources.stores import Listed, ListedPage, Place, Store, is_usable_name
 
 
 class FolderStore(Store):
@@ -33,8 +33,10 @@ class FolderStore(Store):
             # What is below would look as if it were gone.
             first = listing.unreadable[0]
             raise SourceError(f"{first.path} cannot be listed: {first.reason}")
-        objects = [found for path in listing.texts if (found := self._listed(path)) is not None]
-        return ListedPage(tuple(objects), None, len(listing.skipped))
+        usable = [path for path in listing.texts if is_usable_name(path.relative_to(self._root).as_posix())]
+        objects = [found for path in usable if (found := self._listed(path)) is not None]
+        n_skipped = len(listing.skipped) + len(listing.texts) - len(usable)
+        return ListedPage(tuple(objects), None, n_skipped)
 
     def _listed(self, path: Path) -> Listed | None:
         try:

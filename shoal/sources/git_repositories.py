@@ -104,6 +104,8 @@ class GitStore(Store):
         self._copy = _Copy(base, self._shown, place, settings.data_path / "sources")
         self._selection = place.selection
         self._reader: _Reader | None = None
+        self._expected: Mapping[str, str] = {}
+        self._is_fetched = False
         self._lock = threading.Lock()
 
     def list(self, place: str | None) -> ListedPage:
@@ -157,12 +159,36 @@ class GitStore(Store):
     def read(self, name: str, max_bytes: int) -> bytes:
         path = f"{self._folder}/{name}" if self._folder else name
         with self._lock:
-            data = self._opened().read(path, max_bytes)
+            data = self._read_listed(path, self._expected.get(name), max_bytes)
         if data.startswith(_LFS_POINTER) and len(data) <= _MAX_POINTER_BYTES:
             raise FileConversionError(
                 "unsupported", "the repository has a reference to Git LFS in its place, which is not followed"
             )
         return data
+
+    def expect(self, versions: Mapping[str, str]) -> None:
+        self._expected = versions
+
+    def _read_listed(self, path: str, blob: str | None, max_bytes: int) -> bytes:
+        """Read a file as it was listed, perhaps on another machine, whose copy may be newer than this one.
+
+        Raises ObjectGoneError if it is not there, or another one, also after a fetch.
+        """
+        try:
+            found, data = self._opened().read(path, max_bytes)
+            if blob in (None, found):
+                return data
+        except ObjectGoneError:
+            if self._is_fetched:
+                raise
+        if not self._is_fetched:
+            self.close()
+            self._reader = _Reader(self._copy, self._copy.fetch(self._branch))
+            self._is_fetched = True
+            found, data = self._reader.read(path, max_bytes)
+            if blob in (None, found):
+                return data
+        raise ObjectGoneError("it has changed since it was listed")
 
     def _opened(self) -> _Reader:
         if self._reader is None:
@@ -315,17 +341,21 @@ class _Reader:
         self._copy = copy
         self._process = copy.start("cat-file", "--batch", stdin=subprocess.PIPE)
 
-    def read(self, path: str, max_bytes: int) -> bytes:
-        """Raises ObjectGoneError, DocumentTooLargeError, SourceError."""
+    def read(self, path: str, max_bytes: int) -> tuple[str, bytes]:
+        """Return the id of a blob and its content.
+
+        Raises ObjectGoneError, DocumentTooLargeError, SourceError."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
         timer = threading.Timer(READ_SECONDS, process.kill)
         timer.start()
+        blob = ""
         try:
             process.stdin.write(f"{self.commit}:{path}\n".encode())
             process.stdin.flush()
             header = process.stdout.readline()
+            blob = header.partition(b" ")[0].decode("ascii", "replace")
             if header.endswith(b" missing\n") and not self._copy.has_entry(self.commit, path):
                 raise ObjectGoneError("it is gone since it was listed")
             last = header.rpartition(b" ")[2].strip()
@@ -340,7 +370,7 @@ class _Reader:
         if size < 0 or len(data) != size + 1:
             self._copy.remove()
             raise SourceError("the copy of the repository cannot be read; it is fetched again")
-        return data[:-1]
+        return blob, data[:-1]
 
     def close(self) -> None:
         _end(self._process)

@@ -72,6 +72,7 @@ WAKE = """
 RUN = "SELECT * FROM source_runs WHERE id = :id"
 RUNS = "SELECT * FROM source_runs WHERE source_id = :source_id ORDER BY id DESC LIMIT :limit OFFSET :offset"
 N_RUNS = "SELECT COUNT(*) FROM source_runs WHERE source_id = :source_id"
+IS_OWNED = "SELECT EXISTS (SELECT 1 FROM source_runs WHERE id = :id AND lease_owner = :lease_owner)"
 UPDATE_RUN = """
     UPDATE source_runs SET status = :status, place = :place, job_id = :job_id, n_listed = :n_listed,
         n_skipped = :n_skipped, n_new = :n_new, n_changed = :n_changed, n_moved = :n_moved,
@@ -96,6 +97,7 @@ LIST = """
     VALUES (:source_id, :name, :version, :n_bytes, :run_id)
     ON CONFLICT (source_id, name) DO UPDATE SET
         version = excluded.version, n_bytes = excluded.n_bytes, listed_run = excluded.listed_run
+    WHERE source_objects.listed_run <= excluded.listed_run
 """
 _HAS_DOCUMENT = "EXISTS (SELECT 1 FROM documents d WHERE d.id = source_objects.document_id)"
 # What was stored, and whose document somebody has deleted since, is read again.
@@ -123,10 +125,12 @@ READ = """
     UPDATE source_objects SET stored_version = :stored_version, checksum = :checksum, error = :error
     WHERE source_id = :source_id AND name = :name
 """
-# What was canceled is read again by the next run.
+# What failed has no checksum, so that its content counts as new when it is read again. The next run reads
+# it, unless it fails again for sure.
 SETTLE = """
     UPDATE source_objects SET document_id = :document_id, error = :error,
-        stored_version = CASE WHEN :is_canceled = 1 THEN NULL ELSE stored_version END
+        checksum = CASE WHEN :error IS NULL THEN checksum ELSE NULL END,
+        stored_version = CASE WHEN :may_pass = 1 THEN NULL ELSE stored_version END
     WHERE source_id = :source_id AND name = :name
 """
 IS_HELD_BY_ANOTHER = """
@@ -147,7 +151,9 @@ VERSIONS = f"""
     SELECT name, CASE WHEN {_TO_READ} THEN NULL ELSE stored_version END FROM source_objects
     WHERE source_id = :source_id
 """
-ITEMS = "SELECT source_path, status, document_id, error FROM job_items WHERE job_id = :job_id"
+ITEMS = """
+    SELECT source_path, status, document_id, error, error_code FROM job_items WHERE job_id = :job_id
+"""
 
 
 def by_name(snapshot: Snapshot, name: str) -> Row:

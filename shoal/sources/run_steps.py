@@ -21,6 +21,7 @@ from typing import Any
 
 from shoal.conversion.converted import draft_of_data, largest_file
 from shoal.errors import (
+    PERMANENT_CODES,
     DocumentError,
     DocumentTooLargeError,
     InvalidFieldError,
@@ -32,12 +33,13 @@ from shoal.errors import (
     StorageError,
     UnreadableFileError,
 )
+from shoal.formats.drafts import checked_rights
 from shoal.jobs.queue.queries import get_job
 from shoal.jobs.queue.states import RETRIABLE
 from shoal.jobs.queue.submission import Upload, submit_delete
 from shoal.models.documents import DocumentDraft
 from shoal.models.files import FileDraft
-from shoal.models.jobs import ItemStatus, OnConflict
+from shoal.models.jobs import OnConflict
 from shoal.models.sources import RunStatus, WhenGone
 from shoal.settings import Settings
 from shoal.sources import rows
@@ -67,9 +69,13 @@ PACED_SECONDS = 60.0
 LISTED_TOGETHER = 5_000
 """Objects that one transaction stores as listed."""
 READERS = 8
+BLAMED_OBJECTS = 5
+"""If so many objects or more cannot be read, and none can, it is the store that does not answer."""
 KEPT_RUNS = 1_000
 GUARDED_OBJECTS = 5
 """A source that lists nothing, and had at least so many objects, is treated as one that is not mounted."""
+FINAL_CODES = PERMANENT_CODES | {"file_no_text", "file_missing_extra"}
+"""Codes of items whose objects are read again only when they change."""
 GONE_TAG = "gone"
 """Given to documents whose objects are gone, with `when_gone=mark`."""
 
@@ -212,6 +218,7 @@ class Follower:
             )
         for begin in range(0, len(page.objects), LISTED_TOGETHER):
             with self._database.write() as transaction:
+                self._require_lease(transaction, run)
                 part = page.objects[begin : begin + LISTED_TOGETHER]
                 rows.write_listed(transaction, run.source_id, run.id, part)
         run.place = page.place
@@ -242,15 +249,18 @@ class Follower:
                 self._save(transaction, run)
             return
         self._check_limits(run, arguments)
+        store.expect({row["name"]: row["version"] for row in group})
         contents = self._contents(group, store, arguments.max_rate)
         run.n_bytes += sum(len(each.data) for each in contents if each.data is not None)
         upload = Upload(self._database, self._settings).begin(on_conflict=OnConflict.replacing)
         try:
             read, moved = self._submit(run, arguments, store, contents, upload)
+            with self._database.snapshot() as snapshot:
+                self._require_lease(snapshot, run)
             run.job_id = upload.finish() if upload.n_items else None
         finally:
             upload.abandon()  # does nothing once it is finished
-        run.place = group[-1]["name"]
+        run.place = contents[-1].row["name"]
         if run.job_id is not None:
             self._notify()
         with self._database.write() as transaction:
@@ -288,7 +298,7 @@ class Follower:
         return group
 
     def _contents(self, group: Sequence[Row], store: Store, max_rate: float | None) -> list[_Content]:
-        """Read objects. Raises SourceError if every one of them fails for a while: then the store does."""
+        """Read objects, or the first of them. Raises SourceError if each of several fails for a while."""
         max_bytes = largest_file(self._settings)
         pause = 0.0 if max_rate is None else 1 / max_rate
         began = time.monotonic()
@@ -312,9 +322,15 @@ class Follower:
                 is_final = not isinstance(error, UnreadableFileError)
                 return _Content(row, error=str(error), is_final=is_final)
 
+        contents: list[_Content] = []
+        numbered = list(enumerate(group))
         with ThreadPoolExecutor(READERS, thread_name_prefix="source") as pool:
-            contents = list(pool.map(read, enumerate(group)))
-        if all(each.is_temporary for each in contents):
+            # A store may send more than it listed, so what was read is counted, too.
+            for begin in range(0, len(numbered), READERS):
+                contents += pool.map(read, numbered[begin : begin + READERS])
+                if sum(len(each.data or b"") for each in contents) >= BATCH_BYTES:
+                    break
+        if len(contents) >= BLAMED_OBJECTS and all(each.is_temporary for each in contents):
             longest = max(each.retry_after or 0.0 for each in contents)
             raise SourceError(f"{group[0]['name']}: {contents[0].error}", retry_after=longest)
         return contents
@@ -404,10 +420,13 @@ class Follower:
             return
         deleted: list[int] = []
         with self._database.write() as transaction:
+            self._require_lease(transaction, run)
             now = timestamp_at(transaction.now())
             for row in gone:
                 document_id = _document_at(transaction, store.source_path(row["name"]))
-                if document_id is None or self._follows_another(transaction, run, row, store, document_id):
+                if document_id is None or self._follows_another(
+                    transaction, run, arguments, row, store, document_id
+                ):
                     continue
                 if transaction.value(
                     rows.IS_HELD_BY_ANOTHER, {"document_id": document_id, "source_id": run.source_id}
@@ -428,7 +447,13 @@ class Follower:
             self._save(transaction, run)
 
     def _follows_another(
-        self, transaction: Transaction, run: _Run, row: Row, store: Store, document_id: int
+        self,
+        transaction: Transaction,
+        run: _Run,
+        arguments: SourceArguments,
+        row: Row,
+        store: Store,
+        document_id: int,
     ) -> bool:
         """Give the document of an object that is gone to another with the same content, which has none."""
         if row["checksum"] is None:
@@ -437,7 +462,9 @@ class Follower:
         if other is None or _document_at(transaction, store.source_path(other)) is not None:
             return False
         draft = document_queries.get_draft(transaction, document_id)
-        draft = dataclasses.replace(draft, source_path=store.source_path(other))
+        fields = {**arguments.document_fields, **store.fields(other)}
+        rights = checked_rights(fields.get("allow"), fields.get("deny"))
+        draft = dataclasses.replace(draft, source_path=store.source_path(other), rights=rights)
         now = timestamp_at(transaction.now())
         document_writer.update_head(transaction, document_id, draft, now=now)
         return True
@@ -469,7 +496,7 @@ class Follower:
                     "name": (item["source_path"] or "").removeprefix(prefix).lstrip("/"),
                     "document_id": item["document_id"],
                     "error": item["error"] if item["status"] in RETRIABLE else None,
-                    "is_canceled": int(item["status"] == ItemStatus.canceled),
+                    "may_pass": int(_may_pass(item)),
                 }
                 for item in items
             ]
@@ -510,6 +537,11 @@ class Follower:
         transaction.execute(rows.SET_DUE, {"id": run.source_id, "due_at": due_at})
         transaction.execute(rows.PRUNE, {"source_id": run.source_id, "kept": KEPT_RUNS})
 
+    def _require_lease(self, snapshot: Snapshot, run: _Run) -> None:
+        """Raise LeaseLostError if the run was stopped, or another process has it."""
+        if not snapshot.value(rows.IS_OWNED, {"id": run.id, "lease_owner": run.lease_owner}):
+            raise LeaseLostError("another process has the run")
+
     def _save(self, transaction: Transaction, run: _Run, seconds: float = 0.0) -> None:
         """Write a run and give it back, for `seconds` to nobody. Raises LeaseLostError."""
         values = {name: getattr(run, name) for name in _Run.__slots__}
@@ -517,6 +549,11 @@ class Follower:
         values["lease_expires_at"] = transaction.now() + seconds if seconds else 0.0
         if not transaction.execute(rows.UPDATE_RUN, values):
             raise LeaseLostError("another process has the run")
+
+
+def _may_pass(item: Row) -> bool:
+    """Whether another try may store an item that was not stored."""
+    return item["status"] in RETRIABLE and item["error_code"] not in FINAL_CODES
 
 
 def _count(run: _Run, row: Row, checksum: str, *, is_moved: bool) -> None:

@@ -112,11 +112,13 @@ class _SiteFile(XmlReader):
 
 
 class _Progress(NamedTuple):
-    """Where a listing is. `files`: read or not; `file`, `entry`: the next ones."""
+    """Where a listing is. `files`: read or not; `file`: the next one; `last`: its last page that was listed.
+
+    A file may change between two parts of it, so its pages are listed in the order of their URLs."""
 
     files: _Files
     file: int = 0
-    entry: int = 0
+    last: str = ""
 
 
 class SiteStore(Store):
@@ -138,15 +140,15 @@ class SiteStore(Store):
         if found.is_index:
             self._add_files(progress.files, entries, depth)
             entries = ()
-        taken = _first_part(entries[progress.entry :])
+        left = [entry for entry in sorted(entries, key=lambda each: each.url) if entry.url > progress.last]
+        taken = _first_part(left)
         objects = [each for each in self._versions(taken) if each is not None]
-        following = progress.entry + len(taken)
-        if following < len(entries):
-            after = progress._replace(entry=following)
+        if len(taken) < len(left):
+            after = progress._replace(last=taken[-1].url)
         else:
-            after = progress._replace(file=progress.file + 1, entry=0)
+            after = progress._replace(file=progress.file + 1, last="")
         is_last = after.file >= len(after.files)
-        n_skipped = 0 if progress.entry else n_skipped
+        n_skipped = 0 if progress.last else n_skipped
         return ListedPage(tuple(objects), None if is_last else json.dumps(after), n_skipped)
 
     def _file(self, url: str) -> tuple[_SiteFile, WebAddress]:

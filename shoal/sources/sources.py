@@ -10,7 +10,7 @@ from shoal.conversion.converted import ConversionError, draft_of_data, largest_f
 from shoal.conversion.process import ConversionProcess, Limits
 from shoal.declared.arguments import check_names
 from shoal.declared.sources import LIMITS, SourceFields, SourceLimits
-from shoal.errors import DocumentError, QueryError, ShoalError, SourceError
+from shoal.errors import DocumentError, InvalidFieldError, QueryError, ShoalError, SourceError
 from shoal.jobs.queue.submission import submit_delete
 from shoal.models.documents import DocumentDraft
 from shoal.models.sources import (
@@ -77,6 +77,7 @@ class Sources:
             with self._database.write() as transaction:
                 if transaction.value(rows.COUNT) >= MAX_SOURCES:
                     raise QueryError("name", f"there are {MAX_SOURCES:,} sources, the limit")
+                _require_own_paths(transaction, arguments)
                 due_at = None if seconds is None else transaction.now()
                 transaction.execute(rows.INSERT, {**values, "due_at": due_at, "now": timestamp()})
                 return _source(transaction, rows.by_name(transaction, name))
@@ -189,11 +190,18 @@ class Sources:
                 time.sleep(WAIT_SECONDS)
 
     def stop(self, name: str) -> bool:
-        """End the run of a source, if one is open; what it stored stays. Raises NotFoundError."""
+        """End the run of a source, if one is open; what it stored stays. A schedule goes on after its time.
+
+        Raises NotFoundError.
+        """
         with self._database.write() as transaction:
-            source = rows.by_name(transaction, name)
-            values = {"source_id": source["id"], "timestamp": timestamp_at(transaction.now())}
-            return bool(transaction.execute(rows.STOP, values))
+            source, now = rows.by_name(transaction, name), transaction.now()
+            values = {"source_id": source["id"], "timestamp": timestamp_at(now)}
+            if not transaction.execute(rows.STOP, values):
+                return False
+            due_at = None if source["every"] is None else now + source["every"]
+            transaction.execute(rows.SET_DUE, {"id": source["id"], "due_at": due_at})
+            return True
 
     def runs(self, name: str, *, limit: int = 50, offset: int = 0) -> SourceRunPage:
         """A page of the runs of a source, newest first. Raises NotFoundError, QueryError."""
@@ -273,6 +281,20 @@ class Sources:
         """The store of a source, for its source paths; its secrets are not read."""
         arguments = SourceArguments.of_json(row["arguments"])
         return self._opened(Place(arguments.url, arguments.options), self._settings, reaches=False)
+
+
+def _require_own_paths(snapshot: Snapshot, arguments: SourceArguments) -> None:
+    """Raise InvalidFieldError if a source of another place has an address whose documents could have the same
+    paths."""
+    for row in snapshot.rows(rows.PAGE, {"limit": MAX_SOURCES, "offset": 0}):
+        other = SourceArguments.of_json(row["arguments"])
+        near, far = sorted((f"{arguments.url}/", f"{other.url}/"), key=len)
+        if far.startswith(near) and other.identity != arguments.identity:
+            raise InvalidFieldError(
+                "url",
+                f"has objects with the paths of those of the source {row['name']}, which is reached "
+                "otherwise (account, endpoint, port or user); use another collection",
+            )
 
 
 def _source(snapshot: Snapshot, row: Row) -> Source:

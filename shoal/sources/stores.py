@@ -63,6 +63,9 @@ class Store(ABC):
     def list(self, place: str | None) -> ListedPage:
         """Return the objects from `place` on; None: from the beginning."""
 
+    def expect(self, versions: Mapping[str, str]) -> None:  # noqa: B027 - most stores have one content of a name
+        """Learn the versions of the objects that are read next, by name."""
+
     @abstractmethod
     def read(self, name: str, max_bytes: int) -> bytes:
         """Return the content of an object. Raises ObjectGoneError, DocumentTooLargeError."""

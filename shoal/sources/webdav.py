@@ -59,6 +59,7 @@ class _Answers(XmlReader):
         self.entries: list[_Entry] = []
         self._found: dict[str, str] = {}
         self._is_folder = False
+        self.statuses: list[str] = []
 
     def begin(self, attributes: Mapping[str, str]) -> None:
         if len(self.path) == 1 and self.path[0] != "multistatus":
@@ -69,6 +70,8 @@ class _Answers(XmlReader):
 
     def text(self, text: str) -> None:
         name = self.path[-1]
+        if self.path == ["multistatus", "response", "status"]:
+            self.statuses.append(text)
         is_href = self.path == ["multistatus", "response", "href"]
         if (is_href or name in _PROPERTIES) and len(self._found.get(name, "")) < _MAX_TEXT_CHARS:
             self._found[name] = self._found.get(name, "") + text
@@ -141,6 +144,10 @@ class WebDavStore(Store):
             found.read(answer.data)
         except ValueError as error:
             raise SourceError(f"the list of {folder or self.address} cannot be read: {error}") from None
+        failed = next((each for each in found.statuses if not _is_listed_or_gone(each)), None)
+        if failed is not None:
+            # What is below would look as if it were gone.
+            raise SourceError(f"a part of {folder or self.address} cannot be listed: {failed[:100]}")
         return tuple(found.entries)
 
     def _ask(
@@ -185,6 +192,12 @@ class WebDavStore(Store):
     def read(self, name: str, max_bytes: int) -> bytes:
         data = self._ask(name).data
         return checked_size(data, max_bytes)
+
+
+def _is_listed_or_gone(status: str) -> bool:
+    """Whether the status line of an entry says that it is there, or is not any more."""
+    code = status.split()[1:2]
+    return bool(code) and (code[0].startswith("2") or code[0] in ("404", "410"))
 
 
 def _names(path: str) -> list[str] | None:

@@ -323,3 +323,21 @@ def test_a_token_stands_in_no_argument(engine: Engine, monkeypatch: pytest.Monke
     assert key == "http.https://127.0.0.1/.extraHeader"
     assert environment["GIT_ALLOW_PROTOCOL"] == "https"
     assert "GIT_TRACE_CURL" not in environment
+
+
+def test_a_copy_that_is_behind_the_listing_is_fetched_again(
+    repository: Repository, engine: Engine, tmp_path: Path
+) -> None:
+    behind = dataclasses.replace(engine.settings, data_dir=str(tmp_path / "elsewhere"))
+    place = Place(repository.url)
+    open_store(place, behind).list(None)
+    repository.commit({**FIRST, "a.txt": "Lava sank.", "new.txt": "The tide turns."})
+    versions = {each.name: each.version for each in open_store(place, engine.settings).list(None).objects}
+    reader = open_store(place, behind)
+    reader.expect(versions)
+    assert reader.read("a.txt", 1_000) == b"Lava sank."
+    assert reader.read("new.txt", 1_000) == b"The tide turns."
+    reader.expect({"a.txt": "0" * 40})
+    with pytest.raises(ObjectGoneError, match="has changed since it was listed"):
+        reader.read("a.txt", 1_000)
+    reader.close()

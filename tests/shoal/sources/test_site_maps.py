@@ -192,3 +192,21 @@ def test_packed_files_are_bounded(
     site.page("/sitemap.xml", gzip.compress(urlset(*[entry("/a.html")] * 100).encode()))
     with pytest.raises(SourceError, match="more than 1,000 bytes"):
         opened(site, allowed).list(None)
+
+
+def test_a_file_that_shrinks_while_it_is_listed_hides_no_page(
+    site: WebServer, allowed: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site_maps, "ASKED_TOGETHER", 1)
+    names = ("a", "b", "c")
+    for name in names:
+        site.page(f"/{name}", name)
+    site.page("/sitemap.xml", urlset(*(entry(site.url(f"/{name}"), "") for name in names)))
+    store = opened(site, allowed)
+    first = store.list(None)
+    site.page("/sitemap.xml", urlset(*(entry(site.url(f"/{name}"), "") for name in ("c", "b"))))
+    second = store.list(first.place)
+    assert [each.name for page in (first, second) for each in page.objects] == [
+        site.url("/a"),
+        site.url("/b"),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 from scripted_store import ScriptedStore, sources_of, stored
 
 from shoal import Engine
-from shoal.errors import QueryError, SourceError
+from shoal.errors import InvalidFieldError, QueryError, SourceError
 from shoal.models.sources import RunStatus
-from shoal.sources import run_steps
+from shoal.sources import rows, run_steps
 from shoal.sources.run_steps import Follower
+from shoal.sources.sources import Sources
 
 FIRST = {
     "a.txt": b"Lava rose in the volcano.",
@@ -325,3 +327,69 @@ def test_two_sources_of_one_place_keep_their_documents(engine: Engine) -> None:
     assert sources.remove("other", with_documents=True) == 0
     assert stored(engine) == texts(FIRST)
     assert sources.remove("trial", with_documents=True) == 4
+
+
+def follower_of(engine: Engine, store: ScriptedStore) -> Follower:
+    """A follower that leaves jobs to workers."""
+    return Follower(engine.database, engine.settings, None, store.open)
+
+
+def test_what_a_canceled_job_did_not_store_is_stored_by_the_next_run(engine: Engine) -> None:
+    store = followed(engine, FIRST)
+    sources = sources_of(engine, store)
+    sources.run("trial")
+    store.objects["a.txt"] = b"Lava sank in the volcano."
+    sources.start("trial")
+    follower, started = follower_of(engine, store), len(engine.jobs.list())
+    while len(engine.jobs.list()) == started:
+        assert follower.step()
+    engine.jobs.cancel(engine.jobs.list()[0].id)
+    assert sources.run("trial").n_failed == 1
+    assert sources.run("trial").n_new == 1
+    assert stored(engine) == texts(store.objects)
+
+
+def test_a_late_step_of_a_stopped_run_removes_nothing(engine: Engine) -> None:
+    store = followed(engine, FIRST)
+    sources = sources_of(engine, store)
+    sources.run("trial")
+    late = sources.start("trial")
+    sources.stop("trial")
+    sources.start("trial")
+    follower = follower_of(engine, store)
+    assert follower.step()
+    with engine.database.write() as transaction:
+        source_id = transaction.value("SELECT id FROM sources")
+        rows.write_listed(transaction, source_id, late.id, store.list(None).objects)
+    sources.run("trial")
+    assert stored(engine) == texts(FIRST)
+    assert sources.runs("trial").runs[0].n_removed == 0
+
+
+def test_one_object_that_cannot_be_read_holds_up_nothing(engine: Engine) -> None:
+    store = followed(engine, FIRST)
+    sources = sources_of(engine, store)
+    sources.run("trial")
+    store.objects["bad.txt"] = b"The tide turns."
+    store.errors["bad.txt"] = SourceError("status 500")
+    del store.objects["e.txt"]
+    run = sources.run("trial")
+    assert (run.status, run.n_failed, run.n_removed) == (RunStatus.succeeded, 1, 1)
+
+
+def test_a_stopped_schedule_goes_on_after_its_time(engine: Engine) -> None:
+    store = followed(engine, FIRST, every="1 day")
+    sources = sources_of(engine, store)
+    sources.start("trial")
+    assert sources.stop("trial")
+    assert not follower_of(engine, store).step()
+
+
+def test_places_with_the_same_paths_are_refused(engine: Engine) -> None:
+    here = {"endpoint_url": "http://127.0.0.1:9000"}
+    allowed = dataclasses.replace(engine.settings, sources="s3://reports http://127.0.0.1:9000")
+    sources = Sources(engine.database, allowed, engine._library.run_job)
+    sources.add("all", "s3://reports")
+    sources.add("part", "s3://reports/2026")
+    with pytest.raises(InvalidFieldError, match="with the paths of those of the source all"):
+        sources.add("elsewhere", "s3://reports/2026/05", options=here)

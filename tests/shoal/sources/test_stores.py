@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -162,3 +163,27 @@ def test_times_between_runs(text: str, seconds: float | None) -> None:
 def test_bad_times_are_refused(text: Any) -> None:
     with pytest.raises(QueryError, match="must be a time"):
         check_every(text)
+
+
+def test_a_document_takes_the_rights_of_the_file_that_it_follows(engine: Engine, texts: Path) -> None:
+    (texts / "board").mkdir()
+    (texts / "public").mkdir()
+    for folder, rule in (("board", "allow group:board\n"), ("public", "allow everyone\n")):
+        (texts / folder / ".shoal-access").write_text(rule)
+    (texts / "public" / "x.txt").write_text("The judge read the law.")
+    engine.sources.add("texts", str(texts))
+    engine.sources.run("texts")
+    (texts / "board" / "x.txt").write_text("The judge read the law.")
+    engine.sources.run("texts")
+    (texts / "public" / "x.txt").unlink()
+    engine.sources.run("texts")
+    rights = {each.source_path: each.rights for each in engine.documents.list().documents}
+    assert rights[f"{texts}/board/x.txt"] == Rights(("group:board",), ())
+
+
+def test_names_that_cannot_be_stored_are_passed_over(engine: Engine, texts: Path) -> None:
+    (texts / "a\x01.txt").write_text("The tide turns.")
+    (texts / os.fsdecode(b"caf\xe9.txt")).write_text("The tide turns again.")
+    engine.sources.add("texts", str(texts))
+    run = engine.sources.run("texts")
+    assert (run.status, run.n_new, run.n_skipped) == (RunStatus.succeeded, 2, 3)

@@ -157,3 +157,10 @@ def test_long_names_are_read(server: WebServer, allowed: Settings) -> None:
     name = "\u6d77" * 340 + ".txt"
     server.page(f"/my%20files/{quote(name)}", "The tide.")
     assert opened(server, allowed).read(name, 100) == b"The tide."
+
+
+def test_a_folder_that_may_not_be_read_is_not_taken_for_gone(server: WebServer, allowed: Settings) -> None:
+    refused = "<response><href>/my%20files/sub/</href><status>HTTP/1.1 403 Forbidden</status></response>"
+    put_folder(server, "/my%20files/", entry("/my%20files/a.txt", tag="1", size=24), refused)
+    with pytest.raises(SourceError, match="cannot be listed: HTTP"):
+        listed(opened(server, allowed))
