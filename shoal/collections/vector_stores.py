@@ -78,7 +78,7 @@ FAR = 1e18
 @dataclass(frozen=True, slots=True)
 class UploadedFile:
     """A file that a program uploaded. `owner`: the key that sent it; `created_at`: seconds since 1970;
-    `collections`: ids of those that it was added to."""
+    `collections`: ids of those that it was added to and not deleted from; they may be deleted."""
 
     id: str
     owner: str
@@ -134,15 +134,17 @@ class UploadedFiles:
         rows = self._rows(statement, {"owner": owner, "purpose": purpose, "limit": limit, **place})
         return list(map(_uploaded, rows))
 
-    def note_collection(self, file_ids: Iterable[str], collection_id: str) -> None:
-        """Note that files are added to a collection."""
+    def note_collection(
+        self, file_ids: Iterable[str], collection_id: str, *, is_deletion: bool = False
+    ) -> None:
+        """Note that files are added to a collection, or deleted from it."""
         with self._catalog.database().write() as transaction:
             for file_id in file_ids:
                 row = transaction.first(GET, {"id": file_id})
-                collections = [] if row is None else json.loads(row["collections"])
-                if row is not None and collection_id not in collections:
-                    values = {"id": file_id, "collections": json.dumps([*collections, collection_id])}
-                    transaction.execute(SET_COLLECTIONS, values)
+                if row is not None:
+                    others = [each for each in json.loads(row["collections"]) if each != collection_id]
+                    now = others if is_deletion else [*others, collection_id]
+                    transaction.execute(SET_COLLECTIONS, {"id": file_id, "collections": json.dumps(now)})
 
     def delete(self, file_id: str) -> None:
         """Delete a file."""

@@ -449,6 +449,12 @@ def test_keys_hold_as_everywhere(keys: Any) -> None:
         reader.vector_stores.files.list(ids[FOREIGN])
 
 
+def work(app: flask.Flask, name: str) -> None:
+    """Process everything in a collection."""
+    with app.extensions[EXTENSION].collections.engine(name) as library:
+        Worker(library).work()
+
+
 def test_a_file_in_a_store_that_a_key_may_not_change_is_not_deleted(keys: Any) -> None:
     app, headers, ids = keys
     writer, everywhere = (client_of(app, headers[caller]) for caller in ("own write", "all write"))
@@ -456,8 +462,7 @@ def test_a_file_in_a_store_that_a_key_may_not_change_is_not_deleted(keys: Any) -
     for store in ids.values():
         everywhere.vector_stores.files.create(file_id=file_id, vector_store_id=store)
     for name in ids:
-        with app.extensions[EXTENSION].collections.engine(name) as library:
-            Worker(library).work()
+        work(app, name)
     with pytest.raises(openai.NotFoundError, match="does not open a vector store"):
         writer.files.delete(file_id)
     assert writer.vector_stores.files.retrieve(file_id, vector_store_id=ids[OWN]).status == "completed"
@@ -465,6 +470,59 @@ def test_a_file_in_a_store_that_a_key_may_not_change_is_not_deleted(keys: Any) -
     for store in ids.values():
         with pytest.raises(openai.NotFoundError):
             everywhere.vector_stores.files.retrieve(file_id, vector_store_id=store)
+
+
+def test_a_file_that_left_a_store_is_not_read_through_it(keys: Any) -> None:
+    app, headers, ids = keys
+    owner, reader, other = (
+        client_of(app, headers[caller]) for caller in ("all write", "own read", "own write")
+    )
+    file_id = upload(owner, "plants.txt", "Left and right.")
+    owner.vector_stores.files.create(file_id=file_id, vector_store_id=ids[OWN])
+    work(app, OWN)
+    assert reader.files.content(file_id).read() == b"Left and right."
+    owner.vector_stores.files.delete(file_id, vector_store_id=ids[OWN])
+    for ask in (reader.files.content, reader.files.retrieve, other.files.retrieve):
+        with pytest.raises(openai.NotFoundError):
+            ask(file_id)
+
+
+def test_a_file_that_was_not_accepted_is_not_read_through_the_store(keys: Any) -> None:
+    app, headers, ids = keys
+    owner, reader = (client_of(app, headers[caller]) for caller in ("all write", "own read"))
+    stored, refused = upload(owner, "a.txt", "Taken once."), upload(owner, "b.txt", "Never taken.")
+    owner.vector_stores.files.create(file_id=stored, vector_store_id=ids[OWN])
+    work(app, OWN)
+    sizes = {"max_chunk_size_tokens": 200, "chunk_overlap_tokens": 0}
+    with pytest.raises(openai.BadRequestError, match="stored with other passages"):
+        owner.vector_stores.file_batches.create(
+            ids[OWN],
+            file_ids=[refused, stored],
+            chunking_strategy={"type": "static", "static": sizes},
+        )
+    with pytest.raises(openai.NotFoundError):
+        reader.files.content(refused)
+
+
+def test_a_deleted_store_does_not_keep_a_file(keys: Any) -> None:
+    app, headers, ids = keys
+    service = app.extensions[EXTENSION]
+    gone = service.collections.create("gone")
+    key = KeyStore(service.collections.catalog).create("gone", [("gone", "write")]).key
+    writer, everywhere, of_gone = (
+        client_of(app, header) for header in (headers["own write"], headers["all admin"], f"Bearer {key}")
+    )
+    file_id = upload(writer, "plants.txt", "Gone with the store.")
+    for store in (ids[OWN], f"vs_{gone.id}"):
+        everywhere.vector_stores.files.create(file_id=file_id, vector_store_id=store)
+    work(app, OWN)
+    with pytest.raises(openai.NotFoundError, match="does not open a vector store"):
+        writer.files.delete(file_id)
+    assert of_gone.files.retrieve(file_id).id == file_id
+    everywhere.vector_stores.delete(f"vs_{gone.id}")
+    with pytest.raises((openai.NotFoundError, openai.AuthenticationError)):
+        of_gone.files.content(file_id)
+    assert writer.files.delete(file_id).deleted
 
 
 def test_a_search_token_lists_and_reads_what_it_may_see(keys: Any) -> None:

@@ -55,10 +55,16 @@ def visible_upload(file_id: str) -> UploadedFile:
     caller = access.current()
     file = uploads().get(file_id)
     if file is not None and (
-        _is_own(file) or any(caller.right_in(each) is not None for each in file.collections)
+        _is_own(file) or any(caller.right_in(each) is not None for each in _collections(file))
     ):
         return file
     raise NotFoundError(f"no file {file_id!r} is found")
+
+
+def _collections(file: UploadedFile) -> list[str]:
+    """Return the ids of the collections that a file is in, without those that were deleted."""
+    catalog = current().collections.catalog
+    return [each for each in file.collections if catalog.by_id(each) is not None]
 
 
 def _is_own(file: UploadedFile) -> bool:
@@ -163,13 +169,14 @@ def _delete_upload(file: UploadedFile) -> None:
     if not _is_own(file):
         raise ProblemError(403, "another key has uploaded the file")
     access.require_somewhere(Right.write)
-    for collection_id in file.collections:
+    collection_ids = _collections(file)
+    for collection_id in collection_ids:
         gate.judge(caller, Needed.write, collection_id, "this key does not open a vector store of the file")
-    for collection_id in file.collections:
+    for collection_id in collection_ids:
         with _library(collection_id) as library:
             if library is not None:
                 require_settled(library, file.id)
-    for collection_id in file.collections:
+    for collection_id in collection_ids:
         with _library(collection_id) as library:
             if library is not None:
                 remove(library, file.id)

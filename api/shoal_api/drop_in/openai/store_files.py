@@ -99,7 +99,6 @@ def add(here: Service, additions: Sequence[Addition]) -> int:
     """Add files to a collection as one job, and return its id. Files that are stored already get their new
     attributes. Raises problems."""
     limits.check_queue(here.engine.jobs, here.collection.id)
-    uploads().note_collection((each.file.id for each in additions), here.collection.id)
     for each in additions:
         document = document_of_file(here.engine, each.file.id)
         if document is not None:
@@ -107,6 +106,7 @@ def add(here: Service, additions: Sequence[Addition]) -> int:
     request_hash = secrets.token_hex()
     incoming = Incoming(request_hash, _drafts(here, additions))
     job_id = store(here, incoming, None, request_hash, OnConflict.keep)
+    uploads().note_collection((each.file.id for each in additions), here.collection.id)
     here.notify()
     return job_id
 
@@ -316,6 +316,10 @@ def delete_store_file(vector_store_id: str, file_id: str) -> Response:
     if isinstance(file, StoredDocument):
         here.engine.documents.delete(file.id)
     remove(here.engine, file_id)
+    uploads().note_collection([file_id], here.collection.id, is_deletion=True)
+    if document_of_file(here.engine, file_id) or unstored_file(here.engine.database, file_id):
+        # It was added again meanwhile.
+        uploads().note_collection([file_id], here.collection.id)
     return flask.jsonify({"id": file_id, "object": "vector_store.file.deleted", "deleted": True})
 
 
