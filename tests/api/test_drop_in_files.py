@@ -159,6 +159,33 @@ def test_a_file_that_is_added_again_does_not_come_back(
     assert list(files.list(MAIN)) == []
 
 
+def test_attributes_of_a_file_that_is_being_processed_are_refused(
+    api: Any, files: Any, batches: Any, polled: list[float]
+) -> None:
+    file_id, stored = upload(api), upload(api, "court.md")
+    files.create_and_poll(stored, vector_store_id=MAIN, attributes={"a": 0})
+    job = batches.create(MAIN, file_ids=[file_id], attributes={"a": 1}).id
+    sizes = {"max_chunk_size_tokens": 200, "chunk_overlap_tokens": 0}
+    for given in (
+        {"attributes": {"a": 2}},
+        {"attributes": {}},
+        {"chunking_strategy": {"type": "static", "static": sizes}},
+    ):
+        for add in (
+            lambda given=given: files.create(file_id=file_id, vector_store_id=MAIN, **given),
+            lambda given=given: batches.create(MAIN, files=[{"file_id": file_id, **given}]),
+        ):
+            with pytest.raises(openai.BadRequestError, match=f"is being processed; cancel {job}, or wait"):
+                add()
+    both = [{"file_id": each, "attributes": {"a": 2}} for each in (stored, file_id)]
+    with pytest.raises(openai.BadRequestError, match="is being processed"):
+        batches.create(MAIN, files=both)
+    assert files.retrieve(stored, vector_store_id=MAIN).attributes == {"a": 0}, "all or nothing"
+    assert files.create(file_id=file_id, vector_store_id=MAIN).status == "in_progress"
+    assert batches.create_and_poll(MAIN, file_ids=[file_id]).file_counts.completed == 1
+    assert files.retrieve(file_id, vector_store_id=MAIN).attributes == {"a": 1}
+
+
 def test_a_batch_is_polled_and_listed(api: Any, batches: Any, polled: list[float]) -> None:
     ids = [upload(api, name) for name in TEXTS]
     batch = batches.create(MAIN, file_ids=ids, attributes={"team": "x"})

@@ -203,7 +203,12 @@ def require_settled(library: Engine, file_id: str) -> None:
     """Raise JobStateError while a job may still store a file."""
     job_id = open_job(library.database, file_id)
     if job_id is not None:
-        raise JobStateError(f"the file is being processed; cancel vsfb_{job_id}, or wait")
+        raise being_processed(job_id)
+
+
+def being_processed(job_id: int) -> JobStateError:
+    """Return the error for a file that a job may still store."""
+    return JobStateError(f"the file is being processed; cancel vsfb_{job_id}, or wait")
 
 
 def remove(library: Engine, file_id: str) -> None:

@@ -14,14 +14,22 @@ from shoal.collections.vector_stores import UploadedFile
 from shoal.declared.arguments import MAX_ID
 from shoal.declared.operations.drop_in import FileOperations as Files
 from shoal.errors import INTERNAL_ERROR, FileConversionError, JobStateError, NotFoundError, UnknownFormatError
-from shoal.jobs.queue.uploaded_files import ENDED, OPEN, UNSTORED, UnstoredFile, unstored, unstored_file
+from shoal.jobs.queue.uploaded_files import (
+    ENDED,
+    OPEN,
+    UNSTORED,
+    UnstoredFile,
+    open_job,
+    unstored,
+    unstored_file,
+)
 from shoal.models.documents import DocumentDraft, DocumentSort, UrlDraft
 from shoal.models.files import LEAST_RATIO, MAX_TOKENS, MIN_TOKENS, FileDraft, TokenRange
 from shoal.models.jobs import ItemStatus, OnConflict
 from shoal.models.stored import StoredDocument
 from shoal_api import access, limits
 from shoal_api.documents import store
-from shoal_api.drop_in.openai.files import remove, require_settled, uploads, visible_upload
+from shoal_api.drop_in.openai.files import being_processed, remove, require_settled, uploads, visible_upload
 from shoal_api.drop_in.openai.objects import (
     attributes_of,
     checked_attributes,
@@ -97,10 +105,9 @@ def chunk_tokens_of(strategy: Mapping[str, Any] | None) -> str | None:
 
 def add(here: Service, additions: Sequence[Addition]) -> int:
     """Add files to a collection as one job, and return its id. Files that are stored already get their new
-    attributes. Raises problems."""
+    attributes. Raises problems, and the errors of `stored_before`."""
     limits.check_queue(here.engine.jobs, here.collection.id)
-    for each in additions:
-        document = document_of_file(here.engine, each.file.id)
+    for document, each in [(stored_before(here, each), each) for each in additions]:
         if document is not None:
             change_stored(here, document, each)
     request_hash = secrets.token_hex()
@@ -111,10 +118,25 @@ def add(here: Service, additions: Sequence[Addition]) -> int:
     return job_id
 
 
-def change_stored(here: Service, document: StoredDocument, added: Addition) -> None:
-    """Give a stored file its new attributes. Raises a problem if its passages would be others."""
-    if added.chunk_tokens not in (None, document.chunk_tokens):
+def stored_before(here: Service, added: Addition) -> StoredDocument | None:
+    """Return the document of a file that is added again; None without one.
+
+    Raises a problem if its passages would be others, and JobStateError if a job is to store the file with
+    other attributes or passages than those given.
+    """
+    # Before the document is looked up, which the job may store meanwhile.
+    job_id = open_job(here.engine.database, added.file.id)
+    document = document_of_file(here.engine, added.file.id)
+    if document is None:
+        if job_id is not None and (added.attributes, added.chunk_tokens) != (None, None):
+            raise being_processed(job_id)
+    elif added.chunk_tokens not in (None, document.chunk_tokens):
         raise refuse("chunking_strategy", "the file is stored with other passages; delete it there first")
+    return document
+
+
+def change_stored(here: Service, document: StoredDocument, added: Addition) -> None:
+    """Give a stored file its new attributes."""
     if added.attributes is not None:
         here.engine.jobs.submit_change(document.id, {"metadata": dict(added.attributes)})
 
@@ -207,7 +229,7 @@ def id_of(here: Service, file: StoreFile) -> str:
 def add_store_file(data: Json, vector_store_id: str) -> Response:
     here = enter(vector_store_id)
     added = addition(data)
-    document = document_of_file(here.engine, added.file.id)
+    document = stored_before(here, added)
     if document is not None:
         change_stored(here, document, added)
         return answer(here, find(here, added.file.id))
