@@ -16,6 +16,7 @@ from surface import FLOWER, LAW, VOLCANO, Worker
 
 from shoal.access.key_store import KeyStore
 from shoal.client import make_token
+from shoal.formats.drafts import make_draft
 from shoal.settings import Settings
 from shoal.support.search_tokens import new_pair
 from shoal_api import create_app
@@ -184,6 +185,25 @@ def test_attributes_of_a_file_that_is_being_processed_are_refused(
     assert files.create(file_id=file_id, vector_store_id=MAIN).status == "in_progress"
     assert batches.create_and_poll(MAIN, file_ids=[file_id]).file_counts.completed == 1
     assert files.retrieve(file_id, vector_store_id=MAIN).attributes == {"a": 1}
+
+
+def test_an_upload_that_is_being_received_has_its_files_open(
+    api: Any, files: Any, batches: Any, engine: Any, polled: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.jobs.queue.submission.FLUSH_ITEMS", 1)
+    file_id = upload(api)
+    batches.cancel(batches.create(MAIN, file_ids=[file_id]).id, vector_store_id=MAIN)
+    receiving = engine.jobs.open_upload()
+    receiving.add(make_draft(content=VOLCANO, source_path=f"{file_id}/fire.md", settings=engine.settings))
+    assert files.retrieve(file_id, vector_store_id=MAIN).status == "cancelled"
+    assert [each.id for each in files.list(MAIN)] == [file_id]
+    assert api.vector_stores.retrieve(MAIN).file_counts.cancelled == 1
+    for delete in (lambda: files.delete(file_id, vector_store_id=MAIN), lambda: api.files.delete(file_id)):
+        with pytest.raises(openai.BadRequestError, match="is being processed"):
+            delete()
+    receiving.abandon()
+    assert files.retrieve(file_id, vector_store_id=MAIN).status == "cancelled"
+    assert api.files.delete(file_id).deleted
 
 
 def test_a_batch_is_polled_and_listed(api: Any, batches: Any, polled: list[float]) -> None:

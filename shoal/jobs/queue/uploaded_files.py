@@ -18,14 +18,17 @@ ID_CHARS = 29
 """Of `file-` and 24 hexadecimal digits. The index of these items has as many."""
 _ID = f"substr(i.source_path, 1, {ID_CHARS})"
 _IS_FILE = "substr(i.source_path, 1, 5) = 'file-'"
-# The latest item of each file that has no document. The sum keeps SQLite from reading all items in order.
+_NOT_ACCEPTED = f"('{RECEIVING}', '{DROPPED}')"
+# The latest item, in accepted jobs, of each file that has no document. The sum keeps SQLite from reading all
+# items in order.
 _UNSTORED = f"""
     FROM job_items i JOIN jobs j ON j.id = i.job_id
-    WHERE {_IS_FILE} AND i.status IN ({{statuses}}) AND j.status NOT IN ('{RECEIVING}', '{DROPPED}')
+    WHERE {_IS_FILE} AND i.status IN ({{statuses}}) AND j.status NOT IN {_NOT_ACCEPTED}
       AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.source_path = i.source_path)
       AND NOT EXISTS (SELECT 1 FROM job_items l
                       WHERE {_IS_FILE.replace("i.", "l.")} AND {_ID.replace("i.", "l.")} = {_ID}
-                        AND l.id > i.id)
+                        AND l.id > i.id
+                        AND (SELECT k.status FROM jobs k WHERE k.id = l.job_id) NOT IN {_NOT_ACCEPTED})
 """
 PAGE = f"""
     SELECT i.id, {_ID} AS file_id, i.status, i.error, i.error_code, i.n_bytes, i.job_id, i.source_path,
@@ -36,11 +39,11 @@ PAGE = f"""
 """
 ONE = PAGE.replace("AND i.id + 0 > :after AND i.id + 0 < :before", f"AND {_ID} = :file_id")
 COUNT = f"SELECT i.status, COUNT(*) {_UNSTORED} GROUP BY i.status"
-# Also of a file that has a document, which the job would store again after its deletion.
+# Also of a file that has a document, which the job would store again after its deletion, and of uploads.
 OPEN_JOB = f"""
     SELECT i.job_id FROM job_items i JOIN jobs j ON j.id = i.job_id
     WHERE {_IS_FILE} AND {_ID} = :file_id AND i.status IN ({{statuses}})
-      AND j.status NOT IN ('{RECEIVING}', '{DROPPED}')
+      AND j.status <> '{DROPPED}'
     ORDER BY i.id DESC LIMIT 1
 """
 # Items that ended as duplicates of the document of their own file.
@@ -99,7 +102,7 @@ def unstored_file(database: Database, file_id: str) -> UnstoredFile | None:
 
 
 def open_job(database: Database, file_id: str) -> int | None:
-    """Return the job that still has a file to process; None if none has."""
+    """Return the job that still has a file to process, or is being received with it; None if none has."""
     names, parameters = listed("status", sorted(OPEN))
     with database.snapshot() as snapshot:
         job_id: int | None = snapshot.value(
