@@ -17,6 +17,7 @@ from surface import FLOWER, LAW, VOLCANO, Worker
 from shoal.access.key_store import KeyStore
 from shoal.client import make_token
 from shoal.formats.drafts import make_draft
+from shoal.library.documents import Documents
 from shoal.settings import Settings
 from shoal.support.search_tokens import new_pair
 from shoal_api import create_app
@@ -234,6 +235,26 @@ def test_files_are_uploaded_as_a_batch(api: Any, batches: Any, polled: list[floa
     assert (batch.status, batch.file_counts.completed) == ("completed", 2)
     found = api.vector_stores.search(MAIN, query="the judge asked the jury")
     assert found.data[0].filename == "court.md"
+
+
+def test_a_batch_reads_no_source_paths_of_other_documents(
+    batches: Any, files: Any, api: Any, polled: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filters: list[object] = []
+    listed = Documents.list
+
+    def spied(documents: Documents, **arguments: Any) -> Any:
+        filters.append(arguments.get("filter"))
+        return listed(documents, **arguments)
+
+    monkeypatch.setattr(Documents, "list", spied)
+    ids = [upload(api, name) for name in TEXTS]
+    for _ in range(2):
+        batch = batches.create_and_poll(MAIN, file_ids=ids)
+        assert {each.status for each in batches.list_files(batch.id, vector_store_id=MAIN)} == {"completed"}
+        files.create(file_id=ids[0], vector_store_id=MAIN)
+    assert len(filters) > len(ids)
+    assert set(filters) == {None}
 
 
 def test_a_batch_is_canceled(api: Any, batches: Any, files: Any, polled: list[float]) -> None:

@@ -133,7 +133,7 @@ def _status(here: Service, job: Job, item: Item) -> str:
 def _represent(here: Service, job: Job, item: Item) -> Json:
     """Return a file as it is in the vector store, or as the item of the job left it."""
     try:
-        return represent(here, find(here, _file_id(item)))
+        return represent(here, find(here, _file_id(item), item.source_path))
     except NotFoundError:
         pass
     left = UnstoredFile(

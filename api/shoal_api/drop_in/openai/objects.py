@@ -57,13 +57,15 @@ def name_of(source_path: str | None, title: str) -> str:
 
 
 def document_of_file(
-    library: Engine, file_id: str, collection_id: str | None = None
+    library: Engine, file_id: str, collection_id: str | None = None, *, source_path: str | None = None
 ) -> StoredDocument | None:
     """Return the document of a file; None without one. `collection_id`: that of the library, where files
-    count that were not uploaded as such."""
+    count that were not uploaded as such. `source_path`: that of an uploaded file, which an index has; without
+    it, those of all documents are read."""
     if UPLOADED.match(f"{file_id}/"):
-        at_path = {"source_path": {"$prefix": f"{file_id}/"}}
-        return next(iter(library.documents.list(filter=at_path, limit=1).documents), None)
+        beginning = {"source_path": {"$prefix": f"{file_id}/"}} if source_path is None else None
+        found = library.documents.list(source_path=source_path, filter=beginning, limit=1)
+        return next(iter(found.documents), None)
     number = file_id.removeprefix(f"file-{collection_id}-")
     if number == file_id or not NUMBER.fullmatch(number):
         return None

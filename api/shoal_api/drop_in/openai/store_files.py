@@ -126,7 +126,7 @@ def stored_before(here: Service, added: Addition) -> StoredDocument | None:
     """
     # Before the document is looked up, which the job may store meanwhile.
     job_id = open_job(here.engine.database, added.file.id)
-    document = document_of_file(here.engine, added.file.id)
+    document = document_of_file(here.engine, added.file.id, source_path=added.file.source_path)
     if document is None:
         if job_id is not None and (added.attributes, added.chunk_tokens) != (None, None):
             raise being_processed(job_id)
@@ -149,9 +149,10 @@ def _drafts(
         yield draft_of(file.source_path, uploads().data(file.id) or b"", common, here.settings)
 
 
-def find(here: Service, file_id: str) -> StoreFile:
-    """Return a file of the collection of the request. Raises NotFoundError."""
-    document = document_of_file(here.engine, file_id, here.collection.id)
+def find(here: Service, file_id: str, source_path: str | None = None) -> StoreFile:
+    """Return a file of the collection of the request. `source_path`: that of an upload, if it is known.
+    Raises NotFoundError."""
+    document = document_of_file(here.engine, file_id, here.collection.id, source_path=source_path)
     if document is not None:
         return document
     item = None if access.viewer() else unstored_file(here.engine.database, file_id)
@@ -232,11 +233,11 @@ def add_store_file(data: Json, vector_store_id: str) -> Response:
     document = stored_before(here, added)
     if document is not None:
         change_stored(here, document, added)
-        return answer(here, find(here, added.file.id))
+        return answer(here, find(here, added.file.id, added.file.source_path))
     item = unstored_file(here.engine.database, added.file.id)
     if item is None or item.status in ENDED:
         add(here, [added])
-    return answer(here, find(here, added.file.id))
+    return answer(here, find(here, added.file.id, added.file.source_path))
 
 
 def answer(here: Service, file: StoreFile) -> Response:
@@ -339,7 +340,9 @@ def delete_store_file(vector_store_id: str, file_id: str) -> Response:
         here.engine.documents.delete(file.id)
     remove(here.engine, file_id)
     uploads().note_collection([file_id], here.collection.id, is_deletion=True)
-    if document_of_file(here.engine, file_id) or unstored_file(here.engine.database, file_id):
+    if document_of_file(here.engine, file_id, source_path=file.source_path) or unstored_file(
+        here.engine.database, file_id
+    ):
         # It was added again meanwhile.
         uploads().note_collection([file_id], here.collection.id)
     return flask.jsonify({"id": file_id, "object": "vector_store.file.deleted", "deleted": True})
