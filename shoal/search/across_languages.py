@@ -6,7 +6,8 @@ one; in scripts without spaces, it is found by its signs. Only lemmas with a wor
 long one that leads nowhere does not hide a short one.
 
 Of the words of a lemma, the likeliest stand for it: those whose senses have the largest shares in common with
-it, over all of its senses. Like synonyms, they are other forms of the word of the query. A lemma has at most
+it, over all of its senses. Like synonyms, they are other forms of the word of the query, in passages of their
+language alone: the English *pain* is not the French one. A lemma has at most
 `MAX_WORDS`, and a query `MAX_FORMS` in all languages. More of both, and other weights of senses, gain nothing
 (`python -m benchmarks.languages --across`).
 """
@@ -26,6 +27,7 @@ from lagoon.tokens import fold
 from lagoon.wordnets import WORDNETS, Wordnet, distribution_of, has_wordnet, load_wordnet
 from shoal.declared.search import ALL_LANGUAGES
 from shoal.search.library_index import LibraryIndex
+from shoal.search.passage_languages import in_languages
 from shoal.search.query_language import ParsedQuery, Term, Translation, plain_runs
 from shoal.search.signals import find_matches
 from shoal.support.languages import ENGLISH, LANGUAGES
@@ -238,10 +240,11 @@ class _Reader:
         )
 
     def _forms(self, code: str, words: Sequence[str]) -> list[Term]:
-        """The first of some words that the library has."""
+        """The first of some words that the library has in passages of their language."""
         forms = [form for word in words if (form := form_in_index(word, code)) is not None]
         found = find_matches(self.library, forms)
-        return [form for form in forms if found[form].n_chunks][: self._most]
+        present = (form for form in forms if in_languages(found[form], [code]).n_chunks)
+        return list(itertools.islice(present, self._most))
 
 
 def _likeliest(senses: Sequence[tuple[int, float]], other: Wordnet, left_out: frozenset[str]) -> list[str]:

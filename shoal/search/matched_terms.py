@@ -35,6 +35,7 @@ from shoal.index.matching import count_form, is_name
 from shoal.models.scores import FieldBoostParts, MatchedTerm
 from shoal.models.search import SearchMode
 from shoal.search.query_language import ParsedQuery, Term
+from shoal.support.languages import ENGLISH
 from shoal.words.analysis import folded, stems_of, tokens_of
 from shoal.words.compounds import Word
 from shoal.words.inflections import analyze_for
@@ -321,12 +322,13 @@ def _merge_spans(spans: Iterable[tuple[int, int]]) -> Spans:
 
 
 class ChunkTexts(NamedTuple):
-    """The indexed texts of a chunk, and the tags of its document."""
+    """The indexed texts of a chunk, the tags of its document, and the language of its text."""
 
     title: str
     headings: Sequence[str]
     text: str
     tags: Sequence[str]
+    language: str = ENGLISH
 
 
 def find_matched_terms(
@@ -335,9 +337,12 @@ def find_matched_terms(
     chunks: Sequence[ChunkTexts],
     synonyms: Mapping[Term, Sequence[Term]] | None = None,
     languages: Sequence[str] = (),
+    languages_of_forms: Mapping[Term, Collection[str]] | None = None,
 ) -> list[tuple[MatchedTerm, ...]]:
     """Return the matched terms of each chunk, in the order of the query; compares stems like the index, and
-    says if only the stem is the same. `synonyms`: other forms of terms; `languages`: of the query."""
+    says if only the stem is the same. `synonyms`: other forms of terms; `languages`: of the query;
+    `languages_of_forms`: of words of other languages among them, which count in chunks of these."""
+    only_in = languages_of_forms or {}
     if not terms:
         return [() for _ in chunks]
     term_stems = [(term, stems_of(term.tokens)) for term in terms]
@@ -358,7 +363,9 @@ def find_matched_terms(
     for chunk, of_chunk, *found in zip(chunks, texts, *by_place, strict=True):
         places = dict(zip((TITLE, HEADINGS, TEXT), map(_TextWords, of_chunk, found), strict=True))
         tags = set(chunk.tags)
-        matched.append(tuple(_matched(term_stems, others, places, inflections, matching_tags, tags)))
+        left_out = {form for form, codes in only_in.items() if chunk.language not in codes}
+        own = {term: [each for each in forms if each[0] not in left_out] for term, forms in others.items()}
+        matched.append(tuple(_matched(term_stems, own, only_in, places, inflections, matching_tags, tags)))
     return matched
 
 
@@ -387,6 +394,7 @@ class _TextWords:
 def _matched(
     term_stems: Sequence[tuple[Term, tuple[str, ...]]],
     others: Mapping[Term, Sequence[tuple[Term, tuple[str, ...]]]],
+    translations: Collection[Term],
     places: Mapping[str, _TextWords],
     inflections: Mapping[str, frozenset[str]],
     matching_tags: Mapping[Term, Sequence[str]],
@@ -414,9 +422,13 @@ def _matched(
             matched_places.append(TAG)
         if matched_places:
             present = [other for other, names in found.items() if names]
-            synonyms = tuple(other.text for other in present if not other.written)
-            translations = tuple(other.written for other in present if other.written)
-            yield MatchedTerm(format_term(term), tuple(matched_places), same_stem, synonyms, translations)
+            yield MatchedTerm(
+                format_term(term),
+                tuple(matched_places),
+                same_stem,
+                tuple(other.text for other in present if other not in translations),
+                tuple(other.written for other in present if other in translations),
+            )
 
 
 def _is_inflection(

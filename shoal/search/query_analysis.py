@@ -44,10 +44,10 @@ from shoal.search.matched_terms import (
     with_doubled_letter,
     without_names,
 )
+from shoal.search.passage_languages import languages_of_library
 from shoal.search.pins import find_pins, used_pins
 from shoal.search.query_inflections import (
     found_inflected,
-    languages_of_library,
     read_query,
     with_inflections,
 )

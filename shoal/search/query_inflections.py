@@ -10,24 +10,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lagoon.tokens import fold
-from shoal.index.index import Index
-from shoal.index.matching import IndexTerm, count_roughly, find, has_form
+from shoal.index.matching import count_roughly, has_form
 from shoal.search.across_languages import languages_with_words, with_translations
 from shoal.search.library_index import LibraryIndex
+from shoal.search.passage_languages import languages_of_library
 from shoal.search.query_language import ParsedQuery, Term, parse_query
 from shoal.search.request import SearchRequest
 from shoal.search.signals import find_matches
 from shoal.support.languages import ENGLISH, LANGUAGES
 from shoal.words.analysis import folded, tokens_of
 from shoal.words.detection import language_of_script, stop_words
-from shoal.words.inflections import inflections, language_mark
+from shoal.words.inflections import inflections
 from shoal.words.terms import MAX_LETTERS
 
-CODES = tuple(code for code in LANGUAGES if code != ENGLISH)
 LEAST_STOP_WORDS = 2
 """Stop words of one language more than of any other, from which a query is in it; one is enough if no other
 language has any."""
@@ -73,39 +69,6 @@ def read_query(library: LibraryIndex, request: SearchRequest, max_words: int) ->
             )
         parsed = with_prefixes(library, with_parts(library, with_inflections(parsed, languages)))
     return with_translations(library, parsed, request.languages, of_library)
-
-
-def languages_of_library(library: LibraryIndex) -> tuple[str, ...]:
-    """Return the languages of the passages of an index, in the order of their codes."""
-    cached = library.index.cached
-    found: tuple[str, ...] | None = cached.get(languages_of_library)
-    if found is None:
-        counts = np.zeros(len(CODES), dtype=np.int64)
-        marked = _marked(library.index.whole or library.index)
-        for part, (ordinals, which) in zip(library.index.parts, marked, strict=True):
-            is_live = part.live_chunks
-            live = which if is_live is None else which[is_live[ordinals]]
-            counts += np.bincount(live, minlength=len(CODES))
-        codes = [CODES[number] for number in np.flatnonzero(counts).tolist()]
-        if counts.sum() < library.n_chunks:
-            codes.append(ENGLISH)
-        cached[languages_of_library] = found = tuple(sorted(codes))
-    return found
-
-
-def _marked(index: Index) -> Sequence[tuple[NDArray[np.uint16], NDArray[np.uint8]]]:
-    """Return, for each part, the ordinals of the passages in another language than English, and the place of
-    their language in `CODES`. Viewers share them."""
-    found: Sequence[tuple[NDArray[np.uint16], NDArray[np.uint8]]] | None = index.cached.get(_marked)
-    if found is None:
-        matches = find(index, [IndexTerm((language_mark(code),)) for code in CODES])
-        found = []
-        for number in range(len(index.parts)):
-            of_codes = [each.parts[number].ordinals for each in matches]
-            which = np.repeat(np.arange(len(CODES), dtype=np.uint8), list(map(len, of_codes)))
-            found.append((np.concatenate(of_codes), which))
-        index.cached[_marked] = found
-    return found
 
 
 def languages_of_query(query: str, given: str | None, of_library: Sequence[str]) -> tuple[str, ...]:

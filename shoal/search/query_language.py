@@ -23,8 +23,8 @@ import functools
 import itertools
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -178,6 +178,14 @@ class ParsedQuery:
     def all_languages(self) -> tuple[str, ...]:
         """Its languages, and those of its translations."""
         return tuple(dict.fromkeys((*self.languages, *(each.language for each in self.translations))))
+
+    @property
+    def languages_of_forms(self) -> Mapping[Term, Collection[str]]:
+        """Of each word of its translations, the languages of the passages that it counts in."""
+        found: defaultdict[Term, set[str]] = defaultdict(set)
+        for each in self.translations:
+            found[each.form].add(each.language)
+        return dict(found)
 
 
 @functools.lru_cache(maxsize=128)

@@ -129,6 +129,7 @@ def build_results(
                 forms,
                 tags.get(chunk.document_id, ()),
                 labels.get(chunk.chunk_id, ()),
+                row["language"],
                 reefs.get(chunk.chunk_id, {}),
             )
         )
@@ -203,13 +204,24 @@ def matched_terms(
     """Return the matched terms of each chunk. `rows` have document_id, title, section_path and text."""
     chunks = [
         ChunkTexts(
-            row["title"], headings_of(row["section_path"]), row["text"], tags.get(row["document_id"], ())
+            row["title"],
+            headings_of(row["section_path"]),
+            row["text"],
+            tags.get(row["document_id"], ()),
+            row["language"],
         )
         for row in rows
     ]
     parsed = analyzed_query.parsed
     tags_of_terms = matching_tags(snapshot, parsed.terms)
-    return find_matched_terms(parsed.terms, tags_of_terms, chunks, parsed.synonyms, parsed.all_languages)
+    return find_matched_terms(
+        parsed.terms,
+        tags_of_terms,
+        chunks,
+        parsed.synonyms,
+        parsed.all_languages,
+        parsed.languages_of_forms,
+    )
 
 
 def names_of(row: Any) -> str:

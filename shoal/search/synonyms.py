@@ -40,6 +40,7 @@ from shoal.models.queries import NearWord, UsedSynonym, UsedTranslation
 from shoal.models.synonyms import Synonym
 from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import find_inflections
+from shoal.search.passage_languages import in_languages
 from shoal.search.query_language import ParsedQuery, Term, plain_runs
 from shoal.search.signals import find_matches
 from shoal.storage.column_values import compact_json
@@ -230,8 +231,14 @@ def add_synonyms(snapshot: Snapshot, parsed: ParsedQuery) -> tuple[ParsedQuery, 
                 uses.append(Use(typed, form, synonym_id))
                 for term in own:
                     synonyms.setdefault(term, []).append(form)
-    groups = {term: tuple(dict.fromkeys(others)) for term, others in synonyms.items() if others}
-    return dataclasses.replace(parsed, synonyms=groups), tuple(dict.fromkeys(uses))
+    # What the library has as a synonym counts in any language, so the last of equal forms stays.
+    groups = {
+        term: tuple({form: form for form in others}.values()) for term, others in synonyms.items() if others
+    }
+    of_library = {use.form for use in uses}
+    translations = tuple(each for each in parsed.translations if each.form not in of_library)
+    parsed = dataclasses.replace(parsed, synonyms=groups, translations=translations)
+    return parsed, tuple(dict.fromkeys(uses))
 
 
 def terms_with_synonyms(snapshot: Snapshot, library: LibraryIndex, parsed: ParsedQuery) -> frozenset[Term]:
@@ -252,6 +259,8 @@ def unite_forms(
     alone."""
     forms = itertools.chain.from_iterable(parsed.synonyms.values())
     found = find_matches(library, list(dict.fromkeys([*forms, *(use.form for use in uses)])))
+    for form, languages in parsed.languages_of_forms.items():
+        found[form] = in_languages(found[form], languages)
     united = {}
     for term, own in matches.items():
         others: list[Matches] = []
@@ -265,7 +274,12 @@ def unite_forms(
         if library.viewer is None or found[use.form].n_chunks
     )
     translated = tuple(
-        UsedTranslation(each.typed, each.form.written, each.language, found[each.form].n_chunks)
+        UsedTranslation(
+            each.typed,
+            each.form.written,
+            each.language,
+            in_languages(found[each.form], [each.language]).n_chunks,
+        )
         for each in parsed.translations
     )
     return united, used, translated

@@ -24,7 +24,7 @@ import itertools
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -110,6 +110,7 @@ class Passage(NamedTuple):
     in_text, in_head   the words of the query in both
     forms     returns its different words, folded
     labels    what it is about
+    language  its own
     reefs     probability of each of its reefs that the query's words have, too
     """
 
@@ -121,19 +122,25 @@ class Passage(NamedTuple):
     forms: Callable[[], Sequence[str]]
     tags: Sequence[str]
     labels: Sequence[Label]
+    language: str
     reefs: Mapping[int, float]
 
 
 class _Form(NamedTuple):
-    """A term of the query, or a synonym of one; `form` is folded. `is_other`: of another language."""
+    """A term of the query, or a synonym of one; `form` is folded. `languages`: of a word of other languages,
+    those of the passages that it counts in."""
 
     form: str
     stems: tuple[str, ...]
-    is_other: bool = False
+    languages: Collection[str] = ()
 
     @classmethod
-    def of(cls, term: Term, *, is_other: bool = False) -> _Form:
-        return cls(" ".join(map(folded, term.tokens)), stems_of(term.tokens), is_other)
+    def of(cls, term: Term, languages: Collection[str] = ()) -> _Form:
+        return cls(" ".join(map(folded, term.tokens)), stems_of(term.tokens), languages)
+
+    def counts_in(self, language: str) -> bool:
+        """Whether it counts in passages of a language."""
+        return not self.languages or language in self.languages
 
 
 class _Match(NamedTuple):
@@ -186,10 +193,11 @@ class ReasonFinder:
     def _forms(self) -> Mapping[Term, Sequence[_Form]]:
         """Each term of the query with its synonyms."""
         parsed = self.query.parsed
+        languages = parsed.languages_of_forms
         return {
             term: [
                 _Form.of(term),
-                *(_Form.of(form, is_other=bool(form.written)) for form in parsed.synonyms.get(term, ())),
+                *(_Form.of(form, languages.get(form, ())) for form in parsed.synonyms.get(term, ())),
             ]
             for term in parsed.terms
             if term not in parsed.parts
@@ -237,7 +245,8 @@ class ReasonFinder:
         phrases = self._phrases(passage)
         within = {stem for stems in phrases for stem in stems}
         items: defaultdict[tuple[ReasonKind, str], dict[str, str]] = defaultdict(dict)
-        for term, forms in self._forms.items():
+        for term, all_forms in self._forms.items():
+            forms = [form for form in all_forms if form.counts_in(passage.language)]
             match = None if term.in_title else _first_match(forms, passage.text, passage.in_text)
             if match is not None:
                 if self._is_named(term, match, passage):
@@ -459,7 +468,7 @@ def _first_match(forms: Sequence[_Form], text: str, found: Found) -> _Match | No
             shown = " ".join(text[start:end].split())
             own = folded(shown) if is_mark(written[chosen]) else written[chosen]
             is_own, is_same_word = form is forms[0], any(likeness[chosen])
-            return _Match(shown, own, matches, is_own, is_same_word, form.is_other)
+            return _Match(shown, own, matches, is_own, is_same_word, bool(form.languages))
     return None
 
 

@@ -17,6 +17,7 @@ ACID = "Acid rain falls on the forest, and the trees lose their leaves in the au
 METAL = "Iron and copper are metals which people melt in large ovens to make tools for their work."
 BANK = "The bank lends money to people who want to build a house, and it has a branch by the shore."
 PLUIE = "La pluie tombe depuis des semaines sur la forêt, et les arbres perdent leurs feuilles en automne."
+FIELD = "Le rain du champ est couvert d'herbe, et la marine du peintre Wood est plus belle que les autres."
 GREEK = "Η βροχή πέφτει στο δάσος από χθες, και τα δέντρα χάνουν τα φύλλα τους το φθινόπωρο."
 ALL = ["*"]
 
@@ -24,7 +25,7 @@ ALL = ["*"]
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     folder = tmp_path_factory.mktemp("across")
-    texts = {"acid": ACID, "metal": METAL, "bank": BANK, "pluie": PLUIE, "greek": GREEK}
+    texts = {"acid": ACID, "metal": METAL, "bank": BANK, "pluie": PLUIE, "field": FIELD, "greek": GREEK}
     with installed(folder), Engine(db_path=folder / "shoal.db", learning=False) as engine:
         for name, text in texts.items():
             engine.ingest(title=name, content=text, source_path=name)
@@ -67,6 +68,27 @@ def test_translations_say_what_was_searched_for(engine: Engine) -> None:
     reply = engine.search("βροχή", languages=["en"])
     (used,) = reply.query_info.translations
     assert (used.typed, used.word, used.language, used.n_chunks) == ("βροχή", "rain", "en", 1)
+
+
+def test_translations_count_in_passages_of_their_language(engine: Engine) -> None:
+    # The French "rain", the edge of a field, is no translation, and no English passage has "wood".
+    reply = engine.search("βροχή marine", language="el", languages=["en"], include_scores=True)
+    results = {result.source_path: result for result in reply.results}
+    assert set(results) == {"greek", "acid", "field"}
+    assert results["field"].why == "holds *marine*"
+    assert [term.term for term in results["field"].matched_terms or ()] == ["marine"]
+    reply = engine.search("δάσος", languages=["en"])
+    assert [each.word for each in reply.query_info.translations] == ["forest"]
+
+
+def test_synonyms_of_the_library_count_in_every_language(engine: Engine) -> None:
+    entry = engine.vocabulary.synonyms.add(["rain"], root="βροχή")
+    try:
+        reply = engine.search("βροχή", language="el", languages=["en"])
+        assert {result.source_path for result in reply.results} == {"greek", "acid", "field"}
+        assert not reply.query_info.translations
+    finally:
+        engine.vocabulary.synonyms.delete(entry.id)
 
 
 def test_inflections_lead_to_lemmas(engine: Engine) -> None:

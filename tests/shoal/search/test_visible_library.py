@@ -15,7 +15,7 @@ from shoal.errors import FilterError, IndexBehindError, NotFoundError, QueryErro
 from shoal.filters.parsing import make_filter
 from shoal.filters.visibility import Viewer
 from shoal.index.matching import count_form, count_roughly
-from shoal.search import library_index, query_inflections, visible_forms
+from shoal.search import library_index, passage_languages, visible_forms
 from shoal.search.request import CHANGED
 from shoal.search.suggesting import count_compounds
 from shoal.settings import Settings
@@ -331,7 +331,7 @@ def test_viewers_share_what_was_read(engine: Engine, monkeypatch: pytest.MonkeyP
     for module, name in (
         (visible_forms, "analyze_texts"),
         (visible_forms, "find"),
-        (query_inflections, "find"),
+        (passage_languages, "find"),
     ):
         monkeypatch.setattr(module, name, None)
     read(views[1])
