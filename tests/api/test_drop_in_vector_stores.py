@@ -125,6 +125,20 @@ def test_a_list_is_read_page_by_page(stores: Any) -> None:
         stores.list(after="vs_x")
 
 
+def test_a_store_that_is_deleted_meanwhile_is_not_listed(
+    stores: Any, app: flask.Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [MAIN, *(stores.create(name=f"s{number}").id for number in range(3))]
+    read = Labels.of
+
+    def delete_meanwhile(labels: Labels, collection_ids: Any) -> Any:
+        app.extensions[EXTENSION].collections.delete("s1")
+        return read(labels, collection_ids)
+
+    monkeypatch.setattr(Labels, "of", delete_meanwhile)
+    assert [each.id for each in stores.list(order="asc", limit=9).data] == [*ids[:2], ids[3]]
+
+
 def test_results_have_the_form_of_the_contract_a_citation_and_a_reason(search: Any) -> None:
     page = search()
     assert page.object == "vector_store.search_results.page"

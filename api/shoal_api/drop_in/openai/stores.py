@@ -6,6 +6,7 @@ import dataclasses
 import re
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import flask
@@ -68,7 +69,12 @@ def list_vector_stores(query: Json) -> Response:
     collections.sort(key=lambda each: (each.created_at or 0.0, each.id), reverse=query["order"] == "desc")
     page = page_of(collections, lambda each: PREFIX + each.id, query)
     labels = _labels().of(each.id for each in page["data"])
-    page["data"] = [_store(each, labels.get(each.id)) for each in page["data"]]
+    found = []
+    for each in page["data"]:
+        # A collection may be deleted while its list is read.
+        with suppress(CollectionNotFoundError):
+            found.append(_store(each, labels.get(each.id)))
+    page["data"] = found
     return flask.jsonify(page)
 
 
