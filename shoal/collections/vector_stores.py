@@ -10,13 +10,14 @@ import json
 import secrets
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from shoal.collections.catalog import Catalog
 from shoal.storage.database import listed
 
 LABELS = "SELECT collection_id, label FROM vector_stores WHERE collection_id IN ({ids})"
+LABEL = "SELECT label FROM vector_stores WHERE collection_id = :id"
 SET_LABEL = """
     INSERT INTO vector_stores (collection_id, label) VALUES (:id, :label)
     ON CONFLICT (collection_id) DO UPDATE SET label = excluded.label
@@ -48,11 +49,14 @@ class Labels:
             rows = snapshot.rows(LABELS.format(ids=names), parameters)
             return {str(row["collection_id"]): Label(**json.loads(row["label"])) for row in rows}
 
-    def put(self, collection_id: str, label: Label) -> None:
-        """Store the label of a collection in place of the one before."""
-        values = {"name": label.name, "description": label.description, "metadata": dict(label.metadata)}
+    def change(self, collection_id: str, changes: Mapping[str, Any]) -> Label:
+        """Store new values of fields of the label of a collection, which it may not have yet, and return the
+        label."""
         with self._catalog.database().write() as transaction:
-            transaction.execute(SET_LABEL, {"id": collection_id, "label": json.dumps(values)})
+            before = transaction.value(LABEL, {"id": collection_id})
+            label = replace(Label(**json.loads(before or "{}")), **changes)
+            transaction.execute(SET_LABEL, {"id": collection_id, "label": json.dumps(asdict(label))})
+        return label
 
 
 ADD = """

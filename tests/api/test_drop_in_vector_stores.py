@@ -139,6 +139,24 @@ def test_a_store_that_is_deleted_meanwhile_is_not_listed(
     assert [each.id for each in stores.list(order="asc", limit=9).data] == [*ids[:2], ids[3]]
 
 
+def test_two_changes_at_once_are_both_kept(
+    stores: Any, app: flask.Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_id = stores.create(name="FAQ", metadata={"team": "x"}).id
+    database = app.extensions[EXTENSION].collections.catalog.database()
+    write = database.write
+
+    def after_another_change() -> Any:
+        monkeypatch.setattr(database, "write", write)
+        stores.update(store_id, name="Help")
+        return write()
+
+    monkeypatch.setattr(database, "write", after_another_change)
+    stores.update(store_id, metadata={"team": "y"})
+    changed = stores.retrieve(store_id)
+    assert (changed.name, changed.metadata) == ("Help", {"team": "y"})
+
+
 def test_results_have_the_form_of_the_contract_a_citation_and_a_reason(search: Any) -> None:
     page = search()
     assert page.object == "vector_store.search_results.page"

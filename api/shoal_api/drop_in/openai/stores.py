@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import secrets
 from collections.abc import Mapping
@@ -81,14 +80,18 @@ def list_vector_stores(query: Json) -> Response:
 @blueprint.serves(Stores.create_vector_store)
 def create_vector_store(data: Json) -> Response:
     _refuse_expiry(data)
-    label = Label(data["name"], data["description"], checked_metadata(data["metadata"]))
+    label = {
+        "name": data["name"],
+        "description": data["description"],
+        "metadata": checked_metadata(data["metadata"]),
+    }
     files = additions(data) if data["file_ids"] else []
     collection = _create(data["name"] or "")
-    _labels().put(collection.id, label)
+    stored = _labels().change(collection.id, label)
     if files:
         request_collection.bind(collection)
         add(current(), files)
-    return flask.jsonify(_store(collection, label))
+    return flask.jsonify(_store(collection, stored))
 
 
 def _create(name: str) -> Collection:
@@ -113,13 +116,10 @@ def retrieve_vector_store(vector_store_id: str) -> Response:
 def modify_vector_store(data: Json, vector_store_id: str) -> Response:
     _refuse_expiry(data)
     collection = _find(vector_store_id)
-    label = _labels().of([collection.id]).get(collection.id, Label())
-    if data.get("name") is not None:
-        label = dataclasses.replace(label, name=data["name"])
+    changes = {} if data.get("name") is None else {"name": data["name"]}
     if "metadata" in data:
-        label = dataclasses.replace(label, metadata=checked_metadata(data["metadata"]))
-    _labels().put(collection.id, label)
-    return flask.jsonify(_store(collection, label))
+        changes["metadata"] = checked_metadata(data["metadata"])
+    return flask.jsonify(_store(collection, _labels().change(collection.id, changes)))
 
 
 @blueprint.serves(Stores.delete_vector_store)
