@@ -16,6 +16,7 @@ from surface import FLOWER, LAW, VOLCANO, Worker
 
 from shoal.access.key_store import KeyStore
 from shoal.client import make_token
+from shoal.collections.vector_stores import UploadedFiles
 from shoal.formats.drafts import make_draft
 from shoal.library.documents import Documents
 from shoal.settings import Settings
@@ -235,6 +236,24 @@ def test_files_are_uploaded_as_a_batch(api: Any, batches: Any, polled: list[floa
     assert (batch.status, batch.file_counts.completed) == ("completed", 2)
     found = api.vector_stores.search(MAIN, query="the judge asked the jury")
     assert found.data[0].filename == "court.md"
+
+
+def test_a_file_that_is_deleted_while_it_is_added_is_not_stored(
+    api: Any, files: Any, batches: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [upload(api, name) for name in TEXTS]
+    read = UploadedFiles.data
+
+    def delete_meanwhile(uploads: UploadedFiles, file_id: str) -> bytes | None:
+        data = read(uploads, file_id)
+        if file_id == ids[0]:
+            api.files.delete(file_id)
+        return data
+
+    monkeypatch.setattr(UploadedFiles, "data", delete_meanwhile)
+    with pytest.raises(openai.NotFoundError, match=f"{ids[0]}.* was deleted meanwhile"):
+        batches.create(MAIN, file_ids=ids)
+    assert list(files.list(MAIN)) == []
 
 
 def test_a_batch_reads_no_source_paths_of_other_documents(

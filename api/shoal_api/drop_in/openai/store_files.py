@@ -147,6 +147,10 @@ def _drafts(
     for file, attributes, chunk_tokens in additions:
         common = Common(metadata=dict(attributes or {}) or None, chunk_tokens=chunk_tokens)
         yield draft_of(file.source_path, uploads().data(file.id) or b"", common, here.settings)
+    # Who deletes a file sees nothing of an upload that has not reached the database yet.
+    for file, _, _ in additions:
+        if uploads().get(file.id) is None:
+            raise NotFoundError(f"no file {file.id!r} is found: it was deleted meanwhile")
 
 
 def find(here: Service, file_id: str, source_path: str | None = None) -> StoreFile:
