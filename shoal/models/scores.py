@@ -120,7 +120,9 @@ class MatchedTerm:
     ] = None
     synonyms: Annotated[tuple[str, ...], "synonyms of the term that the chunk holds"] = ()
     translations: Annotated[
-        tuple[str, ...], "words of other languages for the term that the chunk holds: `rain` for βροχή"
+        tuple[str, ...],
+        "words of other languages for the term that the chunk holds: `rain` for βροχή; a word for several "
+        "words of the query names them: `guinea pig → cobaye`",
     ] = ()
 
 

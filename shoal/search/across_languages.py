@@ -20,7 +20,6 @@ import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from lagoon.errors import LagoonError
 from lagoon.tokens import fold
@@ -48,14 +47,6 @@ MAX_SIGNS = 8
 """Signs of a lemma in a script without spaces."""
 MAX_QUERY_WORDS = 64
 """Words, or signs of a script without spaces, of a query that lemmas are looked for in."""
-
-
-class Found(NamedTuple):
-    """A lemma in a query: as typed, the terms of the query that it stands at, and its other words."""
-
-    typed: str
-    terms: tuple[Term, ...]
-    translations: tuple[Translation, ...]
 
 
 def languages_with_words(of_library: Sequence[str]) -> list[str]:
@@ -87,10 +78,10 @@ def with_translations(
         if not isinstance(wordnet, Wordnet) or not present:
             continue
         reader = _Reader(library, parsed, code, wordnet, present)
-        for found in reader.lemmas():
-            translations += found.translations
-            for term in found.terms:
-                synonyms.setdefault(term, []).extend(each.form for each in found.translations)
+        for each in reader.translations():
+            translations.append(each)
+            for term in each.terms:
+                synonyms.setdefault(term, []).append(each.form)
         parts |= reader.crossing
     return dataclasses.replace(
         parsed,
@@ -154,8 +145,8 @@ class _Reader:
         n_lemmas = max(len(self._plain), 1) * len(self.others) * len(self.parsed.languages)
         return max(1, min(MAX_WORDS, MAX_FORMS // n_lemmas))
 
-    def lemmas(self) -> Iterator[Found]:
-        """Yield the lemmas with words in the library, the longest at each place."""
+    def translations(self) -> Iterator[Translation]:
+        """Yield the translations of the lemmas with words in the library, the longest at each place."""
         n_left = MAX_QUERY_WORDS
         if any(map(is_without_spaces, self.parsed.plain)):
             yield from self._among_signs()
@@ -165,28 +156,24 @@ class _Reader:
             at = 0
             while at < len(words):
                 found, n_words = self._at(words, at)
-                if found is not None:
-                    yield found
+                yield from found
                 at += n_words
 
-    def _at(self, words: Sequence[str], at: int) -> tuple[Found | None, int]:
-        """The longest lemma at a place, and how many words it has."""
+    def _at(self, words: Sequence[str], at: int) -> tuple[tuple[Translation, ...], int]:
+        """The translations of the longest lemma at a place, and how many words it has."""
         for n_words in range(min(MAX_PARTS, len(words) - at), 0, -1):
             tokens = words[at : at + n_words]
             terms = tuple(self._plain[stem,] for stem in stems_of(tokens) if (stem,) in self._plain)
             if not terms or (n_words == 1 and folded(tokens[0]) in stop_words(self.code)):
                 continue
-            translations = self._translations(tokens)
-            if translations:
-                return Found(" ".join(tokens), tuple(dict.fromkeys(terms)), translations), n_words
-        return None, 1
+            places = _by_stems(self.wordnet, self.code).get(_stems(tokens, self.code), [])
+            found = self._words_for(" ".join(tokens), tuple(dict.fromkeys(terms)), places)
+            if found:
+                return found, n_words
+        return (), 1
 
-    def _translations(self, tokens: Sequence[str]) -> tuple[Translation, ...]:
-        places = _by_stems(self.wordnet, self.code).get(_stems(tokens, self.code), [])
-        return self._words_for(" ".join(tokens), places)
-
-    def _among_signs(self) -> Iterator[Found]:
-        """Yield the lemmas in a text of a script without spaces."""
+    def _among_signs(self) -> Iterator[Translation]:
+        """Yield the translations of the lemmas in a text of a script without spaces."""
         text = self.parsed.plain
         longest = min(self.wordnet.most_letters, MAX_SIGNS)
         covered: list[tuple[int, int]] = []
@@ -202,9 +189,9 @@ class _Reader:
             for stop in range(end, at, -1):
                 place = self.wordnet.places.get(fold(text[at:stop]))
                 own = self._term_at(at) if place is not None else None
-                found = self._words_for(text[at:stop], [place]) if place is not None and own else ()
-                if own is not None and found:
-                    yield Found(text[at:stop], (own,), found)
+                found = self._words_for(text[at:stop], (own,), [place]) if place is not None and own else ()
+                if found:
+                    yield from found
                     covered.append((at, stop))
                     break
             else:
@@ -230,11 +217,13 @@ class _Reader:
                 if term is not None and not any(a <= word.start and word.end <= b for a, b in covered):
                     self.crossing.add(term)
 
-    def _words_for(self, typed: str, places: Sequence[int]) -> tuple[Translation, ...]:
+    def _words_for(
+        self, typed: str, terms: tuple[Term, ...], places: Sequence[int]
+    ) -> tuple[Translation, ...]:
         """The words of other languages in the library that stand for lemmas, the likeliest first."""
         senses = [sense for place in places for sense in self.wordnet.senses(place)]
         return tuple(
-            Translation(typed, form, code)
+            Translation(typed, terms, form, code)
             for code, other in self.others.items()
             for form in self._forms(code, _likeliest(senses, other, stop_words(code)))
         )

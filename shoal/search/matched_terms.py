@@ -338,10 +338,12 @@ def find_matched_terms(
     synonyms: Mapping[Term, Sequence[Term]] | None = None,
     languages: Sequence[str] = (),
     languages_of_forms: Mapping[Term, Collection[str]] | None = None,
+    typed_lemmas: Mapping[tuple[Term, Term], str] | None = None,
 ) -> list[tuple[MatchedTerm, ...]]:
     """Return the matched terms of each chunk, in the order of the query; compares stems like the index, and
     says if only the stem is the same. `synonyms`: other forms of terms; `languages`: of the query;
-    `languages_of_forms`: of words of other languages among them, which count in chunks of these."""
+    `languages_of_forms`: of words of other languages among them, which count in chunks of these;
+    `typed_lemmas`: what these stand for, by term and word."""
     only_in = languages_of_forms or {}
     if not terms:
         return [() for _ in chunks]
@@ -365,7 +367,9 @@ def find_matched_terms(
         tags = set(chunk.tags)
         left_out = {form for form, codes in only_in.items() if chunk.language not in codes}
         own = {term: [each for each in forms if each[0] not in left_out] for term, forms in others.items()}
-        matched.append(tuple(_matched(term_stems, own, only_in, places, inflections, matching_tags, tags)))
+        matched.append(
+            tuple(_matched(term_stems, own, typed_lemmas or {}, places, inflections, matching_tags, tags))
+        )
     return matched
 
 
@@ -394,7 +398,7 @@ class _TextWords:
 def _matched(
     term_stems: Sequence[tuple[Term, tuple[str, ...]]],
     others: Mapping[Term, Sequence[tuple[Term, tuple[str, ...]]]],
-    translations: Collection[Term],
+    typed_lemmas: Mapping[tuple[Term, Term], str],
     places: Mapping[str, _TextWords],
     inflections: Mapping[str, frozenset[str]],
     matching_tags: Mapping[Term, Sequence[str]],
@@ -421,14 +425,19 @@ def _matched(
         if tags.intersection(matching_tags.get(term, ())):
             matched_places.append(TAG)
         if matched_places:
-            present = [other for other, names in found.items() if names]
+            present = {other: typed_lemmas.get((term, other)) for other, names in found.items() if names}
             yield MatchedTerm(
                 format_term(term),
                 tuple(matched_places),
                 same_stem,
-                tuple(other.text for other in present if other not in translations),
-                tuple(other.written for other in present if other in translations),
+                tuple(other.text for other, typed in present.items() if typed is None),
+                tuple(_translated(other, typed) for other, typed in present.items() if typed is not None),
             )
+
+
+def _translated(form: Term, typed: str) -> str:
+    """A word of another language, after the words that it stands for if they are several."""
+    return f"{typed} → {form.written}" if " " in typed else form.written
 
 
 def _is_inflection(

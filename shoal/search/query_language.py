@@ -117,9 +117,10 @@ class Term:
 
 class Translation(NamedTuple):
     """A word or phrase of another language that words of a query, as typed, also stand for
-    (`shoal.search.across_languages`)."""
+    (`shoal.search.across_languages`). `terms`: of the query, that these words are."""
 
     typed: str
+    terms: tuple[Term, ...]
     form: Term
     language: str
 
@@ -186,6 +187,11 @@ class ParsedQuery:
         for each in self.translations:
             found[each.form].add(each.language)
         return dict(found)
+
+    @property
+    def typed_lemmas(self) -> Mapping[tuple[Term, Term], str]:
+        """The words as typed that a translation stands for, by one of their terms and its form."""
+        return {(term, each.form): each.typed for each in reversed(self.translations) for term in each.terms}
 
 
 @functools.lru_cache(maxsize=128)

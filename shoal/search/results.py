@@ -221,6 +221,7 @@ def matched_terms(
         parsed.synonyms,
         parsed.all_languages,
         parsed.languages_of_forms,
+        parsed.typed_lemmas,
     )
 
 

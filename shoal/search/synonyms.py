@@ -282,7 +282,7 @@ def unite_forms(
         )
         for each in parsed.translations
     )
-    return united, used, translated
+    return united, used, tuple(dict.fromkeys(translated))
 
 
 def describe(used: Sequence[UsedSynonym]) -> list[str]:

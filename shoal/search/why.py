@@ -127,16 +127,17 @@ class Passage(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """A term of the query, or a synonym of one; `form` is folded. `languages`: of a word of other languages,
-    those of the passages that it counts in."""
+    """A term of the query, or a synonym of one; `form` is folded. Of a word of other languages, `languages`
+    are those of the passages that it counts in, and `typed` is what it stands for."""
 
     form: str
     stems: tuple[str, ...]
     languages: Collection[str] = ()
+    typed: str = ""
 
     @classmethod
-    def of(cls, term: Term, languages: Collection[str] = ()) -> _Form:
-        return cls(" ".join(map(folded, term.tokens)), stems_of(term.tokens), languages)
+    def of(cls, term: Term, languages: Collection[str] = (), typed: str = "") -> _Form:
+        return cls(" ".join(map(folded, term.tokens)), stems_of(term.tokens), languages, typed)
 
     def counts_in(self, language: str) -> bool:
         """Whether it counts in passages of a language."""
@@ -146,14 +147,14 @@ class _Form(NamedTuple):
 class _Match(NamedTuple):
     """A term in a text: as the text writes it, folded, where, whether it is no synonym, whether it is the
     word itself or an inflection, and no other word with its stem (*microscopes*, not *microscopic*), and
-    whether it is of another language."""
+    what a word of another language stands for, as typed."""
 
     written: str
     form: str
     places: Sequence[Sequence[Occurrence]]
     is_own: bool
     is_same_word: bool
-    is_other: bool = False
+    typed: str = ""
 
 
 @dataclass(frozen=True)
@@ -193,11 +194,14 @@ class ReasonFinder:
     def _forms(self) -> Mapping[Term, Sequence[_Form]]:
         """Each term of the query with its synonyms."""
         parsed = self.query.parsed
-        languages = parsed.languages_of_forms
+        languages, typed = parsed.languages_of_forms, parsed.typed_lemmas
         return {
             term: [
                 _Form.of(term),
-                *(_Form.of(form, languages.get(form, ())) for form in parsed.synonyms.get(term, ())),
+                *(
+                    _Form.of(form, languages.get(form, ()), typed.get((term, form), ""))
+                    for form in parsed.synonyms.get(term, ())
+                ),
             ]
             for term in parsed.terms
             if term not in parsed.parts
@@ -338,8 +342,8 @@ class ReasonFinder:
 
     def _described(self, match: _Match, term: Term) -> str:
         """A word as it is written, with the word of the query if it is another."""
-        if match.is_other:
-            return f"{term.text} → {match.written}"
+        if match.typed:
+            return f"{match.typed} → {match.written}"
         typed = self._typed.get(term.text)
         own = typed or self._forms[term][0].form
         if match.is_own and (len(term.tokens) > 1 or (match.is_same_word and typed is None)):
@@ -468,7 +472,7 @@ def _first_match(forms: Sequence[_Form], text: str, found: Found) -> _Match | No
             shown = " ".join(text[start:end].split())
             own = folded(shown) if is_mark(written[chosen]) else written[chosen]
             is_own, is_same_word = form is forms[0], any(likeness[chosen])
-            return _Match(shown, own, matches, is_own, is_same_word, bool(form.languages))
+            return _Match(shown, own, matches, is_own, is_same_word, form.typed)
     return None
 
 

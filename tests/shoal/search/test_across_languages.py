@@ -101,7 +101,7 @@ def test_longest_lemma_with_a_word_in_the_library_counts(engine: Engine) -> None
     reply = engine.search("向日葵 森林", languages=["en"], include_scores=True)
     assert held(reply) == {"acid": ("forest",), "bank": ("bank",)}
     reply = engine.search("les pommes de terre", language="fr", languages=["en"], include_scores=True)
-    assert set(held(reply)["bank"]) == {"shore", "bank"}
+    assert {each.word for each in reply.query_info.translations} == {"shore", "bank"}
 
 
 def test_signs_between_lemmas_do_not_count_as_missing(engine: Engine) -> None:
@@ -109,6 +109,16 @@ def test_signs_between_lemmas_do_not_count_as_missing(engine: Engine) -> None:
     assert reply.results[0].source_path == "acid"
     assert reply.query_info.missing_terms == ()
     assert reply.results[0].term_coverage == 1.0
+
+
+def test_lemmas_of_several_words_are_named_as_a_whole(engine: Engine) -> None:
+    reply = engine.search("les pommes de terre", language="fr", languages=["en"], include_scores=True)
+    bank = next(each for each in reply.results if each.source_path == "bank")
+    assert bank.why == "holds *pommes de terre → shore*"
+    assert {word for term in bank.matched_terms or () for word in term.translations} == {
+        "pommes de terre → bank",
+        "pommes de terre → shore",
+    }
 
 
 def test_stop_words_stand_for_nothing(engine: Engine) -> None:
