@@ -36,11 +36,12 @@ MAX_SECRET_BYTES = 64 * 1024
 MIN_SECONDS, MAX_SECONDS = 60.0, 366 * 86_400.0
 """Shortest and longest time between two runs."""
 MAX_VALUE_CHARS = 2_000
+MAX_TIME_CHARS = 100
 SECRET_PREFIX = "SOURCE_SECRET_"  # noqa: S105 - the beginning of a name
 """Secrets come only from variables that begin so: no source may read other ones."""
 _UNITS = {"s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86_400,
           "day": 86_400, "w": 604_800, "week": 604_800}  # fmt: skip
-_TIME = re.compile(r"(?:every )?\s*(\d{0,6}(?:\.\d{1,3})?)\s*([a-z]+)")
+_TIME = re.compile(r"(?:every )?(?:(\d{1,6}(?:\.\d{1,3})?) ?)?([a-z]{1,10})")
 _KEY_STORE = re.compile(r"keyring:([^/]{1,200})/(.{1,200})")
 _NAME = re.compile(NAME_PATTERN)
 _SECRET_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
@@ -160,12 +161,18 @@ def check_every(every: object) -> float | None:
     seconds: float | None = None
     if isinstance(every, int | float) and not isinstance(every, bool):
         seconds = float(every)
-    elif isinstance(every, str) and (match := _TIME.fullmatch(every.strip().lower())):
+    elif isinstance(every, str) and (
+        match := _TIME.fullmatch(" ".join(every[:MAX_TIME_CHARS].lower().split()))
+    ):
         unit = _UNITS.get(match[2]) or _UNITS.get(match[2].removesuffix("s"))
         seconds = None if unit is None else float(match[1] or 1) * unit
     if seconds is None or not MIN_SECONDS <= seconds <= MAX_SECONDS:
         raise QueryError("every", "must be a time from 1 min to 366 d, such as `15 min`, `2 h` or `1 day`")
     return seconds
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text[:MAX_TIME_CHARS].lower().split())
 
 
 def secret_of(reference: str, settings: Settings) -> str:

@@ -26,7 +26,7 @@ READ = "reader-0123456789abcdef"
 WRITE = "writer-0123456789abcdef"
 KEYS = f"read:{READ}, write:{hash_key(WRITE)}"
 READING_POSTS = ("/search", "/search/batch", "/facets", "/explain", "/similarity", "/verify", "/retrieve", "/notes/search", "/notes/pinned", "/notes/1/explain", "/users/1/recall", "/queries/1/clicks")  # fmt: skip
-GUARDED = ("/saved-searches", "/queries", "/keys")
+GUARDED = ("/saved-searches", "/queries", "/sources", "/keys")
 """What holds addresses of webhooks, what people searched for, or keys."""
 PUBLIC = ("/health", "/ready", "/docs", "/openapi.json", "/static/docs.css")
 

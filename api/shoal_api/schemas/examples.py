@@ -82,6 +82,7 @@ SEARCH_EXAMPLES: dict[str, dict[str, Any]] = {
                 "missing_terms": [],
                 "near_words": [],
                 "synonyms": [],
+                "translations": [],
                 "excluded": [],
                 "pins": [],
                 "feedback": [

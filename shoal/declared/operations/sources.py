@@ -12,6 +12,7 @@ from shoal.declared.sources import SourceFields, SourceLimits
 from shoal.models.keys import Needed
 from shoal.models.sources import (
     MAX_NAME_CHARS,
+    NAME_PATTERN,
     RemovedSource,
     Source,
     SourceObjectPage,
@@ -22,6 +23,9 @@ from shoal.models.sources import (
     StoppedRun,
 )
 
+Name = Annotated[
+    str, Argument(kind=Text(most=MAX_NAME_CHARS, pattern=NAME_PATTERN), about="name of the source")
+]
 _EVERY = "time from the end of one run to the next, such as `15 min`, `2 h` or `1 day`; "
 
 
@@ -70,13 +74,13 @@ class SourceOperations:
         """All sources, read page by page"""
 
     @get("/sources/{name}", Needed.admin, fails=(404,), command="source show")
-    def source(self, name: str) -> Source:
+    def source(self, name: Name) -> Source:
         """Show a source with its last run"""
 
     @patch("/sources/{name}", Needed.admin, fails=(404,), fills=False, command="source change")
     def change_source(
         self,
-        name: str,
+        name: Name,
         *,
         every: Annotated[
             str | None, Argument(kind=Text(), about=f"{_EVERY}empty: only when asked for")
@@ -99,7 +103,7 @@ class SourceOperations:
     )
     def remove_source(
         self,
-        name: str,
+        name: Name,
         *,
         with_documents: Annotated[
             bool, Argument(kind=Flag(), about="a job deletes its documents too; default false: they stay")
@@ -118,7 +122,7 @@ class SourceOperations:
     )
     def run_source(
         self,
-        name: str,
+        name: Name,
         *,
         force: Annotated[
             bool,
@@ -130,21 +134,21 @@ class SourceOperations:
         """Begin a run; the one that is open, if there is one"""
 
     @post("/sources/{name}/stop", Needed.admin, fails=(404,), answer=StoppedRun, command="source stop")
-    def stop_source(self, name: str) -> bool:
+    def stop_source(self, name: Name) -> bool:
         """End the open run; what it stored stays"""
 
     @get("/sources/{name}/preview", Needed.admin, fails=(404, 503), command="source preview")
-    def preview_source(self, name: str) -> SourcePreview:
+    def preview_source(self, name: Name) -> SourcePreview:
         """Show what a run would do, and its first ten documents; nothing is stored"""
 
     @get("/sources/{name}/runs", Needed.admin, fails=(404,), command="source runs")
-    def source_runs(self, name: str, *, limit: Limit = 50, offset: Offset = 0) -> SourceRunPage:
+    def source_runs(self, name: Name, *, limit: Limit = 50, offset: Offset = 0) -> SourceRunPage:
         """List the runs of a source, newest first"""
 
     @get("/sources/{name}/objects", Needed.admin, fails=(404,), command="source objects")
     def source_objects(
         self,
-        name: str,
+        name: Name,
         *,
         only_errors: Annotated[
             bool, Argument(kind=Flag(), about="only objects that are not stored; default false")

@@ -28,7 +28,7 @@ from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models.files import FileDraft
 from shoal.models.jobs import JobStatus
 from shoal.settings import Settings
-from shoal.storage import attachments
+from shoal.storage import document_queries
 from shoal.storage.database import Database
 from shoal.storage.opening import open_database
 
@@ -146,10 +146,10 @@ def test_attachments_become_documents_linked_to_their_mail(
     assert "all.zip/inner.zip (is an archive itself" in warning
     with database.snapshot() as snapshot:
         plans, whales = id_of(database, "Plans"), id_of(database, "Whales")
-        assert [each.title for each in attachments.parents_of(snapshot, whales)] == ["Plans"]
-        assert [each.title for each in attachments.attachments_of(snapshot, plans)] == [
-            "Deep", "Bread", "Whales",
-        ]  # fmt: skip
+        sent = document_queries.get_detail(snapshot, plans)
+        assert [each.title for each in sent.attachments] == ["Deep", "Bread", "Whales"]
+        attached = document_queries.get_detail(snapshot, whales)
+        assert [each.title for each in attached.parents] == ["Plans"]
 
 
 def test_an_attachment_that_cannot_be_read_fails_alone_with_its_reason(
