@@ -13,11 +13,13 @@ from shoal.search.matched_terms import typed_names
 from shoal.search.query_profile import MAX_REEFS_WITH_WORDS, QueryProfile, make_profile
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot
-from shoal.words.analysis import content_words, terms_of
+from shoal.words.analysis import content_words, terms_of, words_of
 from shoal.words.terms import TERMS
 
-SELF_TERMS = tuple(terms_of("i me my mine we us our ours"))
-"""Terms by which somebody speaks of himself."""
+SELF_WORDS = frozenset(("i", "me", "my", "mine", "we", "us", "our", "ours"))
+"""Words by which somebody speaks of himself."""
+SELF_TERMS = tuple(terms_of("i me my we our"))
+"""Their terms that no other words have: *mining* has that of *mine*, and *US* that of *us*."""
 
 
 class QueryTerm(NamedTuple):
@@ -69,8 +71,15 @@ def analyze(
         profile.reefs[:MAX_REEFS_WITH_WORDS],
         typed_names(text, content_words(text)),
         profile,
-        not set(SELF_TERMS).isdisjoint(terms_of(text)),
+        speaks_of_self(text),
     )
+
+
+def speaks_of_self(text: str) -> bool:
+    """Return whether a text has a word by which somebody speaks of himself. Several letters in capitals are a
+    code, such as *US*."""
+    surfaces = [text[word.start : word.end] for word in words_of(text) if word.form in SELF_WORDS]
+    return any(len(surface) == 1 or not surface.isupper() for surface in surfaces)
 
 
 def query_terms(text: str, limit: int) -> tuple[QueryTerm, ...]:

@@ -17,8 +17,8 @@ from shoal.models.notes import TagRelevance
 from shoal.models.queries import QueryReef
 from shoal.notes.environment import Environment
 from shoal.notes.note_index import NoteIndex, TermNumbers
-from shoal.notes.note_query import NoteQuery, QueryTerm, query_terms
-from shoal.notes.ranking import NoteFilters, NoteRanking, largest, rank_notes
+from shoal.notes.note_query import NoteQuery, QueryTerm, query_terms, speaks_of_self
+from shoal.notes.ranking import OF_SELF, NoteFilters, NoteRanking, largest, rank_notes
 from shoal.settings import Settings
 
 SETTINGS = Settings()
@@ -83,6 +83,32 @@ def test_ranking_equals_model(notes: list[ModelNote], query: NoteQuery, filters:
         assert scores.final == scores.signals * scores.affinity + scores.relevance_part
     check_order(ranking)
     check_order(ranking.with_similarities({i: (i % 7) / 10 for i in ranking.most(20)}))
+
+
+@pytest.mark.parametrize(
+    ("text", "speaks"),
+    [
+        ("the history of copper mining", False),
+        ("exports of the US to Peru", False),
+        ("the U.S. economy", False),
+        ("this house is mine", True),
+        ("what did she tell us", True),
+        ("WHERE DO I LIVE", True),
+        ("what I’ve read", True),
+        ("My friends", True),
+    ],
+)
+def test_words_of_the_one_who_asks_are_not_their_stems(text: str, speaks: bool) -> None:
+    assert speaks_of_self(text) is speaks
+
+
+def test_terms_of_other_words_do_not_show_who_asks() -> None:
+    texts = {1: ("ash", "my"), 2: ("ash", "mine"), 3: ("ash", "us"), 4: ("ash", "user")}
+    notes = [ModelNote(note_id, text=text) for note_id, text in texts.items()]
+    query = NoteQuery("my ash", (QueryTerm("ash", "ash", 1),), (), is_of_self=True)
+    ranking = rank_notes(index_of(notes), query, NoteFilters(), SETTINGS)
+    parts = {int(ranking.note_ids[i]): ranking.scores(i).turn_part for i in range(len(texts))}
+    assert parts == {1: OF_SELF, 2: 0.0, 3: 0.0, 4: OF_SELF}
 
 
 def check_order(ranking: NoteRanking) -> None:
