@@ -247,11 +247,13 @@ class Highlighter:
     languages: tuple[str, ...] = ()
 
 
-def make_highlighter(parsed: ParsedQuery, mode: SearchMode) -> Highlighter:
+def make_highlighter(parsed: ParsedQuery, mode: SearchMode, language: str | None = None) -> Highlighter:
     """Return what to highlight for a query. The words of a phrase count by themselves only in mode `reef`,
-    where no result must have the phrase."""
+    where no result must have the phrase. `language`: of the texts; translations into others are left out."""
     terms = [term for term in parsed.terms if term not in parsed.parts]
-    forms = [*terms, *parsed.also, *itertools.chain.from_iterable(parsed.synonyms.values())]
+    others = itertools.chain.from_iterable(parsed.synonyms.values())
+    only_in = {} if language is None else parsed.languages_of_forms
+    forms = [*terms, *parsed.also, *(each for each in others if language in only_in.get(each, (language,)))]
     words = [token for term in forms if len(term.tokens) == 1 for token in term.tokens]
     if mode is SearchMode.reef:
         about = (token for token in tokens_of(parsed.about) if len(token) > 1)
@@ -264,23 +266,27 @@ def make_highlighter(parsed: ParsedQuery, mode: SearchMode) -> Highlighter:
 
 
 def find_highlights(
-    texts: Sequence[str], highlighter: Highlighter, words_of_texts: TextWords | None = None
+    texts: Sequence[str],
+    highlighter: Highlighter,
+    words_of_texts: TextWords | None = None,
+    of_texts: Sequence[Highlighter] | None = None,
 ) -> list[Spans]:
-    """Return the highlighted spans of each text; `words_of_texts` are its words, if already read."""
+    """Return the highlighted spans of each text; `words_of_texts` are its words, if already read. `of_texts`:
+    a part of `highlighter` for each text, instead of all of it."""
     read = words_of_texts or TextWords(texts, languages=highlighter.languages)
     wanted = list(highlighter.words.union(*highlighter.phrases))
     term_of = dict(zip(wanted, stems_of(wanted), strict=True))
     terms = set(term_of.values())
     inflections = find_inflections(wanted, read.forms(terms))
     highlights = []
-    for found in read.find(terms):
+    for found, own in zip(read.find(terms), of_texts or [highlighter] * len(texts), strict=True):
         spans = [
             (occurrence.start, occurrence.end)
             for occurrences in found.values()
             for occurrence in occurrences
-            if not highlighter.words.isdisjoint(inflections.get(occurrence.form, ()))
+            if not own.words.isdisjoint(inflections.get(occurrence.form, ()))
         ]
-        for phrase in highlighter.phrases:
+        for phrase in own.phrases:
             stems = [term_of[word] for word in phrase]
             spans += _find_phrase(phrase, stems, found, inflections)
         highlights.append(_merge_spans(spans))

@@ -114,7 +114,10 @@ def build_results(
     texts = [row["text"] for row in in_order]
     names = [names_of(row) for row in in_order]
     words, heads = TextWords(texts, names, languages=analyzed_query.parsed.all_languages).by_group()
-    highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode), words)
+    parsed, languages = analyzed_query.parsed, [row["language"] for row in in_order]
+    by_language = {code: make_highlighter(parsed, request.mode, code) for code in set(languages)}
+    highlighter = make_highlighter(parsed, request.mode)
+    highlights = find_highlights(texts, highlighter, words, [by_language[code] for code in languages])
     evidence = find_evidence(comparable, analyzed_query, chunk_ids, coverage, words, heads)
     finder = ReasonFinder(analyzed_query, library, scorer, label_threshold)
     reefs = finder.reefs_of(comparable)

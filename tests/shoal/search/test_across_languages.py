@@ -76,6 +76,7 @@ def test_translations_count_in_passages_of_their_language(engine: Engine) -> Non
     results = {result.source_path: result for result in reply.results}
     assert set(results) == {"greek", "acid", "field"}
     assert results["field"].why == "holds *marine*"
+    assert [FIELD[start:end] for start, end in results["field"].highlights] == ["marine"]
     assert [term.term for term in results["field"].matched_terms or ()] == ["marine"]
     reply = engine.search("δάσος", languages=["en"])
     assert [each.word for each in reply.query_info.translations] == ["forest"]
