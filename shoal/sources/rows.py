@@ -24,6 +24,7 @@ UPDATE = """
     WHERE id = :id
 """
 SET_FAILURES = "UPDATE sources SET n_failures = :n_failures WHERE id = :id"
+COUNT_FAILURE = "UPDATE sources SET n_failures = n_failures + 1 WHERE id = :id"
 SET_DUE = "UPDATE sources SET n_failures = 0, due_at = :due_at WHERE id = :id"
 DELETE = "DELETE FROM sources WHERE id = :id"
 N_OBJECTS = """
@@ -59,6 +60,12 @@ IS_ANY_DUE = f"""
 CLAIM = f"""
     UPDATE source_runs SET lease_owner = :owner, lease_expires_at = :expires WHERE id = ({_NEXT})
     RETURNING id
+"""
+# A run that is given back has no owner: one with an owner was left by a process that died.
+HAD_OWNER = f"SELECT lease_owner IS NOT NULL FROM source_runs WHERE id = ({_NEXT})"
+RELEASE = """
+    UPDATE source_runs SET lease_owner = NULL, lease_expires_at = 0
+    WHERE id = :id AND lease_owner = :lease_owner
 """
 IS_ANY_EXPECTED = """
     SELECT EXISTS (SELECT 1 FROM source_runs WHERE ended_at IS NULL)

@@ -156,26 +156,23 @@ class Follower:
         """Take a step of a run that is due, of one source or of any; False if none is.
 
         Raises StorageError."""
-        with self._database.snapshot() as snapshot:
-            values = {"now": snapshot.now(), "source_id": source_id}
-            if not snapshot.value(rows.IS_ANY_DUE, values):
-                return False
-        with self._database.write() as transaction:
-            now = transaction.now()
-            if source_id is None:
-                transaction.execute(rows.BEGIN_DUE, {"now": now, "timestamp": timestamp_at(now)})
-            row = rows.claim(
-                transaction, source_id=source_id, owner=uuid.uuid4().hex, expires=now + LEASE_SECONDS
-            )
-            if row is None:
-                return False
-            run = _Run.of(row)
-            source = transaction.first(rows.BY_ID, {"id": run.source_id})
+        claimed = self._claim(source_id)
+        if claimed is None:
+            return False
+        run, source = claimed
+        if source["n_failures"] >= MAX_FAILURES:
+            self._fail(run, "the process died again and again in the same step", is_temporary=False)
+            return True
         try:
             self._take_step(run, SourceArguments.of_json(source["arguments"]))
             if source["n_failures"] and run.ended_at is None:
                 with self._database.write() as transaction:
                     transaction.execute(rows.SET_FAILURES, {"id": run.source_id, "n_failures": 0})
+        except (KeyboardInterrupt, SystemExit):
+            # Whoever ends this process may begin another one at once.
+            with self._database.write() as transaction:
+                transaction.execute(rows.RELEASE, {"id": run.id, "lease_owner": run.lease_owner})
+            raise
         except LeaseLostError:
             return True
         except SourceError as error:
@@ -189,6 +186,28 @@ class Follower:
             self._fail(run, f"the step failed: {type(error).__name__}", is_temporary=True)
             raise
         return True
+
+    def _claim(self, source_id: int | None) -> tuple[_Run, Row] | None:
+        """Lease the run that has waited longest, and return it with its source.
+
+        A step in which its process died counts as a failure."""
+        with self._database.snapshot() as snapshot:
+            values = {"now": snapshot.now(), "source_id": source_id}
+            if not snapshot.value(rows.IS_ANY_DUE, values):
+                return None
+        with self._database.write() as transaction:
+            now = transaction.now()
+            if source_id is None:
+                transaction.execute(rows.BEGIN_DUE, {"now": now, "timestamp": timestamp_at(now)})
+            has_died = transaction.value(rows.HAD_OWNER, {"now": now, "source_id": source_id})
+            row = rows.claim(
+                transaction, source_id=source_id, owner=uuid.uuid4().hex, expires=now + LEASE_SECONDS
+            )
+            if row is None:
+                return None
+            if has_died:
+                transaction.execute(rows.COUNT_FAILURE, {"id": row["source_id"]})
+            return _Run.of(row), transaction.first(rows.BY_ID, {"id": row["source_id"]})
 
     def _take_step(self, run: _Run, arguments: SourceArguments) -> None:
         if run.job_id is not None and not self._settle_job(run):

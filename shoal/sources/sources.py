@@ -180,7 +180,7 @@ class Sources:
             stepped = follower.step(source_id)
             with self._database.snapshot() as snapshot:
                 run = _run(snapshot.first(rows.RUN, {"id": run_id}))
-            if watch is not None:
+            if stepped and watch is not None:
                 watch(run)
             if run.status in ENDED:
                 return run

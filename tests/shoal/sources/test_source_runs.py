@@ -393,3 +393,32 @@ def test_places_with_the_same_paths_are_refused(engine: Engine) -> None:
     sources.add("part", "s3://reports/2026")
     with pytest.raises(InvalidFieldError, match="with the paths of those of the source all"):
         sources.add("elsewhere", "s3://reports/2026/05", options=here)
+
+
+def test_an_interrupted_run_goes_on_at_once(engine: Engine) -> None:
+    store = followed(engine, FIRST)
+    sources = sources_of(engine, store)
+
+    store.errors["a.txt"] = KeyboardInterrupt()  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        sources.run("trial")
+    store.errors.clear()
+    assert sources.run("trial").n_new == 4
+
+
+def test_a_step_that_kills_its_process_is_not_taken_for_ever(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = followed(engine, FIRST)
+    sources_of(engine, store).start("trial")
+    follower = follower_of(engine, store)
+    monkeypatch.setattr(Follower, "_take_step", lambda *_: (_ for _ in ()).throw(Killed()))
+    for _ in range(run_steps.MAX_FAILURES):
+        with pytest.raises(Killed):
+            follower.step()
+        with engine.database.write() as transaction:
+            transaction.execute("UPDATE source_runs SET lease_expires_at = 0")
+    assert follower.step()
+    last = sources_of(engine, store).get("trial").last_run
+    assert last is not None
+    assert (last.status, "died again and again" in str(last.error)) == (RunStatus.failed, True)
