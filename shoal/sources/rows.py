@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from shoal.errors import NotFoundError
+from shoal.errors import DocumentError, NotFoundError
 from shoal.models.sources import RunStatus
 from shoal.sources.stores import Listed
+from shoal.storage import document_writer
 from shoal.storage.database import Row, Snapshot, Transaction
 
 INSERT = """
@@ -197,3 +198,17 @@ def write_read(transaction: Transaction, rows: Sequence[Mapping[str, Any]]) -> N
 def is_any_expected(snapshot: Snapshot) -> bool:
     """Whether a run is open, or a source has a next run, due or not."""
     return bool(snapshot.value(IS_ANY_EXPECTED))
+
+
+def document_at(snapshot: Snapshot, source_path: str) -> int | None:
+    """Return the document with a source path; None if there is none, or more than one."""
+    try:
+        return document_writer.find_by_path(snapshot, source_path)
+    except DocumentError:
+        return None
+
+
+def is_held_by_another(snapshot: Snapshot, source_id: int, document_id: int) -> bool:
+    """Whether an object of another source has a document."""
+    values = {"source_id": source_id, "document_id": document_id}
+    return bool(snapshot.value(IS_HELD_BY_ANOTHER, values))

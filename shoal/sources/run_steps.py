@@ -169,7 +169,7 @@ class Follower:
                 with self._database.write() as transaction:
                     transaction.execute(rows.SET_FAILURES, {"id": run.source_id, "n_failures": 0})
         except (KeyboardInterrupt, SystemExit):
-            # Whoever ends this process may begin another one at once.
+            # The next process need not wait for the end of the lease.
             with self._database.write() as transaction:
                 transaction.execute(rows.RELEASE, {"id": run.id, "lease_owner": run.lease_owner})
             raise
@@ -413,10 +413,10 @@ class Follower:
         """Add new content, under the document of a moved object if it has one."""
         assert draft.source_path is not None
         with self._database.snapshot() as snapshot:
-            document_id = _document_at(snapshot, draft.source_path)
+            document_id = rows.document_at(snapshot, draft.source_path)
             tags = () if document_id is None else document_writer.summary(snapshot, document_id)[2]
             if document_id is None and former is not None:
-                document_id = _document_at(snapshot, store.source_path(former))
+                document_id = rows.document_at(snapshot, store.source_path(former))
                 if document_id is not None:
                     upload.replace(document_id, draft)
                     return
@@ -442,14 +442,12 @@ class Follower:
             self._require_lease(transaction, run)
             now = timestamp_at(transaction.now())
             for row in gone:
-                document_id = _document_at(transaction, store.source_path(row["name"]))
+                document_id = rows.document_at(transaction, store.source_path(row["name"]))
                 if document_id is None or self._follows_another(
                     transaction, run, arguments, row, store, document_id
                 ):
                     continue
-                if transaction.value(
-                    rows.IS_HELD_BY_ANOTHER, {"document_id": document_id, "source_id": run.source_id}
-                ):
+                if rows.is_held_by_another(transaction, run.source_id, document_id):
                     continue
                 if arguments.when_gone is WhenGone.delete:
                     deleted.append(document_id)
@@ -478,7 +476,7 @@ class Follower:
         if row["checksum"] is None:
             return False
         other = _other_with(transaction, run, row["name"], row["checksum"], is_listed=True)
-        if other is None or _document_at(transaction, store.source_path(other)) is not None:
+        if other is None or rows.document_at(transaction, store.source_path(other)) is not None:
             return False
         draft = document_queries.get_draft(transaction, document_id)
         fields = {**arguments.document_fields, **store.fields(other)}
@@ -588,14 +586,6 @@ def _other_with(snapshot: Snapshot, run: _Run, name: str, checksum: str, *, is_l
     values = {"source_id": run.source_id, "run_id": run.id, "name": name, "checksum": checksum}
     other: str | None = snapshot.value(rows.OTHER_WITH, {**values, "is_listed": int(is_listed)})
     return other
-
-
-def _document_at(snapshot: Snapshot, source_path: str) -> int | None:
-    """Return the document with a source path; None if there is none, or more than one."""
-    try:
-        return document_writer.find_by_path(snapshot, source_path)
-    except DocumentError:
-        return None
 
 
 def listed(store: Store, max_objects: int) -> tuple[list[ListedPage], bool]:

@@ -10,7 +10,7 @@ from shoal.conversion.converted import ConversionError, draft_of_data, largest_f
 from shoal.conversion.process import ConversionProcess, Limits
 from shoal.declared.arguments import check_names
 from shoal.declared.sources import LIMITS, SourceFields, SourceLimits
-from shoal.errors import DocumentError, InvalidFieldError, QueryError, ShoalError, SourceError
+from shoal.errors import DocumentError, InvalidFieldError, QueryError, SourceError
 from shoal.jobs.queue.submission import submit_delete
 from shoal.models.documents import DocumentDraft
 from shoal.models.sources import (
@@ -30,7 +30,6 @@ from shoal.sources import rows
 from shoal.sources.arguments import SourceArguments, check_arguments, check_every, check_name
 from shoal.sources.run_steps import ENDED, Follower, listed
 from shoal.sources.stores import Listed, Place, Store, open_store
-from shoal.storage import document_writer
 from shoal.storage.database import ConstraintError, Database, Row, Snapshot
 from shoal.support.clock import timestamp, timestamp_at
 
@@ -135,9 +134,8 @@ class Sources:
             if with_documents:
                 store = self._store(row)
                 for object_name, _ in snapshot.tuples(rows.VERSIONS, {"source_id": row["id"]}):
-                    found = _document_at(snapshot, store.source_path(object_name))
-                    held = {"document_id": found, "source_id": row["id"]}
-                    if found is not None and not snapshot.value(rows.IS_HELD_BY_ANOTHER, held):
+                    found = rows.document_at(snapshot, store.source_path(object_name))
+                    if found is not None and not rows.is_held_by_another(snapshot, row["id"], found):
                         document_ids.append(found)
         if document_ids:
             submit_delete(self._database, self._settings, document_ids)
@@ -172,7 +170,7 @@ class Sources:
             raise QueryError("name", f"the source {name} is paused; resume it first")
         run_id = self.start(name, force=force).id
         with self._database.write() as transaction:
-            # Whoever asks for a run need not wait for the end of a pause after a failure.
+            # A run that a person asks for does not wait for the end of a pause after a failure.
             source_id = rows.by_name(transaction, name)["id"]
             transaction.execute(rows.WAKE, {"source_id": source_id})
         follower = Follower(self._database, self._settings, self._run_job, self._opened)
@@ -329,10 +327,3 @@ def _run(row: Row) -> SourceRun:
         next_try_at=timestamp_at(row["lease_expires_at"]) if waits else None,
         **counts,
     )
-
-
-def _document_at(snapshot: Snapshot, source_path: str) -> int | None:
-    try:
-        return document_writer.find_by_path(snapshot, source_path)
-    except ShoalError:
-        return None
